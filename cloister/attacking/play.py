@@ -18,6 +18,7 @@ from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
 from ..progress import shown
+from ..tables_out import print_table
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
@@ -51,8 +52,8 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         _end(search)
         return
     console = Console()
-    console.print(points_table(search))
-    console.print(curve_table(search))
+    print_table(console, points_table(search))
+    print_table(console, curve_table(search))
     console.print(f"Broken is a defence where {break_words(search)}.", highlight=False, markup=False)
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):

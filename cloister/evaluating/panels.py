@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,25 @@ from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
 from ..reporting.run_data import DASH, time_words
 from ..threat_models.attack_metrics import late_count
-from ..threat_models.broken import Bounds, broken_words
+from ..threat_models.broken import Bounds, broken_words, gained
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, lasting
 from .data import Grid, Spot
-from .judging import Finding, findings, seeds_words
+from .judging import Finding, findings, lost_by_seed, seeds_words
 from .tables import breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
+RATES = ("last poisoned round", "last round of all", "without attack")
+"""What the three figures of a backdoor's success are."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One cell of a heat map: the worst seed above, the mean over seeds below. shade: of either, from 0 to 1; NaN for none."""
+    """One cell of a heat map: the worst seed above, the mean over seeds below. shade: of either, from 0 to 1; NaN for none.
+
+    marked: the worst attack of its defence. broke: some seed is above the bound.
+    """
 
     worst: str
     mean: str
@@ -38,6 +43,7 @@ class HeatCell:
     mean_shade: float
     tip: str = ""
     marked: bool = False
+    broke: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,9 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "attack": attack,
         "under": percent(of["late"]),
         "worst_seed": _worst_seed(of["late"]),
-        "lost": percent(one.harm.lost) if one.harm else DASH,
-        "backdoor": f"{rates[0]} / {rates[1]} / {rates[2]}, {one.backdoor.attack}" if one.backdoor else DASH,
+        "lost": percent(one.harm.lost, -1) if one.harm else DASH,
+        "backdoor": one.backdoor.attack if one.backdoor else DASH,
+        "rates": [*zip(RATES, rates, strict=True)] if one.backdoor else [],
         "word": one.word,
         "beyond": one.within is False,
         "state": one.state.name.lower(),
@@ -142,9 +149,16 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
                 rows.append((ABSENT, [_heat(spot, f"{d} without the attackers' data") for d, spot in without.items()]))
             for attack in grid.attacks:
                 spots = {d: grid.attacked(attack, d, strength, protection) for d in grid.defences}
-                rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack) for d, s in spots.items()]))
+                over = {d: _broke(grid, attack, d, strength, protection) for d in grid.defences}
+                rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack, over[d]) for d, s in spots.items()]))
             maps.append(HeatMap(_title(grid, protection, strength), rows))
     return maps
+
+
+def _broke(grid: Grid, attack: str, defence: str, strength: float, protection: str) -> bool:
+    """Whether loyal clients lose more than the bound in some seed."""
+    rows = grid.rows(attack, defence, strength, protection)
+    return any(v > grid.bounds.loss for v in lost_by_seed(rows, grid.absent(defence, strength, protection)).values())
 
 
 def backdoors(grid: Grid) -> list[HeatMap]:
@@ -161,7 +175,9 @@ def backdoors(grid: Grid) -> list[HeatMap]:
                 if not any(rates.values()):
                     continue
                 before = {d: grid.over_seeds(found, "success", "clean_mean") for d, found in cells.items()}
-                rows.append((attack, [_rate(rates[d], before[d], f"{attack} on {d}") for d in grid.defences]))
+                gains = {d: [gained(row.get("success")) or 0.0 for row in found] for d, found in cells.items()}
+                over = {d: any(gain > grid.bounds.success for gain in of) for d, of in gains.items()}
+                rows.append((attack, [_rate(rates[d], before[d], f"{attack} on {d}", over[d]) for d in grid.defences]))
             if rows:
                 maps.append(HeatMap(_title(grid, protection, strength), rows))
     return maps
@@ -171,22 +187,25 @@ def _title(grid: Grid, protection: str, strength: float) -> str:
     return f"{protection}, {grid.about['strength']} {strength:g}"
 
 
-def _heat(spot: Spread | None, tip: str, marked: bool = False) -> HeatCell:
+def _heat(spot: Spread | None, tip: str, marked: bool = False, broke: bool = False) -> HeatCell:
     if spot is None:
         return HeatCell("", DASH, nan, nan, f"{tip}: no result")
-    low, high = max(0.0, spot.low), min(1.0, spot.high)
-    interval = f", mean {100 * low:.1f} to {100 * high:.1f} with 95 % confidence" if spot.count > 1 else ""
-    words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %{interval}"
-    return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked)
+    low, high = spot.ends()
+    interval = f" ({100 * low:.1f} to {100 * high:.1f} with 95 % confidence)" if spot.tells else ""
+    words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %, mean {100 * spot.mean:.1f} %{interval}"
+    words += "; above the bound in some seed" if broke else ""
+    return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked, broke)
 
 
-def _rate(spot: Spread | None, clean: Spread | None, tip: str) -> HeatCell:
+def _rate(spot: Spread | None, clean: Spread | None, tip: str, broke: bool) -> HeatCell:
     """Shaded the other way round: a backdoor that works is dark."""
     if spot is None:
         return HeatCell("", DASH, nan, nan, f"{tip}: no result")
     before = f"{100 * clean.mean:.0f}" if clean else DASH
     words = f"{tip}: mean {100 * spot.mean:.1f} %, worst of {spot.count} seeds {100 * spot.most:.1f} %, clean models {before} %"
-    return HeatCell(f"{100 * spot.most:.0f}", f"{100 * spot.mean:.0f} / {before}", 1 - spot.most, 1 - spot.mean, words)
+    words += "; above the bound in some seed" if broke else ""
+    mean = f"{100 * spot.mean:.0f} / {before}"
+    return HeatCell(f"{100 * spot.most:.0f}", mean, 1 - spot.most, 1 - spot.mean, words, broke=broke)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +255,12 @@ def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread |
         if not any(spots[from_zero(grid) :]):
             continue
         mean = np.array([nan if s is None else s.mean for s in spots])
-        half = np.array([nan if s is None or not isfinite(s.half) else s.half for s in spots])
+        ends = [(nan, nan) if s is None or s.count < 2 else s.ends() if s.tells else (s.least, s.most) for s in spots]
         lines.append(Line(label, x, mean, hue))
         legend.append((label, hue % figures.HUES, hue >= figures.HUES))
         aside = x + gap * (hue - (len(of) - 1) / 2)  # so that no interval hides another
-        whiskers.append(Band(label, aside, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1), hue))
+        low, high = (np.array([pair[k] for pair in ends]) for k in (0, 1))
+        whiskers.append(Band(label, aside, low, high, hue))
     first, later = [ln for ln in lines if (ln.hue or 0) < figures.HUES], [ln for ln in lines if (ln.hue or 0) >= figures.HUES]
     axis, ticks = str(grid.about["strength"]), [float(v) for v in x]
     chart = Chart(name=name, thin=first, dashed=later, whiskers=whiskers, unit="percent", axis=axis, ticks=ticks)
@@ -308,7 +328,7 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
 
 
 def backdoor_courses(grid: Grid) -> list[dict[str, str]]:
-    """How every backdoor fares: in its last poisoned round, at its highest, at the end, and how it decays between."""
+    """How every backdoor fares: in its last poisoned round, at its peak, in the last round of all, and how it decays between."""
     rows = []
     for spot in (Spot(a, d, s, p) for p in grid.protections for d in grid.defences for s in grid.strengths for a in grid.attacks):
         cells = grid.rows(str(spot.attack), spot.defence, spot.strength or 0.0, spot.protection)

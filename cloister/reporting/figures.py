@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 HUES = 8
+COUNTS = ("round", "runs", "attackers")
+"""Of axes, what there are only whole numbers of."""
 WIDE, NARROW = 880, 380
 MATRIX_PIXELS = 160
 INK, MUTED, GRID, SURFACE, FIRST_HUE = 1, 2, 3, 4, 16
@@ -62,9 +64,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "plain" or "log".
+    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "points" (of 100),
+    "plain" or "log".
 
-    axis: what x counts; whole numbers if it is rounds. ticks: where it is labelled; empty for even steps. whiskers: ranges that
+    axis: what x counts; whole numbers if there are no others of it. ticks: where it is labelled; empty for even steps. whiskers: ranges that
     are drawn as a bar at every point.
     """
 
@@ -153,12 +156,14 @@ def curves(chart: Chart, width: int) -> Markup:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
-    if chart.unit == "percent":
+    if chart.unit in ("percent", "points"):
         low, high = axes.get_ylim()
         middle, half = (low + high) / 2, max(high - low, 0.08) / 2
         axes.set_ylim(middle - half, middle + half)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{100 * value:.0f}{' %' if chart.unit == 'percent' else ''}")
+        )
     _x_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)], chart.axis, chart.ticks)
     _end_labels(axes, chart.thick, height)
     return _svg(figure, f"{chart.name}-{width}", tips)
@@ -318,7 +323,7 @@ def _x_axis(axes: Axes, xs: Sequence[NDArray[np.float64]], name: str, ticks: Seq
     if len(points):
         low, high = points.min(), points.max()
         axes.set_xlim(low - 0.5 * (low == high), high + 0.5 * (low == high))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=name == "round", min_n_ticks=1))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=name in COUNTS, min_n_ticks=1))
     if ticks:
         axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
         axes.margins(x=0.02)
