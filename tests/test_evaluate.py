@@ -732,8 +732,8 @@ def test_more_of_each_cell_says_what_lasted_what_theory_promises_and_what_it_cos
 
 def test_an_interval_of_accuracies_ends_at_nothing_and_all(tmp_path: Path) -> None:
     page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.01, 0.02, 0.3]})))
-    assert "mean 0.0 to " in page
-    assert not re.search(r"mean -|to 1[0-9][1-9]\.", page)
+    assert "mean 11.0 % (0.0 to " in page
+    assert not re.search(r"% \(-|to 1[0-9][1-9]\.", page)
 
 
 @pytest.mark.trains

@@ -91,11 +91,8 @@ def charts(search: Search) -> list[dict[str, Any]]:
     if len(steps) > 1:
         runs = np.array([s[0] for s in steps] + [len(search.rows)], dtype=np.float64)
         severity = np.array([s[1] for s in steps] + [steps[-1][1]])
-        line, one = (
-            Line("worst so far", runs, severity, 1),
-            Line("the bound, above which is a break", runs, np.ones(len(runs)), 0),
-        )
-        chart = Chart(name="runs", thin=[line], dashed=[one], axis="runs")
+        one = Line("the bound, above which is a break", runs, np.ones(len(runs)), 0)
+        chart = Chart(name="runs", thin=[Line("worst so far", runs, severity, 1)], dashed=[one], axis="runs")
         found.append(_panel("Worst so far, as a multiple of the bound that it comes nearest to, by runs spent", chart))
     return found
 

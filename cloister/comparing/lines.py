@@ -110,7 +110,7 @@ def _percent(spot: Spread | None) -> str:
 
 
 def _with_deviation(spot: Spread | None, scale: float, digits: int) -> str:
-    """The mean and the standard deviation over seeds: "93.1 ±0.4"; of two seeds both, "93.1 (92.0 and 94.2)"; one seed's alone."""
+    """The mean and the standard deviation over seeds: "93.1 ±0.4"; of two seeds both, "93.1 (92.0 and 94.2)"."""
     if spot is None:
         return DASH
     mean, *ends = (f"{scale * value:.{digits}f}" for value in (spot.mean, spot.least, spot.most))

@@ -72,9 +72,8 @@ class Compared:
         axes = figure.subplots()
         ends = [spot.ends() if spot.tells else (spot.least, spot.most) for _, spot in known]
         bars = [[100 * (spot.mean - low), 100 * (high - spot.mean)] for (_, spot), (low, high) in zip(known, ends, strict=True)]
-        axes.errorbar(
-            [100 * spot.mean for _, spot in known], [name for name, _ in known], xerr=[*zip(*bars, strict=True)], fmt="o"
-        )
+        means = [100 * spot.mean for _, spot in known]
+        axes.errorbar(means, [name for name, _ in known], xerr=[*zip(*bars, strict=True)] or None, fmt="o")
         axes.set(
             xlabel="mean accuracy over clients, %; higher is better", title=f"{found.about['name']}: {block[0]} under {block[1]}"
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
 from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
@@ -16,7 +17,6 @@ from ..grids.words import learned_words
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
 from ..reporting.run_data import DASH, time_words
-from ..threat_models.attack_metrics import late_count
 from ..threat_models.broken import Bounds, broken_words, gained
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, lasting

@@ -67,8 +67,8 @@ class Chart:
     """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "points" (of 100),
     "plain" or "log".
 
-    axis: what x counts; whole numbers if there are no others of it. ticks: where it is labelled; empty for even steps. whiskers: ranges that
-    are drawn as a bar at every point.
+    axis: what x counts; whole numbers if there are no others of it. ticks: where it is labelled; empty for even steps. whiskers:
+    ranges that are drawn as a bar at every point.
     """
 
     name: str
@@ -161,9 +161,8 @@ def curves(chart: Chart, width: int) -> Markup:
         middle, half = (low + high) / 2, max(high - low, 0.08) / 2
         axes.set_ylim(middle - half, middle + half)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{100 * value:.0f}{' %' if chart.unit == 'percent' else ''}")
-        )
+        sign = " %" if chart.unit == "percent" else ""
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}{sign}"))
     _x_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)], chart.axis, chart.ticks)
     _end_labels(axes, chart.thick, height)
     return _svg(figure, f"{chart.name}-{width}", tips)
