@@ -27,7 +27,7 @@ from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
 from ..threat_models.search.tpe import available
 from ..threat_models.search.who import clients_of
-from .asked import Asked, command_of, description, plan_of
+from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
 from .report import write_search_report
@@ -58,6 +58,7 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):
         console.print(not_played, highlight=False, markup=False)
+    console.print(f"defence     {said_of(subject.scenario.algorithm)}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]
         more = f"; --partition takes {', '.join(others)} too" if others else ""
@@ -157,9 +158,8 @@ def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin
 
 def _expected(search: Search, one: Try) -> str:
     """What a replay of a try is to show: its seed, and the accuracy of loyal clients in the runs of the search."""
-    rows = {
-        (key_of(o.numbers, o.attackers), o.seed): row for row in search.rows if row["status"] == "done" for o in (try_of(row),)
-    }
+    done = [(try_of(row), row) for row in search.rows if row["status"] == "done"]
+    rows = {(key_of(o.numbers, o.attackers), o.seed): row for o, row in done}
     attacked, clean = (rows.get((key_of(o.numbers, o.attackers), o.seed)) for o in (one, one.clean))
     if attacked is None:
         return f"Seed {one.seed}."
