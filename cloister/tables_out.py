@@ -31,8 +31,8 @@ def print_table(console: Console, table: Table) -> None:
     least = [max(cell_len(word) for text in of for word in text.split() or [""]) for of in cells]
     spare = console.width - 3 * len(heads) - 1 - sum(least)
     if spare >= 0:
-        first = [column.justify == "right" for column in table.columns]
-        for column, width in zip(table.columns, _shared(least, whole, first, spare), strict=True):
+        numbers = [column.justify == "right" for column in table.columns]
+        for column, width in zip(table.columns, _shared(least, whole, numbers, spare), strict=True):
             column.width, column.no_wrap = width, False
         console.print(table)
         return

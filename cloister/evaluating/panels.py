@@ -126,7 +126,8 @@ def _grounds(grid: Grid) -> str:
 
 def why(one: Finding) -> str:
     """What a finding rests on, where it is not plain from its numbers."""
-    parts = [f"with {of.broke} of {of.lost.count} seeds" for of in (one.harm, one.backdoor) if of and of.broke]
+    halves = (("by accuracy", one.harm), ("by a backdoor", one.backdoor))
+    parts = [f"{words} in {of.broke} of {of.lost.count} seeds" for words, of in halves if of and of.broke]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
     parts += [f"no result against {', '.join(one.without)}"] if one.without else []
     return "; ".join(parts)

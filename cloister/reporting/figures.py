@@ -37,6 +37,8 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "path.simplify_threshold": 0.3,
 }
+PHONE = 320
+"""What a phone shows of a section, in pixels."""
 _TREE_BOX, _TREE_GAP = (172, 66), (40, 12)
 _SMALL_BOX, _SMALL_GAP, _SMALL_FROM = (130, 50), (20, 5), 13
 
@@ -218,9 +220,7 @@ def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[i
     From 13 leaves on the boxes are smaller. A parent that is not itself a node makes its child a root. `parts` gives each node's
     (hue, members) in the order in which they are drawn.
     """
-    children: dict[str | None, list[str]] = {}
-    for name, parent in sorted(parents.items()):
-        children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
+    children = _children(parents)
     crowded = len(parents) - len(children) + 1 >= _SMALL_FROM
     (wide, high), (gap_x, gap_y) = (_SMALL_BOX, _SMALL_GAP) if crowded else (_TREE_BOX, _TREE_GAP)
     spots: dict[str, tuple[float, float]] = {}
@@ -246,6 +246,39 @@ def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[i
     boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
     width = max((x for x, _ in spots.values()), default=0) + wide
     return Tree(width, max(1, leaves) * (high + gap_y) - gap_y, boxes, tuple(edges), (wide, high), crowded)
+
+
+def outline(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[int, int]]]) -> Tree:
+    """The same tree for a phone: each node below its parent, a little to the right of it, all within `PHONE` pixels."""
+    children = _children(parents)
+    (wide, high), gap = _TREE_BOX, _TREE_GAP[1]
+    rows: list[tuple[str, int]] = []
+
+    def place(name: str, depth: int) -> None:
+        rows.append((name, depth))
+        for child in children.get(name, []):
+            place(child, depth + 1)
+
+    for root in children.get(None, []):
+        place(root, 0)
+    step = min(24.0, (PHONE - wide) / max(1, *(depth for _, depth in rows), 1))
+    spots = {name: (step * depth, float(k * (high + gap))) for k, (name, depth) in enumerate(rows)}
+    edges = []
+    for name, (x, y) in spots.items():
+        for child in children.get(name, []):
+            end_x, end_y = spots[child]
+            edges.append(f"M{x + step / 2:.1f} {y + high:.0f}V{end_y + high / 2:.0f}H{end_x:.1f}")
+    boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
+    width = max((x for x, _ in spots.values()), default=0) + wide
+    return Tree(width, max(1, len(rows)) * (high + gap) - gap, boxes, tuple(edges), (wide, high), crowded=False)
+
+
+def _children(parents: Mapping[str, str | None]) -> dict[str | None, list[str]]:
+    """The nodes below each, in the order of their names; roots below None."""
+    children: dict[str | None, list[str]] = {}
+    for name, parent in sorted(parents.items()):
+        children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
+    return children
 
 
 def byte_words(count: float) -> str:
