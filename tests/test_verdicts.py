@@ -256,7 +256,7 @@ def test_a_backdoor_is_shown_at_its_last_poisoned_round_at_its_peak_and_at_the_e
     assert (row["decay"], row["half"]) == ("61.0", "2")
     (one,) = [row["found"] for row in defences(grid, "Plain")]
     assert one["backdoor"] == "BadNets"
-    assert [*one["rates"]][:2] == [("last poisoned round", "91.0 (90.0 and 92.0)"), ("last round of all", "30.0 (30.0 and 30.0)")]
+    assert [*one["rates"]][:2] == [("last poisoned round", "91.0 (90.0 and 92.0)"), ("last round of all", "30.0")]
     assert "Course of every backdoor" in render(grid)
 
 

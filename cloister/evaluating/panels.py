@@ -100,7 +100,8 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
     cells = grid.rows(attack, one.defence, one.strength, one.protection)
     of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
     through = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection) if one.backdoor else []
-    rates = [percent(grid.over_seeds(through, "success", name)) for name in ("last_poisoned", "mean", "clean_mean")]
+    last, *others = (grid.over_seeds(through, "success", name) for name in ("last_poisoned", "mean", "clean_mean"))
+    rates = [percent(last), *(DASH if of is None else f"{100 * of.mean:.1f}" for of in others)]
     return {
         "attackers": str(one.attackers) + ("" if one.built_for is None else f" (built for {one.built_for})"),
         "strength": f"{one.strength:g}",
