@@ -151,7 +151,7 @@ def test_one_seed_that_breaks_is_not_averaged_away(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.9, 0.9, 0.8]})
     assert finding(grid, "a", 3.0, "Plain").state == State.BREAKS
     assert "a breaks (2.0 points in the mean to IPM, above the bound in 1 of 5 seeds)" in verdict(grid)
-    assert "with 1 of 5 seeds" in render(grid)
+    assert "by accuracy in 1 of 5 seeds" in render(grid)
 
 
 def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path: Path) -> None:
