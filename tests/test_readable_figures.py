@@ -18,7 +18,8 @@ from cloister.attacking.report import charts
 from cloister.attacking.report import render as search_page
 from cloister.attacking.tables import curve_table, point_json, points_table, verdict
 from cloister.evaluating.data import Grid
-from cloister.evaluating.panels import BROKE, backdoors, heat_maps
+from cloister.evaluating.heat import backdoors, heat_maps
+from cloister.evaluating.panels import BROKE
 from cloister.evaluating.report import render, write_evaluation_report
 from cloister.evaluating.result import Evaluated
 from cloister.evaluating.summaries import csv_text, defence_rows, markdown
@@ -28,6 +29,7 @@ from cloister.fl.runs.under_attack import under_attack
 from cloister.grids.spread import in_points, percent, spread
 from cloister.parts_from_text import made, tree_of
 from cloister.protocol.core.errors import Refused
+from cloister.reporting.figures import PHONE, outline
 from cloister.reporting.headline import corrupt_in_words, loyal_in_words
 from cloister.summary import summary_rows
 from cloister.tables_out import SHARE, print_table
@@ -257,3 +259,20 @@ def test_a_function_as_a_rule_under_masked_is_refused_by_its_own_name() -> None:
     ) as of:
         replace(sample.scenario, algorithm=algorithm, protection=protections.Masked(floor=3))
     assert "FunctionRule" not in str(of.value)
+
+
+# --- a phone ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [1, 3, 12])
+def test_the_whole_of_a_tree_of_splits_is_on_a_phone(depth: int) -> None:
+    """Before: a tree of three levels was 596 pixels wide, and its leaves' accuracy was beyond the edge."""
+    names = ["0" * k for k in range(1, depth + 1)]
+    parents = {name: name[:-1] or None for name in names} | {name[:-1] + "1": name[:-1] for name in names[1:]}
+    drawn = outline(parents, {})
+    assert {box.name for box in drawn.boxes} == parents.keys()
+    assert max(box.x for box in drawn.boxes) + drawn.box[0] <= drawn.width <= PHONE
+    assert len(drawn.edges) == len(parents) - 1
+    spots = {box.name: box for box in drawn.boxes}
+    assert all(parent is None or spots[parent].x < spots[name].x for name, parent in parents.items())
+    assert len({box.y for box in drawn.boxes}) == len(parents)

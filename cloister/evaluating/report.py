@@ -11,14 +11,13 @@ from ..threat_models.broken import broken_words, points
 from . import summaries, texts
 from .cells import METRICS, MORE, details, headed
 from .data import Grid, read_grid
+from .heat import backdoors, heat_maps
 from .panels import (
     backdoor_courses,
-    backdoors,
     breakdowns,
     command,
     curves,
     defences,
-    heat_maps,
     late_words,
     learned,
     nobody_loyal,

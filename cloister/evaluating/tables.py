@@ -127,7 +127,7 @@ def bounds_words(grid: Grid) -> str:
 
 def breakdown_table(found: Mapping[str, Any]) -> Table:
     """What searches found: the median over seeds, its interval, what broke, and whether one crossing explains all tries."""
-    table = Table(title=f"{found['name']}: smallest {found['strength']} that break each defence", title_justify="left")
+    table = Table(title=f"{found['name']}: {least_words(found)} that break each defence", title_justify="left")
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
@@ -139,6 +139,11 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
         median, interval, remarks = breakdown_words(one, found["steps"]["most"])
         table.add_row(one["attack"], one["defence"], one["protection"], median, interval, by_words(one), remarks)
     return table
+
+
+def least_words(found: Mapping[str, Any]) -> str:
+    """What searches look for: "fewest attackers", "smallest share of attackers"."""
+    return f"{'fewest' if found['strength'] == 'attackers' else 'smallest'} {found['strength']}"
 
 
 def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
