@@ -1,14 +1,15 @@
 """Functions that users give in the place of parts of ours: what they are called, and whether what they return fits."""
 
-import hashlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .own_code import plain
 
 
 class Unfit(TypeError):
@@ -72,36 +73,7 @@ def misfit(function: Any, given: Sequence[str]) -> str:
 def parameters_of(function: object) -> str:
     """The plain numbers, texts and None that an object holds, in words; empty for a function."""
     held = getattr(function, "__dict__", {}) if not inspect.isroutine(function) else {}
-    plain = {k: v for k, v in held.items() if _plain(v)}
-    return ", ".join(f"{name}={value!r}" for name, value in plain.items())
-
-
-def digest_of(function: FunctionType) -> str:
-    """8 hexadecimal digits of SHA-256 of a function's bytecode and plain defaults.
-
-    One that was edited has others, and the same one has the same in every process of one version of Python. What it closes over
-    is left out, as that may be the state of a run.
-    """
-    found = hashlib.sha256()
-    beside = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
-    plain = (repr(value) for value in beside if _plain(value))
-    for part in (*_of_code(function.__code__), *plain):
-        found.update(part.encode() + b"\0")
-    return found.hexdigest()[:8]
-
-
-def _of_code(code: CodeType) -> Iterator[str]:
-    yield from (code.co_code.hex(), repr(code.co_names), repr(code.co_varnames))
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _of_code(constant)
-        else:
-            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
-
-
-def _plain(value: object) -> bool:
-    """Whether it is written the same in every process."""
-    return value is None or isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(_plain, value)))
+    return ", ".join(f"{name}={value!r}" for name, value in held.items() if plain(value))
 
 
 def brief(value: object) -> str:

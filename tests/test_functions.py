@@ -14,7 +14,8 @@ import torch
 from cloister import attacks, rules
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.population import Examples, Source
-from cloister.fl.functions import Unfit, digest_of
+from cloister.fl.functions import Unfit
+from cloister.fl.own_code import digest_of
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.function import FunctionRule

@@ -146,7 +146,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "distinct": space.distinct,
         "fixed": dict(space.fixed),
         "attacks": [*space.attacks, *space.votes],
-        "own": [*space.own],
+        "own": dict(named.own),
         "strengths": {name: strength_of(space, usual(space, {"attack": name}, Pool(1))[0]) for name in space.attacks},
         "left_out": dict(space.left_out),
         "command": command_of(asked),

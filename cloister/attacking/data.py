@@ -17,7 +17,7 @@ from .workers import KIND
 @dataclass(frozen=True, slots=True)
 class Search:
     """What a search's folder holds. rows: the lines of this search, in the order in which they were played; foreign: how many are
-    of earlier searches of other defences or settings. found: what the search wrote when it ended; empty before.
+    of earlier searches of other defences or settings, or of an attack before it was edited. found: what the search wrote when it ended; empty before.
     """
 
     folder: str
@@ -117,9 +117,16 @@ def read_search(folder: Path) -> Search:
         raise ValueError(f"{folder} does not say what was attacked ({error}); run the search again with --resume") from None
     if "goal" not in about:
         raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; search again, in another folder")
-    own = [row for row in rows.values() if row.get("about") == about["about"]]
+    if not isinstance(about["own"], dict):
+        raise ValueError(f"{folder} was written by an earlier version, which did not tell edited attacks; search again with --resume")
+    own = [row for row in rows.values() if row.get("about") == about["about"] and _is_of(row, about["own"])]
     points = points_of(own, about["seeds"], about["held_out"], sought_in(about))
     return Search(folder.resolve().name, about, own, len(rows) - len(own), points, found)
+
+
+def _is_of(row: Row, own: Mapping[str, str]) -> bool:
+    """Whether a line is of the code that its attack has now."""
+    return bool(row.get("own", "") == own.get(str(row["numbers"].get("attack")), ""))
 
 
 def curve(search: Search) -> list[dict[str, Any]]:

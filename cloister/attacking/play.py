@@ -94,8 +94,8 @@ def play_search(
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with hands as played, stoppable(folder):
         if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
-            list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, played, named.id))
-        _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named.id), quiet)
+            list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, played, named))
+        _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named), quiet)
     bench.folder.write_json("found.json", _found(read_search(folder), space, plan, asked, origin, folder))
     write_search_report(folder)
     return folder, subject

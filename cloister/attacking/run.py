@@ -4,26 +4,25 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from types import FunctionType
 from typing import Any
 
-from ..fl.functions import digest_of
 from ..fl.runs.results_folder import Row
 from ..fl.runs.scenario import described
 from ..grids.ledger import Ledger
 from ..grids.workers import Crew
+from ..threat_models.search.found import try_of
 from ..threat_models.search.plan import Hunt
 from ..threat_models.search.play import Try
 from ..threat_models.search.space import Space
 
-FORMAT = 2
+FORMAT = 3
 """Of a try's line; lines of another format are played anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Names tries by what they resolve to, as far as it is described: not the data. own: what the user's own attacks are made
-    of.
+    """Names tries by what they resolve to, as far as it is described: not the data. own: a digest of each of the user's own
+    attacks, its code included, so that one that was edited is another.
     """
 
     about: str
@@ -39,35 +38,36 @@ class Named:
         made_of = {"format": FORMAT, "scenario": described(space.scenario), "knows": space.knows.name}
         return cls(json.dumps(made_of, sort_keys=True), {name: _made_of(attack) for name, attack in space.own.items()})
 
+    def made_of(self, one: Try) -> str:
+        """The digest of its attack; empty for one of Cloister's."""
+        return self.own.get(str(one.numbers.get("attack")), "")
+
     def key(self, one: Try) -> str:
         """24 hex digits of a hash."""
-        own = self.own.get(str(one.numbers.get("attack")), "")
-        return hashlib.sha256((self.about + own + json.dumps(asdict(one), sort_keys=True)).encode()).hexdigest()[:24]
+        made_of = self.about + self.made_of(one)
+        return hashlib.sha256((made_of + json.dumps(asdict(one), sort_keys=True)).encode()).hexdigest()[:24]
 
 
 def _made_of(attack: Any) -> str:
-    """An attack of the user's own with its code, so that one that was edited is another."""
-    kind = attack if isinstance(attack, type) else type(attack)
-    call = vars(kind).get("__call__")
-    code = digest_of(call) if isinstance(call, FunctionType) else ""
-    return json.dumps([described(attack), code], sort_keys=True)
+    return hashlib.sha256(json.dumps(described(attack), sort_keys=True).encode()).hexdigest()[:8]
 
 
-def play_hunt(hunt: Hunt, ledger: "Ledger[Try]", crew: Crew, about: str) -> Iterator[Row]:
+def play_hunt(hunt: Hunt, ledger: "Ledger[Try]", crew: Crew, named: Named) -> Iterator[Row]:
     """Plays what the hunt asks for and is not known; yields every line that it is answered with, known ones too.
 
-    about: the id of the search, for its lines. A try that fails has a line, too, and is not played again: it would fail again.
+    named: says in each line which search it is of, and by what code of an attack. A try that fails has a line, too, and is not
+    played again: it would fail again.
     """
     try:
         asked = next(hunt)
         while True:
-            yield from _answers(asked, ledger, crew, about)
+            yield from _answers(asked, ledger, crew, named)
             asked = hunt.send([ledger.rows[ledger.key(one)] for one in asked])
     except StopIteration:
         return
 
 
-def _answers(asked: Sequence[Try], ledger: "Ledger[Try]", crew: Crew, about: str) -> Iterator[Row]:
+def _answers(asked: Sequence[Try], ledger: "Ledger[Try]", crew: Crew, named: Named) -> Iterator[Row]:
     tasks: list[tuple[Any, Any]] = []
     for one in asked:
         row = ledger.rows.get(ledger.key(one))
@@ -76,4 +76,4 @@ def _answers(asked: Sequence[Try], ledger: "Ledger[Try]", crew: Crew, about: str
             continue
         tasks.append(((ledger.key(one), one), None if one.is_clean or one.is_absent else ledger.rows[ledger.key(one.clean)]))
     for _, row in crew.play(tasks, lambda cell, line: ()):
-        yield ledger.enter({**row, "about": about})
+        yield ledger.enter({**row, "about": named.id, "own": named.made_of(try_of(row))})

@@ -68,7 +68,7 @@ def resolved(comparison: Comparison, cell: Cell) -> Scenario:
 def key_of(comparison: Comparison, cell: Cell) -> str:
     """A name for what the cell resolves to: 24 hex digits of a hash of all that its run is made of, as far as it is described.
 
-    The code of functions is no part of it, nor are the data.
+    The code of functions and classes of the user's own is part of it; the data are not.
     """
     made_of: dict[str, Any] = {"format": FORMAT, "cell": asdict(cell), "scale": comparison.scale}
     if comparison.measures and cell.protection is not None and cell.attack is None:

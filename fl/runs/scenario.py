@@ -32,8 +32,9 @@ from ..data.function import as_data
 from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
-from ..functions import called, digest_of
+from ..functions import called
 from ..models.papers import ModelFactory
+from ..own_code import coded, digest_of
 from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
@@ -200,23 +201,27 @@ def _tuple(kind: Any, value: Any) -> Any:
 def described(value: Any) -> Any:
     """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
 
-    Fields that do not count when values are compared are left out. Functions of a user's own have a digest of their code.
+    Fields that do not count when values are compared are left out. Functions and classes of a user's own have a digest of their
+    code.
     """
     if isinstance(value, float) and not isfinite(value):
         return str(value)  # JSON has no word for it
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    own = coded(value)
+    code = "" if own is None else digest_of(own)  # what was edited is another one
+    beside = {"its code": code} if code else {}
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}}
+        counted = {f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {"type": type(value).__name__, **beside, **counted}
     if isinstance(value, nn.Module):
-        return {"type": type(value).__name__, "module": repr(value), "parameters": _digest(value)}
+        return {"type": type(value).__name__, **beside, "module": repr(value), "parameters": _digest(value)}
     if isinstance(value, Mapping):
         return {str(k): described(v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [described(v) for v in value]
     name: str = getattr(value, "__qualname__", None) or type(value).__qualname__
-    own = isinstance(value, types.FunctionType) and not value.__module__.startswith("cloister.")
-    return f"{name}, code {digest_of(value)}" if own else name  # an edited function is another one
+    return f"{name}, code {code}" if code else name
 
 
 def _digest(module: nn.Module) -> str:

@@ -70,9 +70,10 @@ def key_of(numbers: Numbers, attackers: int) -> Key:
 
 def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int], sought: Sought) -> dict[Key, Point]:
     """Every point that was tried under these seeds, in the order of the lines. Lines without the runs beside them are left
-    aside.
+    aside; of several of one point and seed the last counts.
     """
-    kept = [(try_of(row), row) for row in rows]
+    last = {(key_of(one.numbers, one.attackers), one.seed): (one, row) for row in rows if (one := try_of(row))}
+    kept = list(last.values())
     clean = {one.seed: row for one, row in kept if one.is_clean}
     absent = {(one.numbers["which"], one.attackers, one.seed): row for one, row in kept if one.is_absent}
     found: dict[Key, Point] = {}

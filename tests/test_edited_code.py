@@ -1,0 +1,160 @@
+"""Results of code that was edited since are not taken for its own: rules and attacks as classes, and what they use."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloister import algorithms, attacks, cli, rules
+from cloister.attacking.data import read_search
+from cloister.fl.own_code import digest_of, is_own
+from cloister.fl.runs.scenario import described
+from cloister.scenario_file import load_poisoning
+
+from . import evaluation_sample as sample
+
+ROOT = Path(__file__).parent.parent
+RULE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from cloister import rules
+
+SCALE = 1.0
+PLAYED = 0
+
+
+def even(n):
+    return np.full(n, helper() / n)
+
+
+def helper():
+    return SCALE
+
+
+class Base:
+    def twice(self, n):
+        return self.weights(n, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Mine(Base):
+    f: int = 0
+    sees: ClassVar = rules.Sight.GRAM
+    shift_invariant: ClassVar = False
+
+    def weights(self, gram, rng, /):
+        global PLAYED
+        PLAYED += 1
+        return even(len(gram))
+
+
+def of_updates(updates):
+    return even(len(updates)) @ updates
+"""
+EDITS = {
+    "its method": ("return even(len(gram))", "return 2 * even(len(gram))"),
+    "a function that it calls": ("np.full(n, helper() / n)", "np.full(n, helper() / (n + 1))"),
+    "a function that this calls": ("return SCALE", "return -SCALE"),
+    "a constant": ("SCALE = 1.0", "SCALE = 2.0"),
+    "a method of its base": ("return self.weights(n, None)", "return None"),
+    "its own constant": ("shift_invariant: ClassVar = False", "shift_invariant: ClassVar = True"),
+}
+
+
+def written(path: Path, text: str, name: str = "Mine") -> Any:
+    path.write_text(text)
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # two edits of one second have one time stamp
+    try:
+        return load_poisoning(f"{path}:{name}")
+    finally:
+        sys.dont_write_bytecode = before
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_class_that_was_edited_is_another_one_and_the_same_one_is_the_same(edit: str, tmp_path: Path) -> None:
+    old, new = EDITS[edit]
+    assert old in RULE
+    one, same, edited = (written(tmp_path / f"{k}.py", text) for k, text in enumerate((RULE, RULE, RULE.replace(old, new))))
+    of = [described(algorithms.RobustFedAvg(rule=rule(f=1))) for rule in (one, same, edited)]
+    assert of[0] == of[1] != of[2]
+    assert json.loads(json.dumps(of[0])) == of[0]
+    used = edit not in ("its method", "its own constant", "a method of its base")
+    of = [digest_of(written(tmp_path / f"f{k}.py", text, "of_updates")) for k, text in enumerate((RULE, RULE.replace(old, new)))]
+    assert (of[0] != of[1]) == used
+
+
+def test_what_a_run_changes_is_no_part_of_it(tmp_path: Path) -> None:
+    rule = written(tmp_path / "one.py", RULE)(f=1)
+    before = described(rule)
+    rule.weights([1, 2], None)
+    assert described(rule) == before
+
+
+def test_parts_of_cloister_and_of_libraries_have_no_digest() -> None:
+    assert described(rules.Median()) == {"type": "Median"}
+    assert "code" not in json.dumps(described(sample.scenario))
+    assert not any(map(is_own, (rules.Median, json, Path, int, pytest, cli.main)))
+    assert is_own(sample) and is_own(written)
+
+
+def test_functions_that_call_each_other_end(tmp_path: Path) -> None:
+    text = "def one(own):\n    return two(own)\n\n\ndef two(own):\n    return one(own)\n"
+    assert digest_of(written(tmp_path / "one.py", text, "one")) != digest_of(written(tmp_path / "two.py", text, "two"))
+
+
+ATTACK = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cloister import attacks
+
+
+@dataclass(frozen=True, slots=True)
+class Mine:
+    needs: ClassVar = attacks.Level.OWN
+
+    def __call__(self, own, /):
+        return turned(own.update)
+
+
+def turned(update):
+    raise KeyError("oops")
+"""
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., int]:
+    def played(text: str, *words: str) -> int:
+        (tmp_path / "mine.py").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        argv = ["cloister", "attack", f"{ROOT}/tests/evaluation_sample.py:scenario", "--attack", "mine.py:Mine", "--budget", "8"]
+        monkeypatch.setattr(sys, "argv", [*argv, "--attackers", "2", "--workers", "1", "--out", "here", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        capsys.readouterr()
+        return int(caught.value.code or 0)
+
+    return played
+
+
+@pytest.mark.trains
+def test_an_attack_that_failed_and_was_mended_is_searched_anew(tmp_path: Path, search: Callable[..., int]) -> None:
+    pytest.importorskip("optuna")
+    assert search(ATTACK) == 3
+    failed = read_search(tmp_path / "here")
+    assert failed.erred and not failed.played
+    assert search(ATTACK.replace('raise KeyError("oops")', "return -update"), "--resume") == 0
+    mended = read_search(tmp_path / "here")
+    assert mended.played and not mended.failed and mended.foreign
+    assert len(mended.rows) <= 8
+
+
+def test_the_attacks_that_come_along_have_no_digest() -> None:
+    assert all("code" not in json.dumps(described(attack)) for attack in attacks.strongest().values())
