@@ -16,9 +16,9 @@ class Unfit(TypeError):
     """A user's function or object returned something else than what is taken here, or lacks something."""
 
 
-def as_vector(found: Any, shape: tuple[int, ...], of: object, remedy: str = "") -> NDArray[np.float32]:
-    """Numbers of numpy, torch or Python as float32 of this shape. Raises Unfit, by the function's name, file and line, with the
-    remedy.
+def as_vector(found: Any, shape: tuple[int, ...], of: object, remedy: str = "", *, finite: bool = False) -> NDArray[np.float32]:
+    """Numbers of numpy, torch or Python as float32 of this shape. finite: whether all are to be finite. Raises Unfit, by the
+    function's name, file and line, with the remedy.
     """
     end = f"; {remedy}" if remedy else ""
     plain = found.detach().cpu().numpy() if hasattr(found, "detach") else found
@@ -28,7 +28,15 @@ def as_vector(found: Any, shape: tuple[int, ...], of: object, remedy: str = "") 
         raise Unfit(f"{called(of)} returned {brief(found)}, which are no numbers{end}") from None
     if vector.shape != shape:
         raise Unfit(f"{called(of)} returned numbers of shape {vector.shape}, where shape {shape} is taken{end}")
+    if finite:
+        check_finite(vector, of, "returned")
     return vector
+
+
+def check_finite(numbers: NDArray[Any], of: object, gave: str) -> None:
+    """Raise Unfit, by the function's name, file and line, where some number is NaN or infinite."""
+    if wrong := int(numbers.size - np.count_nonzero(np.isfinite(numbers))):
+        raise Unfit(f"{called(of)} {gave} numbers that are not finite: {wrong} of {numbers.size}, from updates that are")
 
 
 def name_of(function: object) -> str:

@@ -6,7 +6,7 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -53,7 +53,7 @@ def is_own(value: Any) -> bool:
     return file is None or not _installed(file)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _installed(file: str) -> bool:
     path, library = Path(file).resolve(), Path(sysconfig.get_paths()["stdlib"]).resolve()
     return library in path.parents or bool({"site-packages", "dist-packages"} & {*path.parts})

@@ -100,7 +100,7 @@ def test_parts_of_cloister_and_of_libraries_have_no_digest() -> None:
     assert described(rules.Median()) == {"type": "Median"}
     assert "code" not in json.dumps(described(sample.scenario))
     assert not any(map(is_own, (rules.Median, json, Path, int, pytest, cli.main)))
-    assert is_own(sample) and is_own(written)
+    assert all(map(is_own, (sample, written)))
 
 
 def test_functions_that_call_each_other_end(tmp_path: Path) -> None:
@@ -149,10 +149,13 @@ def test_an_attack_that_failed_and_was_mended_is_searched_anew(tmp_path: Path, s
     pytest.importorskip("optuna")
     assert search(ATTACK) == 3
     failed = read_search(tmp_path / "here")
-    assert failed.erred and not failed.played
+    assert failed.erred
+    assert not failed.played
     assert search(ATTACK.replace('raise KeyError("oops")', "return -update"), "--resume") == 0
     mended = read_search(tmp_path / "here")
-    assert mended.played and not mended.failed and mended.foreign
+    assert mended.played
+    assert mended.foreign
+    assert not mended.failed
     assert len(mended.rows) <= 8
 
 

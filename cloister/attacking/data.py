@@ -17,7 +17,8 @@ from .workers import KIND
 @dataclass(frozen=True, slots=True)
 class Search:
     """What a search's folder holds. rows: the lines of this search, in the order in which they were played; foreign: how many are
-    of earlier searches of other defences or settings, or of an attack before it was edited. found: what the search wrote when it ended; empty before.
+    of earlier searches of other defences or settings, or of an attack before it was edited. found: what the
+    search wrote when it ended; empty before.
     """
 
     folder: str
@@ -118,7 +119,9 @@ def read_search(folder: Path) -> Search:
     if "goal" not in about:
         raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; search again, in another folder")
     if not isinstance(about["own"], dict):
-        raise ValueError(f"{folder} was written by an earlier version, which did not tell edited attacks; search again with --resume")
+        raise ValueError(
+            f"{folder} was written by an earlier version, which did not tell edited attacks; search again with --resume"
+        )
     own = [row for row in rows.values() if row.get("about") == about["about"] and _is_of(row, about["own"])]
     points = points_of(own, about["seeds"], about["held_out"], sought_in(about))
     return Search(folder.resolve().name, about, own, len(rows) - len(own), points, found)

@@ -18,6 +18,8 @@ from ..grids.spread import LEVEL, Spread, metric, spread
 from ..threat_models.broken import CLEAN, LOWER, gained, lost
 from .data import Grid
 
+DECIDE = 3
+"""Seeds below which nothing but a break is decided."""
 MANY = 1000
 """Seeds beyond which none are counted."""
 
@@ -57,7 +59,9 @@ class Finding:
 
     attackers: the most at work in one round, with any attack. built_for: how many the defence is built for, None where it states
     none. harm: by the attack that costs most accuracy; backdoor: by that with the most success; None where there is none.
-    without: attacks without a result. reference: what harm is held against, in words.
+    undecided: by attack that does not break it and is not known to leave it whole, about how many seeds would decide it.
+    without: by attack without a result, on how many of the seeds. seeds: that were to be played. reference: what harm is held
+    against, in words.
     """
 
     defence: str
@@ -67,7 +71,9 @@ class Finding:
     built_for: int | None
     harm: Harm | None
     backdoor: Harm | None
-    without: tuple[str, ...]
+    undecided: Mapping[str, float]
+    without: Mapping[str, int]
+    seeds: int
     reference: str
 
     @property
@@ -77,9 +83,10 @@ class Finding:
 
     @property
     def state(self) -> State:
-        found = [of.state for of in (self.harm, self.backdoor) if of is not None]
-        state = max(found, default=State.UNDECIDED)
-        return State.UNDECIDED if self.without and state == State.HOLDS else state
+        found = [of for of in (self.harm, self.backdoor) if of is not None]
+        if any(of.state == State.BREAKS for of in found):
+            return State.BREAKS
+        return State.HOLDS if found and not self.undecided and not self.without else State.UNDECIDED
 
     @property
     def word(self) -> str:
@@ -92,8 +99,10 @@ class Finding:
 
     @property
     def needs(self) -> float | None:
-        """About how many seeds would decide what is undecided; None where seeds are not what is lacking."""
-        needed = [of.needs for of in (self.harm, self.backdoor) if of is not None and of.needs is not None]
+        """About how many seeds would decide what is undecided; None where seeds are not what is lacking, as where cells
+        failed.
+        """
+        needed = [seeds for attack, seeds in self.undecided.items() if attack not in self.without]
         return max(needed) if needed and self.state == State.UNDECIDED else None
 
 
@@ -105,16 +114,24 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     for attack, of in rows.items():
         losses[attack] = [*lost_by_seed(of, absent).values()]
         rates[attack] = [gain for row in of if (gain := gained(row.get("success"))) is not None]
-    bounds, every = grid.about["bounds"], [row for of in rows.values() for row in of]
+    seeds, limit = len(grid.about["seeds"]), grid.about["bounds"]
+    harms, backdoors = _harms(losses, limit["loss"]), _harms(rates, limit["success"])
+    open_: dict[str, float] = {}
+    for of in (*harms, *backdoors):
+        if of.needs is not None:
+            open_[of.attack] = max(of.needs, open_.get(of.attack, 0))
+    every = [row for of in rows.values() for row in of]
     return Finding(
         defence,
         protection,
         strength,
         max((int(row.get("attackers") or 0) for row in every), default=0),
         grid.built_for(defence, every),
-        _worst(losses, bounds["loss"]),
-        _worst(rates, bounds["success"]),
-        tuple(attack for attack, of in rows.items() if len(of) < len(grid.about["seeds"])),
+        _worst(harms),
+        _worst(backdoors),
+        open_,
+        {attack: seeds - len(of) for attack, of in rows.items() if len(of) < seeds},
+        seeds,
         LOWER if absent else CLEAN,
     )
 
@@ -152,12 +169,12 @@ def harm_of(attack: str, values: Iterable[float], bound: float) -> Harm | None:
 
 def seeds_needed(gap: float, of: Spread) -> float:
     """The least number of seeds, above those played, with which the interval of the mean is shorter than the gap to what it is
-    held against, if mean and deviation stay as they are; inf where that takes more than MANY. One seed alone has no deviation:
-    2.
+    held against, if mean and deviation stay as they are, DECIDE at least; inf where that takes more than MANY. One seed alone
+    has no deviation: DECIDE.
     """
     if of.count < 2:
-        return 2
-    for n in range(of.count + 1, MANY + 1):
+        return DECIDE
+    for n in range(max(DECIDE, of.count + 1), MANY + 1):
         if float(student.ppf((1 + LEVEL) / 2, n - 1)) * of.deviation / sqrt(n) < abs(gap):
             return n
     return inf
@@ -168,7 +185,18 @@ def seeds_words(needed: float) -> str:
     return f"more than {MANY} seeds needed" if needed == inf else f"about {needed:g} seeds needed"
 
 
-def _worst(values: Mapping[str, Sequence[float]], bound: float) -> Harm | None:
-    """By the attack that does most: one that breaks before one that is undecided, then by the mean over seeds."""
-    found = [harm for attack, of in values.items() if (harm := harm_of(attack, of, bound)) is not None]
-    return max(found, key=lambda harm: (harm.state, harm.lost.mean), default=None)
+def without_words(without: Mapping[str, int], seeds: int) -> str:
+    """Which attacks have no result, or none on some of the seeds: "no result against A; no result on 1 of 2 seeds against B"."""
+    by = {n: [attack for attack, of in without.items() if of == n] for n in sorted({*without.values()}, reverse=True)}
+    return "; ".join(
+        f"no result {'' if n >= seeds else f'on {n} of {seeds} seeds '}against {', '.join(of)}" for n, of in by.items()
+    )
+
+
+def _harms(values: Mapping[str, Sequence[float]], bound: float) -> list[Harm]:
+    return [harm for attack, of in values.items() if (harm := harm_of(attack, of, bound)) is not None]
+
+
+def _worst(found: Sequence[Harm]) -> Harm | None:
+    """By the attack that does most: one that breaks before one that does not, then by the mean over seeds."""
+    return max(found, key=lambda harm: (harm.state == State.BREAKS, harm.lost.mean), default=None)

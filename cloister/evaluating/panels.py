@@ -20,7 +20,7 @@ from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words
 from .cells import METRICS, lasting
 from .data import Grid, Spot
-from .judging import Finding, findings, seeds_words
+from .judging import Finding, findings, seeds_words, without_words
 from .tables import breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
@@ -105,7 +105,7 @@ def why(one: Finding) -> str:
     halves = (("by accuracy", one.harm), ("by a backdoor", one.backdoor))
     parts = [f"{words} in {of.broke} of {of.lost.count} seeds" for words, of in halves if of and of.broke]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
-    parts += [f"no result against {', '.join(one.without)}"] if one.without else []
+    parts += [without_words(one.without, one.seeds)] if one.without else []
     return "; ".join(parts)
 
 

@@ -57,6 +57,7 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "built_for": None if one is None else one.built_for,
         "finding": None if one is None else one.word,
         "seeds": None if harm is None else harm.lost.count,
+        "seeds_played": len(grid.about["seeds"]),
         "clean": _mean(grid.clean(defence, place)),
         "absent": _mean(spread(grid.absent(defence, strength, place).values())),
         "attack": None if harm is None else harm.attack,
@@ -96,7 +97,16 @@ def markdown(grid: Grid) -> str:
     several, strength = bool(grid.about["partitions"]), str(grid.about["strength"])
     kept = ["defence", "protection", *(["partition"] if several else []), *([] if strength == "attackers" else ["strength"])]
     heads = [strength if name == "strength" else name for name in kept]
-    heads += ["attackers (built for)", "finding", "without attack, %", "absent, %", "worst attack", "under it, %", "lost, points"]
+    heads += [
+        "attackers (built for)",
+        "finding",
+        "seeds",
+        "without attack, %",
+        "absent, %",
+        "worst attack",
+        "under it, %",
+        "lost, points",
+    ]
     heads += ["backdoor", "its success, %", "on clean models, %", "gained, points"]
     body = []
     for row in _rows(grid):
@@ -117,9 +127,11 @@ def _cells(grid: Grid, row: _Row) -> list[str]:
     clean = clean_words(grid, defence, place)
     absent = percent(spread(grid.absent(defence, strength, place).values()))
     if one is None or one.harm is None:
-        return [DASH, without_result(grid, defence, place)[0], clean, absent, *[DASH] * 7]
+        return [DASH, without_result(grid, defence, place)[0], DASH, clean, absent, *[DASH] * 7]
     built = "" if one.built_for is None else f" ({one.built_for})"
-    cells = [f"{one.attackers}{built}", one.word, clean, absent, one.harm.attack]
+    count = one.harm.lost.count
+    seeds = f"{count}" if count == one.seeds else f"{count} of {one.seeds}"
+    cells = [f"{one.attackers}{built}", one.word, seeds, clean, absent, one.harm.attack]
     cells += [percent(grid.attacked(one.harm.attack, defence, strength, place)), percent(one.harm.lost, -1)]
     if one.backdoor is None:
         return [*cells, *[DASH] * 4]

@@ -1,6 +1,6 @@
 """An evaluation on the terminal, and as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rich.table import Table
@@ -73,13 +73,27 @@ def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]
 
 
 def reasons(grid: Grid, protection: str) -> list[str]:
-    """A line for each defence that has no result under a protection, or none that means anything."""
+    """A line for each defence that has no result under a protection, or none that means anything, and for each attack that has
+    none on some seeds.
+    """
     judged = {one.defence for one in findings(grid, protection)}
     silent = [d for d in grid.defences if d not in judged and not grid.idle(d, protection)]
     found = {d: without_result(grid, d, protection) for d in silent}
     lines = [f"{d} under {protection}: {status}: {reason}" for d, (status, reason) in found.items() if reason]
     never = {d: grid.idle(d, protection) for d in grid.defences}
-    return lines + [f"{d} under {protection}: never moved without attack: {reason}" for d, reason in never.items() if reason]
+    lines += [f"{d} under {protection}: never moved without attack: {reason}" for d, reason in never.items() if reason]
+    return lines + _partly(grid, protection, judged)
+
+
+def _partly(grid: Grid, protection: str, judged: Collection[str]) -> list[str]:
+    """Of defences that have a result, the cells that have none, by reason."""
+    found: dict[tuple[str, str, str, str], int] = {}
+    for spot, rows in grid.cells.items():
+        for row in rows:
+            if (spot.protection, row["status"] != "done") == (protection, True) and spot.defence in judged:
+                key = (spot.defence, spot.attack or "no attack", row["status"], str(row["reason"]))
+                found[key] = found.get(key, 0) + 1
+    return [f"{d} under {protection}, {a}: {n} {s}: {why}" for (d, a, s, why), n in found.items()]
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from ..grids.spread import spread
 from .data import Grid
-from .judging import Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words
+from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
 
-DECIDE = 3
-"""Seeds below which nothing is decided."""
+LEARNED = 0.5
+"""Of the best accuracy without attack, below which a defence is not praised for what it holds: it learned next to nothing."""
 OPENINGS = {
     True: "within what they are built for",
     None: "defences that state no number of attackers (say it with limits=)",
@@ -43,13 +43,17 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
     if not inside:
         return "no number of attackers was played that a defence says it is built for."
     by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
-    holding = [d for d, of in by.items() if all(one.state == State.HOLDS for one in of)]
+    all_holding = [d for d, of in by.items() if all(one.state == State.HOLDS for one in of)]
+    place = inside[0].protection
+    holding = [d for d in all_holding if learns(grid, d, place)]
     if not holding:
-        return "no defence holds against every attack played with as many attackers as it is built for."
+        nothing = f" that learned half as much as {_most(grid, place)[0]} does without attack" if all_holding else ""
+        return f"no defence{nothing} holds against every attack played with as many attackers as it is built for."
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
         who = f"{_names(holding)} {_s(holding, 'hold')}"
-        return f"with as many attackers as {_they(holding)} built for, {who} against every attack played."
+        words = f"with as many attackers as {_they(holding)} built for, {who} against every attack played."
+        return f"{words} {_without_attack(grid, holding, place)}"
     strength = max(common)
     least, *others = sorted(
         (one for d in holding for one in by[d] if one.strength == strength),
@@ -59,7 +63,31 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
         f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
         f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
     )
-    return " ".join(filter(None, [words, _alike(grid, least, others)]))
+    return " ".join(filter(None, [words, _alike(grid, least, others), _without_attack(grid, holding, place)]))
+
+
+def _most(grid: Grid, protection: str) -> tuple[str, float]:
+    """The defence with the best accuracy without attack, and that; the first of equals."""
+    found = {d: of.mean for d in grid.defences if (of := grid.clean(d, protection)) is not None}
+    best = max(found, key=lambda d: found[d], default="")
+    return best, found.get(best, 0.0)
+
+
+def learns(grid: Grid, defence: str, protection: str) -> bool:
+    """Whether its model without attack is worth holding: at least half as accurate as that of the best defence."""
+    own = grid.clean(defence, protection)
+    return own is None or own.mean >= LEARNED * _most(grid, protection)[1]
+
+
+def _without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
+    """What those that hold keep, beside the best: else one that learns little looks as good as one that learns well."""
+    name, best = _most(grid, protection)
+    own = {d: of.mean for d in holding if (of := grid.clean(d, protection)) is not None}
+    if not own:
+        return ""
+    said = ", ".join(f"{d} {100 * mean:.1f} %" for d, mean in own.items())
+    beside = "" if name in own else f"; the best of all, {name}, {100 * best:.1f} %"
+    return f"Accuracy without attack: {said}{beside}."
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
@@ -71,7 +99,7 @@ def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
         gap = spread(theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys())
         if gap is None or gap.count < 2 or gap.mean <= gap.half:
             open_.append(other.defence)
-            needed = max(needed, 2 if gap is None else seeds_needed(gap.mean, gap))
+            needed = max(needed, DECIDE if gap is None else seeds_needed(gap.mean, gap))
     return f"Whether {_names(open_)} {_s(open_, 'lose')} more is undecided, {seeds_words(needed)}." if open_ else ""
 
 
@@ -89,7 +117,7 @@ def _listed(grid: Grid, found: Sequence[Finding]) -> Iterable[str]:
         for within, opening in OPENINGS.items():
             of = [one for one in found if one.strength == strength and one.within is within and one.attackers]
             words = [
-                _grouped(word, [one for one in of if one.word == word])
+                _grouped(grid, word, [one for one in of if one.word == word])
                 for word in dict.fromkeys(one.word for one in _ordered(of))
             ]
             if words:
@@ -100,7 +128,7 @@ def _ordered(found: Sequence[Finding]) -> list[Finding]:
     return sorted(found, key=lambda one: (one.state, one.word))
 
 
-def _grouped(word: str, found: Sequence[Finding]) -> str:
+def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
     """ "Multi-Krum and median break (at most 81.3 points, optimal IPM)"."""
     names = [one.defence for one in found]
     first, _, rest = word.partition(" ")
@@ -108,7 +136,7 @@ def _grouped(word: str, found: Sequence[Finding]) -> str:
         without = [one.defence for one in found if one.without]
         seeds = [one.needs for one in found if one.needs is not None]
         why = [seeds_words(max(seeds))] if seeds else []
-        why += [f"no result against some attacks with {_names(without)}"] if without else []
+        why += [f"{_lacking(found)} with {_names(without)}"] if without else []
         return f"{_names(names)} {'is' if len(names) == 1 else 'are'} undecided ({'; '.join(why)})"
     verb = {"holds": "hold", "breaks": "break", "lets": "let"}[first]
     if word.endswith("backdoor through"):
@@ -116,8 +144,33 @@ def _grouped(word: str, found: Sequence[Finding]) -> str:
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
     told = [_points(max((o.harm for o in found if o.harm), key=lambda h: h.lost.mean))] if first == "breaks" else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
+    if word == "holds":
+        dull = [
+            f"{d} learned little: {_percent(grid, d, found[0].protection)}"
+            for d in names
+            if not learns(grid, d, found[0].protection)
+        ]
+        told += [f"{', '.join(dull)} without attack"] if dull else []
     told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean))] if through else []
-    return f"{said} ({'at most ' if len(found) > 1 else ''}{'; '.join(told)})" if told else said
+    most = "at most " if len(found) > 1 and word != "holds" else ""
+    return f"{said} ({most}{'; '.join(told)})" if told else said
+
+
+def _lacking(found: Sequence[Finding]) -> str:
+    """Which results are not there, in a few words."""
+    missing = [(attack, n, one.seeds) for one in found for attack, n in one.without.items()]
+    if any(n >= seeds for _, n, seeds in missing):
+        return "no result against some attacks"
+    if len(missing) == 1:
+        return without_words({missing[0][0]: missing[0][1]}, missing[0][2])
+    counts = {(n, seeds) for _, n, seeds in missing}
+    on = f"{missing[0][1]} of {missing[0][2]}" if len(counts) == 1 else "some"
+    return f"no result on {on} seeds against some attacks"
+
+
+def _percent(grid: Grid, defence: str, protection: str) -> str:
+    of = grid.clean(defence, protection)
+    return "nothing" if of is None else f"{100 * of.mean:.1f} %"
 
 
 def _points(harm: Harm | None) -> str:
@@ -144,7 +197,14 @@ def _rate(one: Finding) -> str:
 def _left_out(grid: Grid, found: dict[str, list[Finding]]) -> list[str]:
     judged = {(one.defence, p) for p, of in found.items() for one in of}
     out = [f"{d} under {p}" for p in grid.protections for d in grid.defences if (d, p) not in judged]
-    return [f"Left out, as without a result: {', '.join(out)}."] if out else []
+    fewer = [
+        f"{one.defence} under {one.protection} {one.harm.lost.count} of {one.seeds}"
+        for of in found.values()
+        for one in of
+        if one.harm and one.harm.lost.count < one.seeds
+    ]
+    said = [f"Left out, as without a result: {', '.join(out)}."] if out else []
+    return said + ([f"Of fewer seeds than played: {', '.join(dict.fromkeys(fewer))}."] if fewer else [])
 
 
 def at(grid: Grid, strength: float) -> str:

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ..functions import as_vector
+from ..own_code import is_own
 from .function import FunctionRule, as_rule, checked_weights
 from .mixing import Prepared, Step, mixing_of, of_gram
 from .rejection import after_rejecting
@@ -87,7 +88,7 @@ def _aggregated(
         named: CoordinateRule = last
 
         def combined(block: Block) -> Block:
-            return as_vector(named.combine(block), block.shape[1:], named)
+            return as_vector(named.combine(block), block.shape[1:], named, finite=is_own(named))
 
         return Aggregate(coordinatewise(rows, combined), None, rejected)
     if isinstance(last, FunctionRule):

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..functions import Unfit, as_vector, brief, called, misfit, name_of, parameters_of
+from ..functions import Unfit, as_vector, brief, called, check_finite, misfit, name_of, parameters_of
+from ..own_code import is_own
 from .rule import Block, Matrix, Rule, Sight
 
 METHODS = {
@@ -40,8 +41,8 @@ class FunctionRule:
         object.__setattr__(self, "told", self.told or parameters_of(self.function))
 
     def combine_all(self, updates: Block, /) -> Block:
-        """The result, float32 (d,). Raises Unfit where it is none."""
-        return as_vector(self.function(updates), updates.shape[1:], self.function)
+        """The result, float32 (d,). Raises Unfit where it is none, or is not finite."""
+        return as_vector(self.function(updates), updates.shape[1:], self.function, finite=True)
 
 
 def as_rule(rule: Any) -> Rule:
@@ -78,10 +79,15 @@ def _check_calls(rule: Any) -> None:
 
 
 def checked_weights(rule: object, weights: Any, n: int) -> Matrix:
-    """The weights, float64 (n,). Raises Unfit for another shape."""
+    """The weights, float64 (n,). Raises Unfit for another shape, and for those of a user's own rule that are not finite."""
     found = np.asarray(weights, dtype=np.float64)
+    last: Any = rule
+    while hasattr(last, "steps") and hasattr(last, "rule"):
+        last = last.rule
     if found.shape != (n,):
-        raise Unfit(f"{name_of(rule)} gave weights of shape {found.shape}, for {n} updates")
+        raise Unfit(f"{called(last)} gave weights of shape {found.shape}, for {n} updates")
+    if is_own(last):
+        check_finite(found, last, "gave weights,")
     return found
 
 

@@ -1,10 +1,11 @@
 """Attacks of the user's own in a search: which of an evaluation's are, and adversaries that are made whole."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...fl.functions import Unfit
+from ...fl.functions import Unfit, called
 from ...fl.runs.scenario import Scenario, described
 from ..adversary import Adversary
 from ..evaluation import Evaluation
@@ -41,6 +42,23 @@ def _is_of_strength(attack: Any) -> bool:
     return isinstance(attack, Informed) or place_of(attack) is None
 
 
+def _without_type(attack: Any) -> str:
+    """What to write where an attack's first parameter has no type, so that it was taken for a function of a strength; else
+    empty.
+    """
+    if isinstance(attack, Informed) or not callable(attack):
+        return ""
+    call = attack if inspect.isroutine(attack) else type(attack).__call__
+    first = next((p for p in inspect.signature(call).parameters.values() if p.name != "self"), None)
+    if first is None or first.annotation is not inspect.Parameter.empty:
+        return ""
+    return (
+        f"the first parameter of {called(attack)} has no type, so it was taken for one of a number of attackers, and"
+        f" failed; an attack on uploads says what it is handed: write `{first.name}: attacks.Own`, or another of attacks.Colluding,"
+        " attacks.Omniscient and attacks.Insider"
+    )
+
+
 def is_ours(attack: Any) -> bool:
     """Whether it is an attack of this package, or made by a function of it."""
     made_by = attack.make if isinstance(attack, Informed) else attack
@@ -57,7 +75,7 @@ def whole_adversary(attack: Any, name: str, members: Members | int, scenario: Sc
     except Unfit as error:
         raise NotSearched(str(error)) from None
     except Exception as error:  # whatever an attack of the user's raises
-        raise NotSearched(f"{type(error).__name__}: {error}") from None
+        raise NotSearched(_without_type(attack) or f"{type(error).__name__}: {error}") from None
     if not hasattr(found, "members"):
         raise NotSearched("its adversary has no members, whose data could be left out")
     if described(found.members) == described(who):
