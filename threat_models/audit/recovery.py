@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,17 @@ class UpdateRecovery:
         return unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        return recovered(evidence, evidence.estimated(evidence.view), truth)
+        found = evidence.estimated(evidence.view)
+        return replace(recovered(evidence, found, truth), noticed=noticed(found))
+
+
+def noticed(found: Mapping[Instance, Estimate]) -> str:
+    """Whose update stands in frames as it is, in words; empty if nobody's."""
+    bare = sorted(key for key, one in found.items() if one.how == "bare")
+    if not bare:
+        return ""
+    t, kind, client = bare[0]
+    return f"client {client}'s {kind} of round {t} stands in its frames as it is; so do {len(bare)} of {len(found)}"
 
 
 def recovered(evidence: Evidence, found: Mapping[Instance, Estimate], truth: Truth) -> Finding:
