@@ -1,4 +1,4 @@
-"""An audit takes the updates off what the server was sent, and tests what is left: masks that fail are found, sound ones are not."""
+"""An audit takes updates off what the server was sent, and tests what is left: masks that fail are found, sound ones are not."""
 
 import hashlib
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What clients added to what they put in, for whoever scores and knows that: uploaded words less the update as a client encodes it.
+"""What clients added to what they put in, for whoever scores and knows that: uploaded words less the update as clients encode it.
 
 Of a masked sum that is the client's self mask and its masks with others, of a share between two servers the other share. Under
 correct code these are uniform words, independent between uploads: in each is a stream that nothing else has. So it is whatever
@@ -184,7 +184,7 @@ def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterat
             if isinstance(ring, str) or len(ring) != terms.length:
                 read.missed["inputs that cannot be encoded again"] += 1
                 continue
-            words = np.frombuffer(data[: terms.input_bytes], terms.wire).astype(terms.dtype)
+            words: Table = np.frombuffer(data[: terms.input_bytes], terms.wire).astype(terms.dtype)
             sort = "mask on counts" if kind in COUNTED and terms.length < len(vector) else "mask"
             yield _One(sort, client, session.round, digest, words - ring)
 
@@ -227,8 +227,8 @@ def _offsets(view: CorruptView) -> Words | None:
     first: dict[str, tuple[int, int, Table]] = {}
     for frame, envelope in messages(view, OffsetSketched):
         if (task := asked.get(envelope.session)) is not None and task.models[0] not in first:
-            words = from_words(envelope.message.words) >> np.uint64(64 - TOP)
-            first[task.models[0]] = frame.sender, task.round, words.astype(np.uint8)
+            top = from_words(envelope.message.words) >> np.uint64(64 - TOP)
+            first[task.models[0]] = frame.sender, task.round, top.astype(np.uint8)
     if not first:
         return None
     length = min(len(words) for _, _, words in first.values())

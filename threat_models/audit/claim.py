@@ -115,4 +115,5 @@ def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Jud
     for seed, one in zip(seeds, found, strict=True):
         if one.missed:
             return Judged(claim, "not covered", f"seed {seed}: not looked at: {one.missed}; nothing in {one.looked}")
-    return Judged(claim, "not refuted", "; ".join(f"seed {seed}: nothing in {one.looked}" for seed, one in zip(seeds, found)))
+    looked = [f"seed {seed}: nothing in {one.looked}" for seed, one in zip(seeds, found, strict=True)]
+    return Judged(claim, "not refuted", "; ".join(looked))

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Table = NDArray[np.uint8] | NDArray[np.uint32] | NDArray[np.uint64]
+Table = NDArray[np.unsignedinteger[Any]]
 Logs = NDArray[np.float64]
 FAMILIES = 13
 """Kinds of tests, which share the level alike."""
@@ -61,7 +62,7 @@ class _Family:
 
 
 def unlikely(words: Words, level: float) -> list[Witness]:
-    """What these words do that uniform ones, used once, do with a chance of at most `level` together; the worst of a kind each."""
+    """What these words do that uniform ones, used once, do with a chance of at most `level` together; of each kind the worst."""
     found = list[Witness]()
     for family in _families(words):
         if not family.logs.size:
@@ -244,7 +245,8 @@ def _repeats(words: Words) -> Iterator[_Family]:
 
 def _unsigned(part: Table) -> Table:
     """The lesser of each word and its negative."""
-    return np.minimum(part, part.dtype.type(0) - part)
+    found: Table = np.minimum(part, part.dtype.type(0) - part)
+    return found
 
 
 def _equal(part: Table, axis: int) -> NDArray[np.int64]:

@@ -95,9 +95,10 @@ def uniform(
     what: is added to an update.
     """
     name, who, adversary = observer
+    words = f"{what} that is added to an update is uniform, and used once, in all that {who} is sent"
     yield Claim(
         id=f"{protocol}.masks.{name}",
-        statement=f"{where}: over the whole run, {what} that is added to an update is uniform, and used once, in all that {who} is sent",
+        statement=f"{where}: over the whole run, {words}",
         whose="Cloister",
         applies=applies,
         adversary=adversary,
