@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.auditing.first_words import headline
 from cloister.crypto import additive, ckks
 from cloister.crypto.masks import add_masks, mask
 from cloister.crypto.offset_sketch import OffsetSketch
@@ -31,7 +32,8 @@ from cloister.threat_models.audit.reading import messages
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
-from cloister.threat_models.audit.word_tests import Words, repeated, uneven, unlikely
+from cloister.threat_models.audit.word_tests import KINDS, _kinds, unlikely
+from cloister.threat_models.audit.words import Words, repeated, uneven
 from cloister.threat_models.claims import CLAIMS
 
 Patch = pytest.MonkeyPatch
@@ -326,6 +328,20 @@ def test_a_witness_refutes_whatever_leaks(broken: bool, monkeypatch: Patch) -> N
         assert "client 0's mask of round 0 is 0 in" in row.claims[0].witness
 
 
+def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
+    def said(verdict: str) -> str:
+        tests = {"tested": True, "leakage": None, "observer": "server", "claims": [{"whose": "Cloister", "verdict": verdict}]}
+        attacks = tests | {"tested": False, "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2}
+        return headline({"rows": [tests, attacks]})
+
+    assert said("not refuted") == (
+        "No claim is refuted: of 3, 2 were attacked in vain where the attack works in clear, 1 passed tests of all that was sent,"
+        " and 0 could not be judged."
+    )
+    assert "vain" not in said("not covered")
+    assert "2 were not refuted by attacks that work in clear and did not read all that was sent" in said("not covered")
+
+
 @pytest.mark.trains
 def test_an_input_with_noise_inside_is_not_covered() -> None:
     noise = Noise(epsilon=8, delta=1e-5, rounds=2, l2=1.0)
@@ -376,6 +392,10 @@ def test_uniform_words_are_not_flagged(dtype: Any, shape: tuple[int, int]) -> No
         assert unlikely(words(drawn), LEVEL) == []
 
 
+def test_kinds_of_tests_are_as_many_as_share_the_level() -> None:
+    assert len(list(_kinds(words(np.zeros((3, 200), np.uint32))))) == KINDS
+
+
 def test_bounds_are_no_less_than_chances() -> None:
     binom, poisson = stats.binom, stats.poisson
     for n in (1, 5, 40, 1000):
@@ -406,6 +426,23 @@ def test_what_is_bare_in_one_window_of_one_upload_is_named() -> None:
     table = np.random.default_rng(0).integers(0, 2**64, (30, 640), np.uint64)
     table[5, 128:192] &= ~np.uint64(2**20 - 1)
     assert any(w.words.startswith("upload 5, coordinates 128 to 191, ") for w in unlikely(words(table), LEVEL))
+
+
+def test_a_relation_of_three_uploads_is_named() -> None:
+    """Masks in arithmetic progression: each two are independent."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 2**32, (30, 500), np.uint32)
+    table[9] = 2 * table[4] + table[11] * 3 + table[2]
+    (found,) = unlikely(words(table), LEVEL)
+    assert found.words.startswith("upload 2, upload 9, upload 11 add up to an even number at 500 of 500 coordinates")
+
+
+def test_a_linear_congruential_keystream_is_found() -> None:
+    table = np.zeros((20, 600), np.uint32)
+    table[:, 0] = np.random.default_rng(0).integers(0, 2**32, 20)
+    for k in range(1, 600):
+        table[:, k] = table[:, k - 1] * np.uint32(1664525) + np.uint32(1013904223)
+    assert any("coordinates on" in w.words for w in unlikely(words(table), LEVEL))
 
 
 def test_many_uploads_are_sampled_and_that_is_said(monkeypatch: Patch) -> None:

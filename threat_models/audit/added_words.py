@@ -32,7 +32,7 @@ from ...protocol.wire.messages import OffsetSketched, Task
 from .reading import messages, sessions
 from .truth import Truth
 from .view import CorruptView
-from .word_tests import WINDOW, Table, Words
+from .words import WINDOW, Table, Words
 
 MOST_WORDS = 2**22
 """Of uploads of one length: as many coordinates of each are looked at as fit, in windows."""
