@@ -1,7 +1,7 @@
 """Tests of whole words: that none is 0, or there twice, more often than chance has it, and that no uploads add up to nothing.
 
-Every linear relation between uploads with an odd coefficient makes a sum of lowest bits even: of masks that cancel among them, and
-of masks that serve again.
+Every linear relation between uploads with an odd coefficient makes a sum of lowest bits even: of masks that cancel among them,
+and of masks that serve again.
 """
 
 from collections import Counter
