@@ -330,8 +330,8 @@ def test_a_witness_refutes_whatever_leaks(broken: bool, monkeypatch: Patch) -> N
 
 def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
     def said(verdict: str) -> str:
-        tests = {"tested": True, "leakage": None, "observer": "server", "claims": [{"whose": "Cloister", "verdict": verdict}]}
-        attacks = tests | {"tested": False, "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2}
+        tests = {"experiment": AddedWords().name, "leakage": None, "claims": [{"whose": "Cloister", "verdict": verdict}]}
+        attacks = {"experiment": "updates", "leakage": None, "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2}
         return headline({"rows": [tests, attacks]})
 
     assert said("not refuted") == (

@@ -7,6 +7,8 @@ from typing import Any
 from ..threat_models.audit.scoring import BOUND
 from ..threat_models.audit.uncovered import leaks
 
+MASKS = "masks"
+"""The experiment without which an attack's failure may be that it did not read what was sent."""
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -65,7 +67,7 @@ def _promises_epsilon(described: Any) -> bool:
 
 def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     """How many claims attacks did not refute, and tests; attacks that could not read what was sent were not in vain."""
-    exact = Counter(c["verdict"] for row in found["rows"] if row.get("tested") for c in row["claims"])
+    exact = Counter(c["verdict"] for row in found["rows"] if row["experiment"] == MASKS for c in row["claims"])
     attacked, tests = ours["not refuted"] - exact["not refuted"], exact["not refuted"]
     how = "were attacked in vain where the attack works in clear"
     if exact["not covered"]:

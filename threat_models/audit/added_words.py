@@ -8,7 +8,7 @@ for all of a set, far larger than a sketch, so the top bits of one client's word
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,14 +72,16 @@ class _One:
     words: Table = field(repr=False)
 
 
+_Like = tuple[str, int, int]
+"""Uploads that are tested together: what kind of words, bits of each, and how many."""
+
+
 @dataclass(slots=True)
 class _Read:
-    """What comes out of frames."""
+    """What comes out of frames beside words, as in `Added`."""
 
     beyond: list[str] = field(default_factory=list)
     missed: Counter[str] = field(default_factory=Counter)
-    coordinates: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    uploads: int = 0
 
 
 def added(view: CorruptView, truth: Truth) -> Added:
@@ -93,22 +95,18 @@ def added(view: CorruptView, truth: Truth) -> Added:
         found = _shares(view, truth, how, read)
     else:
         return Added((), 0, 0, False)
-    groups, kept = defaultdict[tuple[str, int, int], list[_One]](list), dict[tuple[str, int, int], NDArray[np.int64]]()
-    uploads = _count(view)
+    groups, kept, uploads = defaultdict[_Like, list[_One]](list), dict[_Like, NDArray[np.int64]](), _count(view)
     for one in found:
         key = one.sort, 8 * one.words.itemsize, len(one.words)
-        if key not in kept:
-            kept[key] = _windows(len(one.words), uploads)
-        groups[key].append(_One(one.sort, one.client, one.round, one.session, one.words[kept[key]].copy()))
-    tables = list[Words]()
-    for key, ones in groups.items():
-        tables += _tables(ones, key[1], kept[key])
+        at = kept.setdefault(key, _windows(len(one.words), uploads))
+        groups[key].append(replace(one, words=one.words[at]))
+    tables = [table for key, ones in groups.items() for table in _tables(ones, key[1], kept[key])]
     sketched = _offsets(view)
     tables += [] if sketched is None else [sketched]
     looked = [one for ones in groups.values() for one in ones]
-    whole = all(len(kept[key]) == key[2] for key in groups)
+    sampled = any(len(kept[key]) < key[2] for key in groups)
     numbers = sum(len(one.words) for one in looked)
-    return Added(tuple(tables), len(looked), numbers, not whole, tuple(read.beyond), tuple(read.missed.items()))
+    return Added(tuple(tables), len(looked), numbers, sampled, tuple(read.beyond), tuple(read.missed.items()))
 
 
 def _count(view: CorruptView) -> int:
