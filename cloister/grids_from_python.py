@@ -28,6 +28,7 @@ from .evaluating.workers import Origin as EvaluationOrigin
 from .evaluating.workers import crew as evaluation_crew
 from .fl.engines.cores import cores
 from .fl.runs.comparison import Comparison
+from .fl.runs.comparison_cells import keys_of
 from .fl.runs.results_folder import Row
 from .fl.runs.scenario import Scenario
 from .grids.workers import Bench, Crew, crew_of
@@ -91,25 +92,30 @@ def compare(
     """
     check_not_reading("compare")
     folder = None if out is None else Path(out)
-    if isinstance(comparison, str):
-        origin = ComparisonOrigin(comparison, (), tuple(seeds), None if data is None else Path(data))
-        made = origin.load()
-        folder, ledger = comparison_opened(made, origin.data, folder, resume, origin.about)
-        hands = comparison_crew(origin, made, workers)
-    else:
-        if workers not in (None, 1):
-            raise ValueError(
-                'worker processes load a comparison from its file: give "FILE.py:NAME" in the place of the object, or leave'
-                " workers out"
-            )
-        made = replace(comparison, seeds=tuple(seeds)) if seeds else comparison
-        where = None if data is None else Path(data)
-        folder, ledger = comparison_opened(made, where, folder, resume, FROM_PYTHON)
-        hands = _here(ComparisonBench(made, where))
+    origin, made = _comparison_of(comparison, seeds, None if data is None else Path(data), workers, quiet)
+    where = None if data is None else Path(data)
+    folder, ledger = comparison_opened(made, where, folder, resume, FROM_PYTHON if origin is None else origin.about)
+    hands = _here(ComparisonBench(made, where)) if origin is None else comparison_crew(origin, made, workers)
     with hands as crew:
         _tell(watched_comparison(ledger, play_comparison(ledger, crew), quiet=quiet), callbacks)
     write_comparison_report(folder)
     return Compared(folder)
+
+
+def _comparison_of(
+    comparison: Comparison | str, seeds: Sequence[int], data: Path | None, workers: int | None, quiet: bool
+) -> tuple[ComparisonOrigin | None, Comparison]:
+    """As `origin_of`, of a comparison."""
+    if isinstance(comparison, str):
+        origin = ComparisonOrigin(comparison, (), tuple(seeds), data)
+        return origin, origin.load()
+    made = replace(comparison, seeds=tuple(seeds)) if seeds else comparison
+
+    def same(name: str) -> bool:
+        return keys_of(ComparisonOrigin(name, (), tuple(seeds), data).load()) == keys_of(made)
+
+    file = file_for_workers(comparison, same, workers, "a comparison", quiet)
+    return (None if file is None else ComparisonOrigin(file, (), tuple(seeds), data)), made
 
 
 def audit(
@@ -159,21 +165,31 @@ def origin_of(
         origin = EvaluationOrigin(evaluation, (), tuple(seeds), where)
         return origin, origin.load()
     made = replace(evaluation, seeds=tuple(seeds)) if seeds else evaluation
-    if workers == 1:
-        return None, made
 
     def same(name: str) -> bool:
         loaded = EvaluationOrigin(name, (), tuple(seeds), where).load()
         return bool(description(loaded)["keys"] == description(made)["keys"])
 
+    file = file_for_workers(evaluation, same, workers, "an evaluation", quiet)
+    return (None if file is None else EvaluationOrigin(file, (), tuple(seeds), where)), made
+
+
+def file_for_workers(value: Any, same: Callable[[str], bool], workers: int | None, what: str, quiet: bool) -> str | None:
+    """FILE:NAME that worker processes load a value from; None where this process is to play it, and why is said.
+
+    same: as of `file_of_value`. what: it is, in words. Raises ValueError of one line where several workers are asked for and
+    none can load it.
+    """
+    if workers == 1:
+        return None
     try:
-        return EvaluationOrigin(file_of_value(evaluation, same), (), tuple(seeds), where), made
+        return file_of_value(value, same)
     except NotLoadable as reason:
         if workers is not None:
-            raise ValueError(f"worker processes load an evaluation from its file, and {reason}") from None
+            raise ValueError(f"worker processes load {what} from its file, and {reason}") from None
         if not quiet and cores() > 1:
             say(f"note: played in this process alone, as {reason}")
-        return None, made
+        return None
 
 
 def _here(bench: Bench) -> AbstractContextManager[Crew]:

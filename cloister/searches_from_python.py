@@ -15,11 +15,11 @@ from .evaluating.broken_down import BrokenDown
 from .evaluating.play import opened
 from .evaluating.report import write_evaluation_report
 from .evaluating.workers import Bench, crew
-from .fl.runs.scenario import Scenario
+from .fl.runs.scenario import Scenario, described
 from .grids.workers import crew_of
-from .grids_from_python import FROM_PYTHON, origin_of
-from .scenario_file import check_not_reading
-from .threat_models.evaluation import Evaluation
+from .grids_from_python import FROM_PYTHON, file_for_workers, origin_of
+from .scenario_file import check_not_reading, load, load_evaluation
+from .threat_models.evaluation import Evaluation, description
 from .threat_models.search.tpe import available
 
 
@@ -100,21 +100,31 @@ def attack(
     check_not_reading("attack")
     available()
     own, names = _own(attacks)
-    if not isinstance(scenario, str) and workers not in (None, 1):
-        raise ValueError('worker processes load what is attacked from its file: give "FILE.py:NAME" in the place of the object')
     if own and workers not in (None, 1):
         raise ValueError('worker processes load attacks from their files: give "FILE.py:NAME" in the place of the attack')
+    file = scenario if isinstance(scenario, str) else _file_of(scenario, 1 if own else workers, quiet)
     asked = Asked(
-        file=scenario if isinstance(scenario, str) else "", against=against, partition=partition,
+        file=file, against=against, partition=partition,
         attackers=_range(attackers), attacks=names, fixed=[f"{name}={value}" for name, value in (fixed or {}).items()],
         knows=knows, goal=goal, loss=loss, success=success, runs=budget, minutes=None if minutes == inf else minutes,
         exhaust=exhaust, out=None if out is None else Path(out), resume=resume, workers=workers, engine="local",
         seeds=_listed(seeds), held_out=_listed(held_out), data=None if data is None else Path(data), settings=(),
     )  # fmt: skip
-    origin = asked.origin if isinstance(scenario, str) and not own else None
-    about = asked.origin.subject() if isinstance(scenario, str) else subject(scenario, against, partition)
+    origin = asked.origin if file and not own else None
+    about = subject(scenario, against, partition) if not isinstance(scenario, str) else asked.origin.subject()
     folder, _ = play_search(asked if origin is not None else replace(asked, workers=1), about, origin, quiet, own)
     return Attacked(folder)
+
+
+def _file_of(scenario: Scenario | Evaluation, workers: int | None, quiet: bool) -> str:
+    """FILE:NAME that worker processes load it from; empty where this process is to play it. Raises ValueError."""
+
+    def same(name: str) -> bool:
+        if isinstance(scenario, Evaluation):
+            return bool(description(load_evaluation(name))["keys"] == description(scenario)["keys"])
+        return bool(described(load(name)) == described(scenario))
+
+    return file_for_workers(scenario, same, workers, "what is attacked", quiet) or ""
 
 
 def _own(attacks: Mapping[str, Any] | Sequence[Any]) -> tuple[dict[str, Any], list[str]]:

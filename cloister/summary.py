@@ -9,7 +9,7 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
-from .reporting.headline import ran_out_in_words, up
+from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, up
 
 UNDECIDED = "not compared"
 """The row that warns."""
@@ -28,7 +28,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The same as pairs of a name and words; a name may be empty."""
-    return [*_scores(summary), *_groups(summary), *_learned(summary), *_epsilons(summary), *_course(summary)]
+    return [*_scores(summary), *_corrupt(summary), *_groups(summary), *_learned(summary), *_epsilons(summary), *_course(summary)]
 
 
 def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -53,6 +53,13 @@ def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             continue
         some = f", of the {of['clients']} clients for which it is defined" if of["clients"] < len(_placed(summary)) else ""
         yield name, f"{of['mean']:.3g}  (worst client {of['worst']:.3g}{some})"
+
+
+def _corrupt(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if said := summary.get("under_attack"):
+        yield "corrupt", f"{corrupt_in_words(said)}: {spans(summary['corrupt'])}"
+        if words := loyal_in_words(said):
+            yield "accuracy of the loyal", words
 
 
 def _placed(summary: Mapping[str, Any]) -> list[int]:

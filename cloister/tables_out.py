@@ -3,19 +3,56 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from html import escape as in_html
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 WIDE = 140
 """Columns of tables as text."""
+SHARE = "share of 1"
+"""What accuracies and what is lost of them are given in where programs read; where people read it is per cent and points."""
 Row = Mapping[str, Any]
 WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 """What records have in the place of numbers that JSON has no word for."""
+
+
+def print_table(console: Console, table: Table) -> None:
+    """The table where every word of it has room; else a paragraph for each row. Nothing is cut off, however narrow it is."""
+    rows = [*zip(*([_plain(cell) for cell in column.cells] for column in table.columns), strict=True)]
+    heads = [_plain(column.header) for column in table.columns]
+    cells = [*zip(heads, *rows, strict=True)]
+    whole = [max(map(cell_len, of)) for of in cells]
+    least = [max(cell_len(word) for text in of for word in text.split() or [""]) for of in cells]
+    spare = console.width - 3 * len(heads) - 1 - sum(least)
+    if spare >= 0:
+        numbers = [column.justify == "right" for column in table.columns]
+        for column, width in zip(table.columns, _shared(least, whole, numbers, spare), strict=True):
+            column.width, column.no_wrap = width, False
+        console.print(table)
+        return
+    if table.title:
+        console.print(table.title, highlight=False, style="italic")
+    first = 1 + next((k for k, column in enumerate(table.columns) if column.justify == "left"), 0)
+    for row in rows:
+        said = [f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell]
+        console.print("; ".join(said[:first]), style="bold", highlight=False, markup=False)
+        console.print(Padding(Text("; ".join(said[first:])), (0, 0, 0, 2)))
+
+
+def _shared(least: Sequence[int], whole: Sequence[int], first: Sequence[bool], spare: int) -> list[int]:
+    """Widths of columns, none below its least: each of the spare letters goes to the column that lacks most, numbers first."""
+    widths = list(least)
+    for _ in range(spare):
+        lacks = [(first[k] and whole[k] > widths[k], whole[k] - widths[k]) for k in range(len(widths))]
+        widest = max(range(len(widths)), key=lambda k: lacks[k])
+        widths[widest] += lacks[widest][1] > 0
+    return widths
 
 
 def as_text(tables: Sequence[Table], lines: Iterable[str]) -> str:
@@ -23,20 +60,20 @@ def as_text(tables: Sequence[Table], lines: Iterable[str]) -> str:
     out = io.StringIO()
     console = Console(file=out, width=WIDE)
     for table in tables:
-        console.print(table)
+        print_table(console, table)
     return out.getvalue() + "\n".join(lines)
 
 
 def as_html(tables: Sequence[Table], lines: Iterable[str]) -> str:
     """The same for a notebook; whatever looks like markup is none."""
-    return "".join(map(_html, tables)) + "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return "".join(map(_html, tables)) + "".join(f"<p>{in_html(line)}</p>" for line in lines)
 
 
 def _html(table: Table) -> str:
-    heads = "".join(f"<th>{escape(_plain(column.header))}</th>" for column in table.columns)
+    heads = "".join(f"<th>{in_html(_plain(column.header))}</th>" for column in table.columns)
     rows = zip(*(column.cells for column in table.columns), strict=True)
-    body = "".join("<tr>" + "".join(f"<td>{escape(_plain(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    caption = f"<caption>{escape(_plain(table.title))}</caption>" if table.title else ""
+    body = "".join("<tr>" + "".join(f"<td>{in_html(_plain(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    caption = f"<caption>{in_html(_plain(table.title))}</caption>" if table.title else ""
     return f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -90,6 +127,23 @@ def _alike(values: list[Any]) -> list[Any]:
     return values
 
 
+def csv_of(rows: Sequence[Row]) -> str:
+    """The rows as CSV with every number, empty where a row has none."""
+    columns = columns_of(rows)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def markdown_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown; bars and line breaks in cells are none of its own."""
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (heads, *rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in escaped]
+    return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
+
+
 def write_rows(rows: Sequence[Row], path: str | Path) -> Path:
     """As a file of the kind that its name says: .parquet, .arrow (IPC, also .feather) or .csv. Raises ValueError for another,
     ImportError where pyarrow is needed and not installed.
@@ -97,11 +151,7 @@ def write_rows(rows: Sequence[Row], path: str | Path) -> Path:
     path = Path(path)
     match path.suffix:
         case ".csv":
-            columns = columns_of(rows)
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(columns)
-                writer.writerows(zip(*columns.values(), strict=True))
+            path.write_text(csv_of(rows), encoding="utf-8", newline="")
         case ".parquet":
             table = table_of(rows)
             from pyarrow import parquet

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
+from .fl.algorithms.usual import usual_words
 from .protocol.core.errors import Refused
 
 PREFIX = "cloister_scenario_"
@@ -53,8 +54,9 @@ def meant(error: BaseException) -> str:
         known = list(getattr(of, "__dataclass_fields__", ()))
         return _like(found[2], known) + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
-        known = list(getattr(_class_named(found[1], error.__traceback__), "__dataclass_fields__", ()))
-        return f"; {found[1]} takes {', '.join(known)}" if known else ""
+        of = _class_named(found[1], error.__traceback__)
+        known = list(getattr(of, "__dataclass_fields__", ()))
+        return (f"; {found[1]} takes {', '.join(known)}" if known else "") + usual_words(of)
     return ""
 
 

@@ -11,8 +11,8 @@ scenario = Scenario(
     data=data.Digits(),
     partition=partitions.LabelSwap(clients=24, groups=3, pairs=((1, 7), (3, 8), (4, 9)), shared_test=True),
     model=models.Mlp(hidden=(64,)),
-    training=Training(epochs=3, batch=10, lr=0.1),
+    training=Training(epochs=3, batch=10, lr=0.3),
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=8),
     protection=protections.Masked(corrupt=2),
-    rounds=60,
+    rounds=36,
 )

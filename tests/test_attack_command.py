@@ -382,7 +382,7 @@ def test_breakdown_does_not_narrow_the_report_of_a_finished_grid(cloister: Comma
     assert sum(map(len, after.cells.values())) == 20
     page = html.unescape(Path("here/report.html").read_text())
     assert "20 of 20" in page
-    assert "<summary>tried" in page
+    assert "<summary>strengths tried, seed by seed" in page
     (one,) = json.loads(Path("here/breakdown.json").read_text())["results"]
     assert [seed["seed"] for seed in one["seeds"]] == [0]
 

@@ -8,8 +8,9 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.choosing.client import ChoosingPolicy, Idle, Judging, client_step
 from cloister.protocol.choosing.messages import MAX_OFFERED, Choice, Offer
-from cloister.protocol.choosing.roles import Asked, Asking, ChoosingPolicy, Idle, Judging, client_step, offer, server_step
+from cloister.protocol.choosing.server import Asked, Asking, offer, server_step
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send

@@ -644,10 +644,10 @@ def test_a_column_of_ones_own_is_measured_at_the_end_of_each_run(tmp_path: Path)
     assert spot is not None
     assert spot.mean == pytest.approx(np.mean([np.mean([a for i, a in of.items() if int(i) < 4]) for of in each]))
     assert (line.words["measure never"], line.numbers["measure never"]) == (DASH, None)
-    assert line.words["measure first group"].startswith(f"{100 * spot.mean:.1f} ±")
+    assert line.words["measure first group"].startswith(f"{100 * spot.mean:.1f} (")
     text, page = markdown(found), render(found)
     (values,) = csv.DictReader(io.StringIO(csv_text(found)))
-    assert "| first group | never |" in text
+    assert "| first group, % | never, % |" in text
     assert float(values["measure_first_group_mean"]) == pytest.approx(spot.mean, rel=1e-5)
     assert "first group" in page
     cell = Cell("turned", "a", "Plain", 0, 0)

@@ -732,8 +732,8 @@ def test_more_of_each_cell_says_what_lasted_what_theory_promises_and_what_it_cos
 
 def test_an_interval_of_accuracies_ends_at_nothing_and_all(tmp_path: Path) -> None:
     page = render(read_grid(folder_of(tmp_path, {("a", "minus"): [0.01, 0.02, 0.3]})))
-    assert "mean 0.0 to " in page
-    assert not re.search(r"mean -|to 1[0-9][1-9]\.", page)
+    assert "mean 11.0 % (0.0 to " in page
+    assert not re.search(r"% \(-|to 1[0-9][1-9]\.", page)
 
 
 @pytest.mark.trains
@@ -892,7 +892,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     for strength, broke in tried.items():
         assert broke == (lines[strength]["impact"]["late"] > 0.01)
     assert len(timeless(Path("here"))) == before + len({2.0} & set(tried))
-    assert "<summary>tried" in Path("here/report.html").read_text()
+    assert "<summary>strengths tried, seed by seed" in Path("here/report.html").read_text()
 
 
 @pytest.mark.slow
@@ -900,13 +900,13 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
 def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: Command) -> None:
     search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--defence", "fedavg", "--attack", "minus", "--most", 1)
     assert cloister(*search, "--out", "here").code == 0
-    assert "<summary>tried" in Path("here/report.html").read_text()
+    assert "<summary>strengths tried, seed by seed" in Path("here/report.html").read_text()
     evaluate = ("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume")
     assert cloister(*evaluate).code == 0
-    assert "<summary>tried" in Path("here/report.html").read_text()
+    assert "<summary>strengths tried, seed by seed" in Path("here/report.html").read_text()
     others = ("evaluate", FILE, "--workers", 1, "--seeds", "1", "--out", "here", "--resume")
     assert cloister(*others).code == 0
-    assert "<summary>tried" in Path("here/report.html").read_text()  # other seeds, and the same attack
+    assert "<summary>strengths tried, seed by seed" in Path("here/report.html").read_text()  # other seeds, and the same attack
     stronger = replace(sample.evaluation, strengths=(2,), seeds=(7,))
     assert description(stronger)["searches"] == description(sample.evaluation)["searches"]
     assert cloister(*evaluate, "--set", "training.lr=0.2").code == 0

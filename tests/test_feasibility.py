@@ -4,11 +4,14 @@ import html
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
-from cloister.fl.runs.feasibility import Doubt, doubts
+from cloister.fl.algorithms.algorithm import Cluster, cohort_sizes, cohorts, invited
+from cloister.fl.runs.feasibility import Doubt, check_feasible, doubts
+from cloister.protocol.view.answers import Model
 
 FILE = """
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
@@ -90,3 +93,47 @@ def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, m
     said = capsys.readouterr().err
     assert f"cloister: note: {SPLIT}" in said
     assert said.index("cloister: note:") < said.index("1/1")
+
+
+def test_cohorts_that_cannot_be_masked_are_refused_before_anything_is_written(tmp_path):
+    """Half of ten clients, two of whom may be corrupt: no threshold serves five, and every sum would end below the floor."""
+    half = algorithms.FedAvg(participation=0.5, by_samples=False)
+    ten = partitions.LabelSwap(clients=10, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    nothing = replace(few, partition=ten, algorithm=half, protection=protections.Masked(corrupt=2))
+    with pytest.raises(ValueError, match=r"a cohort of 5 of the 10 clients cannot be masked, .* let at least \d+ take part"):
+        cloister.run(nothing, tmp_path / "r", quiet=True)
+    assert not (tmp_path / "r").exists()
+    for fine in (replace(half, participation=1.0), replace(half, participation=0.9)):
+        check_feasible(replace(nothing, algorithm=fine), 10)
+    check_feasible(replace(nothing, protection=protections.TwoServer(corrupt=2)), 10)
+
+
+@pytest.mark.parametrize("participation", [0.5, 1.0])
+def test_counts_that_corrupt_clients_could_outbid_are_refused(participation):
+    """24 clients of 120 samples each, and one that may claim 10,000: no client gives its count to such a sum."""
+    counted = replace(few, algorithm=algorithms.FedAvg(participation=participation), protection=protections.Masked(corrupt=1))
+    with pytest.raises(ValueError, match=r"1 corrupt may claim 10,000, so that no sum is ever opened\. Bring protection"):
+        check_feasible(counted, 24, [120] * 24)
+    check_feasible(counted, 24)  # of clients elsewhere nobody knows how many they have
+    check_feasible(replace(counted, protection=protections.Masked(corrupt=1, max_samples=150)), 24, [120] * 24)
+    check_feasible(replace(counted, algorithm=algorithms.FedAvg(participation=participation, by_samples=False)), 24, [120] * 24)
+    check_feasible(replace(counted, protection=protections.Masked()), 24, [120] * 24)
+
+
+@pytest.mark.trains
+def test_what_is_not_refused_is_summed(tmp_path):
+    """At the bound that is named something is opened: with half of the clients, corrupt ones and counts."""
+    ten = partitions.LabelSwap(clients=16, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    counted = algorithms.FedAvg(participation=0.5)
+    run = replace(few, partition=ten, algorithm=counted, protection=protections.Masked(corrupt=1, max_samples=40), rounds=2)
+    result = cloister.run(run, tmp_path / "r", quiet=True)
+    assert not result.summary["below_floor"]
+
+
+@pytest.mark.parametrize(("clients", "share", "least"), [(10, 0.5, 1), (11, 0.3, 5), (7, 1.0, 3), (24, 0.1, 4), (5, 0.5, 9)])
+def test_sizes_of_cohorts_are_those_that_are_dealt(clients, share, least):
+    cluster = Cluster(tuple(range(clients)), Model("init"))
+    dealt = {len(part) for part in cohorts(cluster, share, least)}
+    assert dealt == set(cohort_sizes(clients, share, "cohorts", least))
+    drawn = invited(cluster, 0, share, "random", np.random.default_rng(0), least)
+    assert cohort_sizes(clients, share, "random", least) == (len(drawn),)

@@ -106,10 +106,10 @@ def test_an_object_that_no_file_names_has_no_workers_and_a_line_says_why(tmp_pat
         cloister.evaluate(replace(small, name="nameless"), tmp_path / "e", workers=2)
     with pytest.raises(ValueError, match=r"and test_grids_from_python.py cannot be loaded once more: .*relative import"):
         cloister.evaluate(small, tmp_path / "e", workers=2)
-    with pytest.raises(ValueError, match="worker processes load what is attacked from its file"):
-        cloister.attack(small, tmp_path / "e", workers=2)
-    with pytest.raises(ValueError, match="worker processes load a comparison"):
-        cloister.compare(comparison_sample.tiny, tmp_path / "c", workers=2)
+    with pytest.raises(ValueError, match="worker processes load what is attacked from its file, and no name at the top level"):
+        cloister.attack(replace(small, name="nameless"), tmp_path / "e", workers=2)
+    with pytest.raises(ValueError, match="worker processes load a comparison from its file, and no name at the top level"):
+        cloister.compare(replace(comparison_sample.tiny, name="nameless"), tmp_path / "c", workers=2)
     assert not list(tmp_path.iterdir())
 
 
@@ -158,6 +158,20 @@ def test_an_object_is_played_by_workers_that_load_the_file_it_is_in(tmp_path):
     (tmp_path / "begun").unlink()
     done, begun = script(tmp_path, guarded)
     assert (done.returncode, begun) == (0, 4), done.stderr
+
+
+@pytest.mark.trains
+@pytest.mark.slow
+def test_comparisons_and_searches_of_objects_are_played_by_workers_too(tmp_path):
+    more = "\nfrom tests.comparison_sample import tiny\ncomparison = replace(tiny, name='again')\nevaluation = small\n"
+    (tmp_path / "grid.py").write_text(GRID.format(root=str(ROOT)).replace("begun", "read") + more)
+    for call in ("compare(grid.comparison, 'c', ", "attack(grid.evaluation, 'a', against='fedavg', budget=6, attackers=2, "):
+        (tmp_path / "read").unlink(missing_ok=True)
+        done, _ = script(tmp_path, f"\nimport grid\ncloister.{call}workers=2, quiet=True)\n")
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "read").read_text().count("once") > 2  # imported, loaded to look whether it is the same, by workers
+    assert "grid.py:comparison" in (tmp_path / "c" / "comparison.json").read_text()
+    assert "grid.py:evaluation" in (tmp_path / "a" / "search.json").read_text()
 
 
 def test_a_script_that_plays_as_it_is_read_is_not_read_again(tmp_path):

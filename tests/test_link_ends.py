@@ -13,8 +13,8 @@ grpc_or_words()
 
 def test_who_comes_when_the_others_have_been_told_is_told_that_it_is_over():
     def greeting(party):  # in the loop: the run ends between a stream's entering and its first word
-        listener._over = True
-        listener._ending.set()
+        listener._ending.over = True
+        listener._ending.begun.set()
         return b"hello"
 
     listener = Listener("127.0.0.1:0", (0,), greeting, None, Limits())

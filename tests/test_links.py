@@ -99,7 +99,7 @@ def test_words_are_carried_and_answered_whatever_their_length():
             assert heard.data == words.pop((heard.client, heard.number)) * 2
             listener.done_with(heard)
         assert not words
-        assert listener.refused == listener.slow == listener.displaced == 0
+        assert listener.counted["refused"] == listener.counted["slow"] == listener.counted["displaced"] == 0
         for link in links:
             link.stop()
 
@@ -136,10 +136,10 @@ def test_who_has_no_certificate_of_the_run_gets_nothing(shown, why, caplog):
             link.start()
         link.stop()
         assert listener.present() == ()
-        assert listener.bytes_out == 0
+        assert listener.counted["bytes_out"] == 0
         refused = [record for record in caplog.records if record.message == "refused"]
         assert all(record.why.startswith(why) for record in refused)
-        assert bool(refused) == bool(why) == bool(listener.refused)
+        assert bool(refused) == bool(why) == bool(listener.counted["refused"])
 
 
 def test_a_client_refuses_a_coordinator_that_is_none():
@@ -186,7 +186,7 @@ def test_a_second_stream_of_a_client_takes_the_place_of_the_first():
         answering(second)
         listener.post(0, b"a")
         assert listener.heard().data == b"aa"
-        assert listener.displaced == 1
+        assert listener.counted["displaced"] == 1
         second.stop()
         first.stop()
 
@@ -205,7 +205,7 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         assert heard[0].data == b"cc"
         assert [(h.client, h.number, h.data) for h in heard[1:]] == [(0, asked[0], None), (0, asked[1], None)]
         assert 3.9 < time.monotonic() - started < 10  # it says that it works, which is good for `at_most` and no longer
-        assert listener.slow == 1
+        assert listener.counted["slow"] == 1
         listener.post(0, b"d")
         assert listener.heard().data is None  # at once: it still owes what was given up
         go.set()
@@ -226,10 +226,10 @@ def test_who_was_slow_and_lost_its_connection_is_asked_again():
         listener.wait_for(1, 5)
         listener.post(0, b"a")
         assert listener.heard().data is None
-        flow = listener._peers[0].flow
+        flow = listener._owing.peers[0].flow
         listener._background.soon(partial(setattr, flow, "over", True))
         link._background.result(link._flow.working())
-        while listener._peers[0].flow is flow:
+        while listener._owing.peers[0].flow is flow:
             time.sleep(0.01)
         go.set()
         while listener.present() == ():
@@ -250,7 +250,7 @@ def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
         def cut(data):
             done.append(data)
             if data in (b"1", b"3"):  # the stream ends under it
-                peer = listener._peers[0]
+                peer = listener._owing.peers[0]
                 listener._background.soon(partial(setattr, peer.flow, "over", True))
                 link._background.result(link._flow.working())
                 time.sleep(0.3)
@@ -341,7 +341,7 @@ def test_an_older_copy_of_a_journal_is_noticed_and_refused_in_words(run, seen, w
     with pytest.raises(LinkRefused, match=words):
         link.start(seen)
     link.stop()
-    assert listener.refused == 1
+    assert listener.counted["refused"] == 1
     listener.post(1, b"a", 10)  # others are served
     other = dialled(listener, 1)
     other.start()
@@ -490,7 +490,7 @@ def test_who_says_nothing_is_let_go():
                 next(call)
             assert ended.value.code() == grpc.StatusCode.FAILED_PRECONDITION
             silent.set()
-        assert listener.refused == 1
+        assert listener.counted["refused"] == 1
         assert listener.present() == ()
 
 

@@ -59,7 +59,7 @@ def test_a_model_for_many_clients_is_in_memory_once_while_they_owe_an_answer():
             listener.post(client, word)
             listener.post(client, b"a short one in between")
         assert listener.owing().keys() == set(clients)
-        owed = {client: listener._peers[client].owed[1] for client in clients}
+        owed = {client: listener._owing.peers[client].owed[1] for client in clients}
         assert {client: b"".join(of.parts) for client, of in owed.items()} == words
         held = {id(part): len(part) for of in owed.values() for part in of.parts}
         assert sum(held.values()) < 2 * len(model) + len(clients) * PIECE_BYTES

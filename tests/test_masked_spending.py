@@ -348,7 +348,7 @@ def test_a_second_sum_in_a_round_is_refused_whatever_the_work() -> None:
     fewer = MEMBERS[:-1]  # of other parameters, hence of another name
     plan = sessions.plan(gradients, noisy(view).shape("again", fewer))
     assert sessions.mask({"again": plan}) == {"again": None}
-    assert refused(view, "a second sum with noise in one round") == {len(fewer)}
+    assert refused(view, "a sum of other work") == {len(fewer)}
     assert own(view) == before
 
 

@@ -172,4 +172,4 @@ def test_two_seeds_have_no_interval_and_are_both_shown() -> None:
     assert percent(spread([0.5, 0.5, 0.5])) == "50.0 ±0.0"
     row = _figures("loss", spread([0.2, 0.9]))
     assert (row["loss_low"], row["loss_high"]) == (None, None)
-    assert with_interval(row, "loss") == "0.550 (0.200 and 0.900)"
+    assert with_interval(row, "loss") == "55.0 (20.0 and 90.0)"

@@ -17,22 +17,19 @@ from cloister.protocol.messages import MESSAGES
 from cloister.protocol.seeding.messages import Advertise
 from cloister.protocol.wire.codec import Envelope
 from cloister.protocol.wire.messages import HEAD_BYTES, Mean, Ready, Task, Upload
-from cloister.protocol.work.uploads import (
+from cloister.protocol.work.upload_client import Idle, Working, client_step
+from cloister.protocol.work.upload_server import (
     Collected,
     Collecting,
     Heard,
     Hearing,
-    Idle,
-    Policy,
     Summed,
     Summing,
-    Working,
-    client_step,
     invite,
     publish,
     server_step,
-    to_bytes,
 )
+from cloister.protocol.work.uploads import Policy, to_bytes
 
 RUN = bytes(range(16))
 D = 4

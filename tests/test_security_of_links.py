@@ -107,7 +107,7 @@ def test_who_is_revoked_in_a_round_is_sent_away_and_the_round_goes_on(folder, ca
         threading.Thread(target=lambda: (asked.wait(20), office.revoke(folder, BAD, now=now())), daemon=True).start()
         assert run.round() == OTHERS
         assert run.round() == OTHERS
-        assert run.listener.revoked == 1
+        assert run.listener.counted["revoked"] == 1
         assert BAD not in run.listener.present()
         (sent_away,) = logged(caplog, "sent away")
         assert sent_away.why == "the certificate is revoked"
@@ -229,7 +229,7 @@ def test_a_stolen_certificate_displaces_its_owner_and_a_flood_of_that_is_ended(l
         last = Dialled(where, standing(lasting, BAD), patience=0.5)
         with pytest.raises(ConnectionError, match="take each other's place: is its key in use elsewhere"):
             last.start()
-        assert run.listener.displaced == QUICK.displacing
+        assert run.listener.counted["displaced"] == QUICK.displacing
         assert len(logged(caplog, "displaced", client=BAD)) == QUICK.displacing
         assert logged(caplog, "refused", who="client-3", why="take each other's place")
         assert run.round() == OTHERS
@@ -400,7 +400,7 @@ def test_who_holds_a_slot_and_sends_nothing_loses_it(lasting, caplog):
         eventually(lambda: listener.present() == (0, 1))
         offer = HEAD.pack(3, 0, 0, 0, 3 * PIECE_BYTES)
         slow._background.result(slow._flow._write_piece(offer))
-        eventually(lambda: listener._peers[0].flow is None or listener._peers[0].flow._buffer is not None)
+        eventually(lambda: listener._owing.peers[0].flow is None or listener._owing.peers[0].flow._buffer is not None)
         slow._doing = 1  # it says so every second
         number = listener.post(1, b"a")
         _, word = next(quick.words())

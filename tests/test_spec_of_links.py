@@ -4,8 +4,11 @@ import re
 from importlib.resources import files
 
 import cbor2
+import pytest
 
-from cloister.protocol.core.session import VERSION
+from cloister.fl.runs.greeting import Greeting
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.session import RUN_BYTES, VERSION
 from cloister.protocol.links import batches, flow, terms
 from cloister.protocol.work.linked import MOST_ITEMS, SERVED
 
@@ -39,6 +42,21 @@ def test_first_messages_have_the_items_of_the_schema():
     reply = cbor2.loads(terms.reply(bytes(64), terms.Run(b"run", 2), b"greeting"))
     assert reply == [bytes(64), b"run", 2, b"greeting"]
     assert f"(0..{terms.MOST_RUN_BYTES})" in PAGE
+    assert f"client-first = [link: {terms.LINK_VERSION}, " in PAGE
+
+
+def test_parties_of_releases_apart_are_told_so():
+    """Whichever end is the older one: of the link's version, of the protocol's, and of the greeting that follows."""
+    first = cbor2.loads(terms.hello(bytes(terms.BOOT_BYTES)))
+    ours = f"{terms.LINK_VERSION}.{VERSION}"
+    for link, protocol in ((4, VERSION), (terms.LINK_VERSION, VERSION + 1)):
+        words = f"this coordinator speaks version {ours}, the client {link}.{protocol}: all parties need the same release"
+        with pytest.raises(terms.LinkRefused, match=re.escape(words)):
+            terms.hello_of(cbor2.dumps([link, protocol, *first[2:]]))
+    greeting = [0, bytes(RUN_BYTES), [0, 1], [3], 2, bytes(32), "Masked()"]
+    assert Greeting.of(cbor2.dumps([*greeting, {"seed": "1"}])).terms == {"seed": "1"}
+    with pytest.raises(Refused, match="is not a greeting: all parties need the same release"):
+        Greeting.of(cbor2.dumps(greeting))
 
 
 def test_limits_are_those_that_hold_by_default():

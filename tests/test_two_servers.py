@@ -33,7 +33,8 @@ from cloister.protocol.two_servers.terms import Terms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.work.uploads import Policy, invite
+from cloister.protocol.work.upload_server import invite
+from cloister.protocol.work.uploads import Policy
 from tests.two_server_session import LIMIT, RUN, Play, changing, flipped, losing
 
 UP = {"none": (), "task": ("Task",), "share": ("ExplicitShare",), "key": ("KeyShare",), "both": ("ExplicitShare", "KeyShare")}

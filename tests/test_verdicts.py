@@ -26,8 +26,9 @@ from cloister.fl.robust.coordinates import Bulyan, Median, TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
 from cloister.fl.robust.weiszfeld import RFA, GeometricMedian
+from cloister.fl.runs.metrics import late_count
 from cloister.grids.spread import spread
-from cloister.threat_models.attack_metrics import course, late_count
+from cloister.threat_models.attack_metrics import course
 from cloister.threat_models.design_limit import built_for
 from cloister.threat_models.evaluation import ABSENT, Bounds, Cell, Evaluation, all_cells, description, key_of, resolved
 from cloister.threat_models.evaluation_folder import EvaluationFolder
@@ -142,7 +143,7 @@ def test_what_breaks_beyond_what_a_defence_is_built_for_is_said_apart_from_what_
 def test_a_defence_that_states_no_number_is_not_said_to_hold_what_it_is_built_for(tmp_path: Path) -> None:
     words = verdict(made_up(tmp_path, {("clusters", "IPM"): [0.9] * 3}, limits={}))
     assert words.startswith("No number of attackers was played that a defence says it is built for.")
-    assert "3 attackers, defences that state no number of attackers: clusters holds." in words
+    assert "3 attackers, defences that state no number of attackers (say it with limits=): clusters holds." in words
 
 
 def test_one_seed_that_breaks_is_not_averaged_away(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_one_seed_that_breaks_is_not_averaged_away(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.9, 0.9, 0.8]})
     assert finding(grid, "a", 3.0, "Plain").state == State.BREAKS
     assert "a breaks (2.0 points in the mean to IPM, above the bound in 1 of 5 seeds)" in verdict(grid)
-    assert "with 1 of 5 seeds" in render(grid)
+    assert "by accuracy in 1 of 5 seeds" in render(grid)
 
 
 def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_harm_is_held_against_the_run_without_the_attackers_data(tmp_path: Path)
     assert (alone.word, alone.reference) == ("breaks", "the run without attack")
     page = render(made_up(tmp_path / "c", {("a", "IPM"): [0.8] * 3}, absent=0.82))
     row = page.split('<tr><th scope="row">a</th>')[1].split("</tr>")[0]
-    assert 'data-of="absent">82.0 ±0.0</td>' in row
+    assert 'data-of="absent, %">82.0 ±0.0</td>' in row
 
 
 def test_a_run_without_the_attackers_data_that_lost_rounds_is_no_measure(tmp_path: Path) -> None:
@@ -254,7 +255,8 @@ def test_a_backdoor_is_shown_at_its_last_poisoned_round_at_its_peak_and_at_the_e
     )  # fmt: skip
     assert (row["decay"], row["half"]) == ("61.0", "2")
     (one,) = [row["found"] for row in defences(grid, "Plain")]
-    assert one["backdoor"].startswith("91.0 (90.0 and 92.0) / 30.0 (30.0 and 30.0)")
+    assert one["backdoor"] == "BadNets"
+    assert [*one["rates"]][:2] == [("last poisoned round", "91.0 (90.0 and 92.0)"), ("last round of all", "30.0")]
     assert "Course of every backdoor" in render(grid)
 
 
@@ -262,8 +264,8 @@ def test_the_terminal_and_json_say_what_the_page_says(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.2] * 3, ("b", "IPM"): [0.9] * 3}, limits={"a": 2, "b": 3})
     cells = [[*column.cells] for column in grid_table(grid, "Plain").columns]
     assert [*zip(*cells, strict=True)] == [
-        ("a", "3", "90.0 / 90.0", "IPM", "20.0 ±0.0", "-", "breaks (beyond)"),
-        ("b", "3", "90.0 / 90.0", "IPM", "90.0 ±0.0", "-", "holds"),
+        ("a", "3", "90.0 / 90.0", "IPM", "20.0 ±0.0", "\u2013", "breaks (beyond)"),
+        ("b", "3", "90.0 / 90.0", "IPM", "90.0 ±0.0", "\u2013", "holds"),
     ]
     found = grid_json(grid)["found"]
     assert [(one["finding"], one["within"], one["built_for"]) for one in found] == [("breaks", False, 2), ("holds", True, 3)]

@@ -9,6 +9,7 @@ from torch import nn
 
 from ..fl.data.population import Examples
 from ..fl.runs.evaluation import Evaluation, accuracies
+from ..fl.runs.metrics import late_count
 from ..protocol.view.answers import Vector
 from .backdoors import Target
 
@@ -129,15 +130,6 @@ def course(accuracy: Sequence[float]) -> Course:
     if not accuracy:
         raise ValueError("no round was evaluated")
     return Course(accuracy[-1], float(np.mean(accuracy[-late_count(len(accuracy)) :])), max(accuracy[-50:]))
-
-
-def late_count(evaluations: int) -> int:
-    """How many of a run's evaluations, the last ones, it is judged by: a quarter, rounded up, and ten at most.
-
-    Papers take the last ten of some hundred rounds. In a run of ten rounds these are all, those before anything was learned
-    included.
-    """
-    return min(10, -(-evaluations // 4))
 
 
 def impact(clean: Mapping[int, float], attacked: Mapping[int, float]) -> dict[int, float]:

@@ -130,7 +130,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
     """The search as plain JSON values: what its folder records before anything is played."""
     return {
         "name": space.scenario.name,
-        "defence": (asked.against or _said(space.scenario.algorithm)) + (f" on {partition}" if partition else ""),
+        "defence": (asked.against or said_of(space.scenario.algorithm)) + (f" on {partition}" if partition else ""),
         "about": named.id,
         "scenario": described(space.scenario),
         "clients": clients,
@@ -155,7 +155,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
     }
 
 
-def _said(algorithm: object) -> str:
+def said_of(algorithm: object) -> str:
     """The algorithm with what is not as usual."""
     try:
         return expression(algorithm, set())

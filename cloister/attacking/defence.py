@@ -2,11 +2,12 @@
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from .. import algorithms, rules
 from ..fl.algorithms.robust_fedavg import RobustFedAvg
+from ..fl.algorithms.usual import usual_fields
 from ..fl.runs.scenario import Scenario
 from ..scenario_file import load, load_evaluation, with_settings
 from ..threat_models.evaluation import Cell, Evaluation, resolved
@@ -70,7 +71,7 @@ def _evaluation(where: str) -> Evaluation | None:
 def expressed(text: str, rounds: int, known: str = "") -> Any:
     """The algorithm of an expression such as HardenedFLIC(rounds_before=10, every=5), or of one for a rule, MultiKrum(6).
 
-    What it must be told of rounds and is not: rounds_before is a quarter of the run's, every an eighth. Raises ValueError.
+    What it must be told of rounds and is not: what is usual (`fl.algorithms.usual`). Raises ValueError.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -111,9 +112,7 @@ def _made(name: str, given: Sequence[Any], named: dict[str, Any], rounds: int, k
         raise ValueError(f"there is no algorithm or rule {name!r}{known}")
     kind = kinds[name]
     if is_dataclass(kind) and hasattr(kind, "needs"):
-        missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING and f.name not in named]
-        usual = {"rounds_before": max(1, rounds // 4), "every": max(1, rounds // 8)}
-        named |= {f: usual[f] for f in missing if f in usual}
+        named = usual_fields(kind, rounds) | named
     try:
         return kind(*given, **named)
     except TypeError as error:

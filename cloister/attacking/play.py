@@ -18,6 +18,7 @@ from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
 from ..progress import shown
+from ..tables_out import print_table
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
@@ -26,7 +27,7 @@ from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
 from ..threat_models.search.tpe import available
 from ..threat_models.search.who import clients_of
-from .asked import Asked, command_of, description, plan_of
+from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
 from .report import write_search_report
@@ -51,12 +52,13 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         _end(search)
         return
     console = Console()
-    console.print(points_table(search))
-    console.print(curve_table(search))
+    print_table(console, points_table(search))
+    print_table(console, curve_table(search))
     console.print(f"Broken is a defence where {break_words(search)}.", highlight=False, markup=False)
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):
         console.print(not_played, highlight=False, markup=False)
+    console.print(f"defence     {said_of(subject.scenario.algorithm)}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]
         more = f"; --partition takes {', '.join(others)} too" if others else ""
@@ -115,7 +117,7 @@ def _found(search: Search, space: Space, plan: Plan, asked: Asked, origin: Origi
     for name, point in ((BREAK, best), (WORST, most)):
         if point is not None and (name == WORST or point is not most):
             with suppress(Unwritable):  # of what Python made, which no file has
-                write(folder / name, _source(point, space, plan, asked, origin).encode())
+                write(folder / name, _source(point, space, plan, asked, origin, search).encode())
     found: dict[str, Any] = {"cheapest": None, "worst": None if most is None else point_json(most)}
     if best is not None:
         runs, seconds = _first_break(search)
@@ -141,16 +143,31 @@ def _first_break(search: Search) -> tuple[int, float]:
     return len(search.rows), seconds
 
 
-def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin | None) -> str:
+def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin | None, search: Search) -> str:
     """The file that replays a point, under the first seed that was searched. Raises Unwritable."""
     one = Try(point.numbers, point.attackers, plan.seeds[0])
     scenario = scenario_of(space, one, asked.data)
     told = point_json(point)
     only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {one.seed}."
     about = (
-        f"{point.attackers} attackers: {told['said']}\n\n{told['did']}, mean over seeds.{only} Found by\n\n{command_of(asked)}\n"
+        f"{point.attackers} of {search.about['clients']} clients are corrupt: {told['said']}\n\n{_expected(search, one)}{only}\n"
+        f"Mean over the seeds that were played: {told['did']}.\n\nFound by\n\n{command_of(asked)}\n"
     )
     return scenario_source(scenario, about, origin, one)
+
+
+def _expected(search: Search, one: Try) -> str:
+    """What a replay of a try is to show: its seed, and the accuracy of loyal clients in the runs of the search."""
+    done = [(try_of(row), row) for row in search.rows if row["status"] == "done"]
+    rows = {(key_of(o.numbers, o.attackers), o.seed): row for o, row in done}
+    attacked, clean = (rows.get((key_of(o.numbers, o.attackers), o.seed)) for o in (one, one.clean))
+    if attacked is None:
+        return f"Seed {one.seed}."
+    words = f"Seed {one.seed}: accuracy of loyal clients, late in the run, {100 * attacked['accuracy']:.1f} %"
+    if clean is None:
+        return f"{words}."
+    same = [float(clean["of"][i]) for i in attacked["of"]]
+    return f"{words}; without attack {100 * sum(same) / len(same):.1f} %."
 
 
 def _watch(space: Space, plan: Plan, rows: Iterator[Row], quiet: bool) -> None:

@@ -1,13 +1,10 @@
 """The points of a search as tidy rows: each is one point that was played, with what it did and what it costs."""
 
-import csv
-import io
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
-from ..grids.spread import Spread, spread
-from ..tables_out import columns_of
+from ..grids.spread import Spread, in_points, spread
+from ..tables_out import SHARE, markdown_of
 from ..threat_models.search.found import Point
 from .data import Search, said
 
@@ -20,8 +17,8 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
 
     attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
     accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
-    can be (None of fewer than three), and the least and the most of any
-    seed; gained: of a backdoor, likewise. severity: times the bound that it comes nearest to or passes.
+    can be (None of fewer than three), and the least and the most of any seed; gained: of a backdoor, likewise; all as shares.
+    severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
     return [_row(search, point) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
@@ -46,6 +43,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         **_figures("loss", loss),
         "worst_client": max((h.client for h in seen), default=None),
         **_figures("gained", gain),
+        "unit": SHARE,
         "severity": None if point.failed else point.severity,
         "seeds": ",".join(map(str, point.searched)),
         "held_out": ",".join(map(str, point.held_out)),
@@ -63,8 +61,7 @@ def _schedule(point: Point) -> str:
 
 
 def _figures(name: str, of: Spread | None) -> dict[str, Any]:
-    known = of is not None and isfinite(of.half) and of.count > 2
-    low, high = (max(-1.0, of.low), min(1.0, of.high)) if of is not None and known else (None, None)
+    low, high = (None, None) if of is None or not of.tells else of.ends(-1)
     least, most = (None, None) if of is None else (of.least, of.most)
     ends = {f"{name}_low": low, f"{name}_high": high, f"{name}_least": least, f"{name}_most": most}
     return {name: None if of is None else of.mean, **ends}
@@ -92,36 +89,24 @@ def shown(search: Search) -> list[dict[str, Any]]:
     return sorted([*kept, *rest[: max(0, SHOWN - len(kept))]], key=lambda row: (row["attackers"], -row["severity"]))
 
 
-def with_interval(row: dict[str, Any], name: str, digits: int = 3) -> str:
-    """A figure with its interval, as ".120 (.098 to .142)", of two seeds with both, ".120 (.098 and .142)"; a dash for none."""
-    if row[name] is None:
-        return "-"
-    words = f"{row[name]:.{digits}f}"
+def with_interval(row: dict[str, Any], name: str) -> str:
+    """A figure in points of 100 with its interval, as "12.0 (9.8 to 14.2)", of two seeds with both, "12.0 (9.8 and 14.2)"; a
+    dash for none.
+    """
+    words = in_points(row[name])
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    if low is None:
+    if row[name] is not None and low is None:
         least, most = row[f"{name}_least"], row[f"{name}_most"]
-        return words if least == most else f"{words} ({least:.{digits}f} and {most:.{digits}f})"
-    return f"{words} ({low:.{digits}f} to {high:.{digits}f})"
-
-
-def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows with every number, empty where a point has none."""
-    columns = columns_of(rows)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return out.getvalue()
+        return words if least == most else f"{words} ({in_points(least)} and {in_points(most)})"
+    return words if low is None else f"{words} ({in_points(low)} to {in_points(high)})"
 
 
 def markdown(search: Search, words: Sequence[str]) -> str:
     """What was found in words, and a table of all points."""
-    heads = ("attackers", "point", "verdict", "loss", "worst client", "backdoor gained", "seeds", "held out", "CPU s")
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
+    heads = ("attackers", "point", "verdict", "loss, points", "worst client, points", "backdoor gained, points")
+    body = []
     for row in point_rows(search):
-        client = "-" if row["worst_client"] is None else f"{row['worst_client']:.3f}"
-        cells = [str(row["attackers"]), row["point"], row["verdict"], with_interval(row, "loss"), client]
-        cells += [with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.1f}"]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    title = f"# {search.about['name']}: {search.about['defence']} attacked"
-    return "\n\n".join([title, *words, "\n".join(lines)]) + "\n"
+        cells = [str(row["attackers"]), row["point"], row["verdict"], with_interval(row, "loss"), in_points(row["worst_client"])]
+        body.append([*cells, with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.1f}"])
+    table = markdown_of([*heads, "seeds", "held out", "CPU s"], body)
+    return "\n\n".join([f"# {search.about['name']}: {search.about['defence']} attacked", *words, table]) + "\n"

@@ -7,12 +7,15 @@ import numpy as np
 
 from ..fl.runs.results_folder import Row, write
 from ..grids.panels import Tile
+from ..grids.spread import in_points
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
-from ..reporting.run_data import DASH, flat, time_words
+from ..reporting.run_data import flat, time_words
+from ..tables_out import csv_of
+from ..threat_models.broken import points
 from .data import Search, curve, found_words, read_search, said
-from .points import csv_text, markdown, point_rows, shown, with_interval
+from .points import markdown, point_rows, shown, with_interval
 from .tables import break_words, failed_words, point_json, verdict
 
 WORST_SHOWN = 30
@@ -22,7 +25,7 @@ def write_search_report(folder: Path) -> Path:
     """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
     search = read_search(folder)
     words = (*filter(None, [failed_words(search)]), verdict(search), f"Broken is a defence where {break_words(search)}.")
-    write(folder / "table.csv", csv_text(point_rows(search)).encode())
+    write(folder / "table.csv", csv_of(point_rows(search)).encode())
     write(folder / "table.md", markdown(search, words).encode())
     return write_page(folder, render(search))
 
@@ -62,7 +65,7 @@ def tiles(search: Search) -> list[Tile]:
         Tile(
             "cheapest break", attackers, "clients that attack" if cheapest else f"by up to {about['most']} of {about['clients']}"
         ),
-        Tile("worst loss", DASH if worst is None else f"{worst:.3f}", "of accuracy, any number of attackers"),
+        Tile("worst loss", in_points(worst), "points of accuracy, any number of attackers"),
         Tile("points tried", f"{len(search.points)}", f"{failed} could not be played" if failed else "none failed"),
         Tile("runs", f"{len(search.rows)}", _budget(about)),
         Tile("time", time_words(search.seconds), "of one core"),
@@ -78,27 +81,29 @@ def _budget(about: Row) -> str:
 def charts(search: Search) -> list[dict[str, Any]]:
     """How the worst that was found grows: with the number of attackers, and with the runs that were spent."""
     rows, steps = [row for row in curve(search) if row["loss"] is not None], search.growth()
-    found = []
-    if len(rows) > 1:
+    bounds, found = search.sought.bounds, []
+    if len(rows) > 1 and search.sought.goal != "backdoor":
         x = np.array([r["attackers"] for r in rows], dtype=np.float64)
         y = np.array([r["loss"] for r in rows], dtype=np.float64)
-        bound = np.full(len(x), search.sought.bounds.loss)
-        chart = Chart(
-            name="cost",
-            thin=[Line("worst loss", x, y, 1)],
-            dashed=[Line("a break", x, bound, 0)],
-            axis="attackers",
-            ticks=list(x),
-        )
-        found.append({"title": "Worst loss found, by number of attackers", "chart": _both(chart), "id": "cost"})
+        line, bound = Line("worst loss of any point", x, y, 1), Line(_bound(bounds.loss), x, np.full(len(x), bounds.loss), 0)
+        chart = Chart(name="cost", thin=[line], dashed=[bound], unit="points", axis="attackers", ticks=list(x))
+        found.append(_panel("Worst loss found, in points of accuracy, by number of attackers", chart))
     if len(steps) > 1:
-        runs = [s[0] for s in steps] + [len(search.rows)]
-        severity = [s[1] for s in steps] + [steps[-1][1]]
-        line = Line("worst so far", np.array(runs, dtype=np.float64), np.array(severity, dtype=np.float64), 1)
-        one = Line("a break", np.array(runs, dtype=np.float64), np.ones(len(runs)), 0)
-        chart = Chart(name="runs", thin=[line], dashed=[one], axis="runs")
-        found.append({"title": "Worst so far, in bounds, by runs spent", "chart": _both(chart), "id": "runs"})
+        runs = np.array([s[0] for s in steps] + [len(search.rows)], dtype=np.float64)
+        severity = np.array([s[1] for s in steps] + [steps[-1][1]])
+        one = Line("the bound, above which is a break", runs, np.ones(len(runs)), 0)
+        chart = Chart(name="runs", thin=[Line("worst so far", runs, severity, 1)], dashed=[one], axis="runs")
+        found.append(_panel("Worst so far, as a multiple of the bound that it comes nearest to, by runs spent", chart))
     return found
+
+
+def _bound(loss: float) -> str:
+    return f"the bound, {points(loss)}, above which is a break"
+
+
+def _panel(title: str, chart: Chart) -> dict[str, Any]:
+    legend = [(line.name, line.hue, line in chart.dashed) for line in (*chart.thin, *chart.dashed)]
+    return {"title": title, "chart": _both(chart), "id": chart.name, "legend": legend}
 
 
 def _both(chart: Chart) -> tuple[Any, ...]:
@@ -110,14 +115,14 @@ def by_attack(search: Search) -> list[dict[str, Any]]:
     names = dict.fromkeys(str(p.numbers["attack"]) for p in search.played)
     rows = []
     for name in names:
-        points = [p for p in search.played if p.numbers["attack"] == name]
-        top = max(points, key=lambda p: p.severity)
-        rates = [h.success for p in points for h in p.seen if h.success is not None]
+        tried = [p for p in search.played if p.numbers["attack"] == name]
+        top = max(tried, key=lambda p: p.severity)
+        rates = [h.success for p in tried for h in p.seen if h.success is not None]
         rows.append(
             {
                 "attack": name,
-                "points": len(points),
-                "loss": max(p.loss for p in points),
+                "points": len(tried),
+                "loss": max(p.loss for p in tried),
                 "success": max(rates, default=None),
                 "attackers": top.attackers,
                 "at": said(top.numbers),

@@ -60,17 +60,20 @@ class Attacked:
     def plot(self) -> "Figure":
         """Loss of every point that was played over the number of attackers, and the largest of each number."""
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
         search = self._search
         figure = Figure(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
         played = search.played
-        axes.scatter([p.attackers for p in played], [p.loss for p in played], s=12, alpha=0.5, label="points that were played")
+        losses = [100 * p.loss for p in played]
+        axes.scatter([p.attackers for p in played], losses, s=12, alpha=0.5, label="points that were played")
         rows = [row for row in curve(search) if row["loss"] is not None]
-        axes.plot([row["attackers"] for row in rows], [row["loss"] for row in rows], marker="o", label="the largest")
-        axes.axhline(search.sought.bounds.loss, linestyle="--", color="gray", label="a break")
+        axes.plot([row["attackers"] for row in rows], [100 * row["loss"] for row in rows], marker="o", label="the largest")
+        axes.axhline(100 * search.sought.bounds.loss, linestyle="--", color="gray", label="the bound, above which is a break")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         title = f"{search.about['name']} against {search.about['defence']}"
-        axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients; higher is worse", title=title)
+        axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients, points; higher is worse", title=title)
         axes.legend(frameon=False)
         return figure
 

@@ -5,12 +5,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
 from .data import Search, curve, found_words, said
 from .points import point_rows, shown, with_interval
-
-DASH = "-"
 
 
 def verdict(search: Search) -> str:
@@ -67,7 +66,8 @@ def _did(point: Point) -> str:
     """What a point did, in the mean of the seeds that it was played on."""
     seen = point.seen
     rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
-    words = f"loses {point.loss:.3f} of accuracy (the client that loses most {max(h.client for h in seen):.3f})"
+    most = in_points(max(h.client for h in seen))
+    words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most {most})"
     if rates:
         success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))
         words += f", backdoor success {100 * success:.1f} % (on the models without attack {100 * clean:.1f} %)"
@@ -98,11 +98,12 @@ def points_table(search: Search) -> Table:
     """A row for each of the points that are worth a look, as it was played."""
     about = search.about
     title = f"{about['name']} against {about['defence']}: points that were played, the worst of each number of attackers first"
-    table = Table(title=f"{title}; mean over seeds (95 %)", title_justify="left")
+    table = Table(title=f"{title}; figures in points of 100, mean over seeds (95 %)", title_justify="left")
     for column in ("attackers", "point", "verdict", "loss", "worst client", "backdoor gained", "CPU s"):
-        table.add_column(column, justify="left" if column in ("point", "verdict") else "right")
+        left = column in ("point", "verdict")
+        table.add_column(column, justify="left" if left else "right")
     for row in shown(search):
-        client = f"{row['worst_client']:.3f}"
+        client = in_points(row["worst_client"])
         words = (row["point"], row["verdict"], with_interval(row, "loss"), client, with_interval(row, "gained"))
         table.add_row(str(row["attackers"]), *map(escape, words), f"{row['seconds']:.1f}")
     return table
@@ -110,13 +111,13 @@ def points_table(search: Search) -> Table:
 
 def curve_table(search: Search) -> Table:
     """How harm grows with cost: of each number of attackers the largest loss and the largest gain, of whatever points."""
-    table = Table(title="How harm grows with the number of attackers: the largest of any point", title_justify="left")
+    title = "How harm grows with the number of attackers: the largest of any point, in points of 100"
+    table = Table(title=title, title_justify="left")
     for column in ("attackers", "points played", "largest loss", "largest gain of a backdoor", "a break"):
         table.add_column(column, justify="right")
     for row in curve(search):
-        gained = DASH if row["gained"] is None else f"{row['gained']:.3f}"
-        loss = DASH if row["loss"] is None else f"{row['loss']:.3f}"
-        table.add_row(str(row["attackers"]), str(row["tried"] - row["failed"]), loss, gained, found_words(row))
+        figures = [in_points(row[name]) for name in ("loss", "gained")]
+        table.add_row(str(row["attackers"]), str(row["tried"] - row["failed"]), *figures, found_words(row))
     return table
 
 

@@ -37,9 +37,9 @@ class Line:
 
 
 COLUMNS: Mapping[str, str] = {
-    "accuracy": "accuracy",
-    "worst": "worst client",
-    "over_yardstick": "over {yardstick}",
+    "accuracy": "accuracy, %",
+    "worst": "worst client, %",
+    "over_yardstick": "over {yardstick}, points",
     "clusters": "clusters",
     "ari": "ARI",
     "purity": "purity",
@@ -57,7 +57,7 @@ def columns(found: Found) -> dict[str, str]:
     known = {key: heading.format(yardstick=found.about["yardstick"]) for key, heading in COLUMNS.items()}
     if found.about["yardstick"] not in found.methods:
         del known["over_yardstick"]
-    return known | {f"measure {m}": m for m in found.measures} | {f"attack {a}": f"under {a}" for a in found.attacks}
+    return known | {f"measure {m}": f"{m}, %" for m in found.measures} | {f"attack {a}": f"under {a}, %" for a in found.attacks}
 
 
 def block_lines(found: Found, data: str, protection: str) -> list[Line]:
@@ -110,11 +110,13 @@ def _percent(spot: Spread | None) -> str:
 
 
 def _with_deviation(spot: Spread | None, scale: float, digits: int) -> str:
-    """The mean and the standard deviation over seeds: "93.1 ±0.4"; the mean alone of one seed."""
+    """The mean and the standard deviation over seeds: "93.1 ±0.4"; of two seeds both, "93.1 (92.0 and 94.2)"."""
     if spot is None:
         return DASH
-    deviation = f" ±{scale * spot.deviation:.{digits}f}" if spot.count > 1 else ""
-    return f"{scale * spot.mean:.{digits}f}{deviation}"
+    mean, *ends = (f"{scale * value:.{digits}f}" for value in (spot.mean, spot.least, spot.most))
+    if spot.count == 2:
+        return f"{mean} ({' and '.join(ends)})"
+    return f"{mean} ±{scale * spot.deviation:.{digits}f}" if spot.tells else mean
 
 
 def _signed(spot: Spread | None) -> str:

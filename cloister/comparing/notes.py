@@ -11,6 +11,18 @@ from .verdict import Paired, paired
 SECOND_HAND = f"{DAGGER} The method's paper is known by what others say of it alone."
 
 
+def over_words(found: Found, seeds: str = "") -> str:
+    """What stands in a cell of accuracy. seeds: which."""
+    named = f" {seeds}" if seeds else ""
+    match len(found.seeds):
+        case 1:
+            return f"Of one seed,{named}" if seeds else "Of one seed"
+        case 2:
+            return f"Mean over seeds{named}, and both in brackets"
+        case _:
+            return f"Mean ± standard deviation over seeds{named}"
+
+
 def footnotes(found: Found) -> list[str]:
     """What the marks of the table mean, and the words of the whole."""
     about, search = found.about, found.about["search"]
@@ -18,8 +30,7 @@ def footnotes(found: Found) -> list[str]:
     notes += [f"{STAR} {m}: {found.method(m)['work']}" for m in found.methods if found.method(m)["work"]]
     scale = f'Scale of all numbers: "{about["scale"]}". '
     seeds = ", ".join(map(str, found.seeds))
-    over = f"Mean ± standard deviation over seeds {seeds}" if len(found.seeds) > 1 else f"Of one seed, {seeds}"
-    notes.append(f"{scale}{over}, at the end of the last round, in per cent.")
+    notes.append(f"{scale}{over_words(found, seeds)}, at the end of the last round.")
     if search is None:
         notes.append("Nothing was searched: each method plays its first configuration.")
     else:

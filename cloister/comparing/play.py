@@ -15,6 +15,7 @@ from ..fl.runs.comparison_cells import description
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
+from ..tables_out import print_table
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
 from .notes import fits, fits_words
@@ -62,7 +63,7 @@ def play(
 def _say(found: Found, folder: Path, report: Path) -> None:
     console = Console()
     for data, protection in found.blocks:
-        console.print(terminal(found, data, protection))
+        print_table(console, terminal(found, data, protection))
         for line in block_lines(found, data, protection):
             if line.instead:
                 words = f"{marked(found, line.method)} under {protection}: {line.instead}"

@@ -6,7 +6,7 @@ from ..fl.runs.results_folder import write
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat
 from .data import Found, read_comparison
-from .notes import fits, fits_words, footnotes
+from .notes import fits, fits_words, footnotes, over_words
 from .panels import blocks, command, learned, matrices, overview, searches, tiles
 from .texts import csv_text, markdown
 from .verdict import headline
@@ -34,6 +34,7 @@ def render(found: Found) -> str:
             fitting=fits_words(found, fits(found)),
             tiles=tiles(found),
             overview=overview(found),
+            over=over_words(found),
             blocks=blocks(found),
             matrices=matrices(found),
             learned=learned(found),

@@ -56,9 +56,9 @@ class Compared:
         return write_rows(self.cells, path)
 
     def plot(self, data: str | None = None, protection: str | None = None) -> "Figure":
-        """Mean accuracy of each method, with its 95 % interval over seeds. data, protection: by name; None for the first.
+        """Mean accuracy of each method, with its 95 % interval over seeds, of two seeds from one to the other.
 
-        Raises ValueError for what is not there.
+        data, protection: by name; None for the first. Raises ValueError for what is not there.
         """
         from matplotlib.figure import Figure
 
@@ -70,10 +70,12 @@ class Compared:
         known = [(name, spot) for name, spot in spots if spot is not None][::-1]
         figure = Figure(figsize=(7.2, 1.2 + 0.35 * len(known)), layout="constrained")
         axes = figure.subplots()
-        halves = [spot.half if spot.count > 1 else 0.0 for _, spot in known]
-        axes.errorbar([spot.mean for _, spot in known], [name for name, _ in known], xerr=halves, fmt="o")
+        ends = [spot.ends() if spot.tells else (spot.least, spot.most) for _, spot in known]
+        bars = [[100 * (spot.mean - low), 100 * (high - spot.mean)] for (_, spot), (low, high) in zip(known, ends, strict=True)]
+        means = [100 * spot.mean for _, spot in known]
+        axes.errorbar(means, [name for name, _ in known], xerr=[*zip(*bars, strict=True)] or None, fmt="o")
         axes.set(
-            xlabel="mean accuracy over clients; higher is better", title=f"{found.about['name']}: {block[0]} under {block[1]}"
+            xlabel="mean accuracy over clients, %; higher is better", title=f"{found.about['name']}: {block[0]} under {block[1]}"
         )
         return figure
 

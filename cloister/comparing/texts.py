@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ..fl.runs.results_folder import strict
 from ..reporting.run_data import DASH
+from ..tables_out import SHARE, markdown_of
 from .data import Found, Spot
 from .lines import Line, block_lines, columns, holds_updates, marked
 from .notes import fits, fits_words, footnotes
@@ -26,7 +27,7 @@ def title(found: Found, data: str, protection: str) -> str:
 
 def markdown(found: Found) -> str:
     """All methods beside each other, then every block with all columns, and what they mean."""
-    parts = [f"# {found.about['name']}", headline(found), "## Mean accuracy", _overview(found)]
+    parts = [f"# {found.about['name']}", headline(found), "## Mean accuracy, %", _overview(found)]
     for data, protection in found.blocks:
         lines = block_lines(found, data, protection)
         parts += [f"## {data} under {protection}, scale {found.about['scale']}", _block(found, lines)]
@@ -39,14 +40,14 @@ def _overview(found: Found) -> str:
     heads = [f"{data}, {protection}" if len(found.protections) > 1 else data for data, protection in blocks]
     of = {block: {line.method: line for line in block_lines(found, *block)} for block in blocks}
     rows = [[marked(found, m), *(_cell(of[block][m], "accuracy") for block in blocks)] for m in found.methods]
-    return _table([f"method ({found.about['scale']})", *heads], rows)
+    return markdown_of([f"method ({found.about['scale']})", *heads], rows)
 
 
 def _block(found: Found, lines: list[Line]) -> str:
     heads = {**columns(found), **WORDS}
     rows = [[marked(found, line.method), *(_cell(line, key) for key in heads)] for line in lines]
     reasons = [f"{marked(found, line.method)}: {line.instead}" for line in lines if line.instead]
-    return "\n\n".join([_table(["method", *heads.values()], rows), *reasons])
+    return "\n\n".join([markdown_of(["method", *heads.values()], rows), *reasons])
 
 
 def _cell(line: Line, key: str) -> str:
@@ -57,17 +58,11 @@ def _cell(line: Line, key: str) -> str:
     return f"**{words}**" if key == "accuracy" and line.best else words
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in [heads, *rows]]
-    lines = ["| " + " | ".join(row) + " |" for row in escaped]
-    return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
-
-
 def csv_text(found: Found) -> str:
     """A line for each data set, protection and method: mean, standard deviation and seeds of every number, the scale in each."""
     extra = [f"{what} {attack}" for attack in found.attacks for what in ("lost", "success")]
     keys = [*columns(found), *extra]
-    heads = ["data", "protection", "method", "scale", "status", "second_hand", "other_work", "fits"]
+    heads = ["data", "protection", "method", "scale", "unit_of_accuracy", "status", "second_hand", "other_work", "fits"]
     heads += [f"{key} {part}".replace(" ", "_") for key in keys for part in ("mean", "std", "seeds")]
     heads += ["server_holds_all_updates", *WORDS, "wins", "losses", "ties", "undecided_against", "reason"]
     out = io.StringIO()
@@ -83,7 +78,7 @@ def _names(found: Found, line: Line) -> list[str]:
     of = found.method(line.method)
     status = line.instead.partition(":")[0] or "done"
     marks = ["yes" if mark else "no" for mark in (of["second_hand"], of["work"], line.data in of["fits"])]
-    return [line.data, line.protection, line.method, found.about["scale"], status, *marks]
+    return [line.data, line.protection, line.method, found.about["scale"], SHARE, status, *marks]
 
 
 def _numbers(line: Line, keys: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from ..fl.runs.run_folder import machine, versions
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
+from ..tables_out import print_table
 from ..threat_models.breakdown import Steps, median_interval
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation import Evaluation, search_key
@@ -56,7 +57,7 @@ def play_breakdown(
         sys.stdout.write(json.dumps(found) + "\n")
         return
     console = Console()
-    console.print(breakdown_table(found))
+    print_table(console, breakdown_table(found))
     for line in breakdown_lines(found):
         console.print(line, highlight=False, markup=False)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
 from .report import write_evaluation_report
-from .tables import breakdown_lines, breakdown_table
+from .tables import breakdown_lines, breakdown_table, least_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +54,7 @@ class BrokenDown:
     def plot(self) -> "Figure":
         """The smallest strength that breaks each defence by each attack, with the interval of the median over seeds."""
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
         found = self._found
         rows = [one for one in found["results"] if one["median"] is not None][::-1]
@@ -66,7 +67,9 @@ class BrokenDown:
             axes.plot([low, high], [k, k], color="gray")
             axes.plot([middle], [k], marker=">" if unbroken else "o", color="gray" if unbroken else "C0")
         axes.set_yticks(range(len(rows)), [f"{one['attack']} on {one['defence']}, {one['protection']}" for one in rows])
-        label = f"smallest {found['strength']} that break it (arrow: none up to {top:g}); higher is better"
+        if all(float(found["steps"][name]).is_integer() for name in ("least", "step")):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        label = f"{least_words(found)} that break it\n(arrow: none up to {top:g}); higher is better"
         axes.set(xlabel=label, title=f"{found['name']}: breakdown")
         return figure
 

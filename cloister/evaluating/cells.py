@@ -20,7 +20,7 @@ METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("below no attack", ("impact", "late"), True),
     ("ASR, last poisoned round", ("success", "last_poisoned"), True),
     ("ASR, peak", ("success", "peak"), True),
-    ("ASR, end", ("success", "mean"), True),
+    ("ASR, last round of all", ("success", "mean"), True),
     ("ASR, worst client", ("success", "worst"), True),
     ("ASR, clean", ("success", "clean_mean"), True),
     ("TPR", ("detection", "tpr"), True),
@@ -47,6 +47,11 @@ MORE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("epsilon", ("epsilon",)),
 )
 """Column of the second table, and path in a line."""
+
+
+def headed(name: str, share: bool) -> str:
+    """A column's heading with its unit."""
+    return f"{name}, {'points' if name == 'below no attack' else '%'}" if share else name
 
 
 def details(grid: Grid) -> list[dict[str, Any]]:

@@ -32,9 +32,9 @@ def evaluate(
     against the strongest attack of each family by as many; if data are dealt IID or by Dirichlet, on data alike and skewed.
 
     The folder holds results.jsonl, one line a cell with all its metrics, evaluation.json, report.html, and the cells as
-    table.csv and table.md: one row a cell, with what it lost and whether that breaks the defence. What a protection refuses and
-    what fails is there too, with the reason. An evaluation that was stopped, even by a kill, goes on with the same command plus
-    --out FOLDER --resume; so does one that has grown.
+    table.csv and table.md: one row a cell, with what it lost and whether that breaks the defence; summary.csv and summary.md
+    have one row a defence. What a protection refuses and what fails is there too, with the reason. An evaluation that was
+    stopped, even by a kill, goes on with the same command plus --out FOLDER --resume; so does one that has grown.
     """
     from .play import play_evaluation
 

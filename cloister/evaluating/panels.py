@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
 from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
@@ -16,9 +17,7 @@ from ..grids.words import learned_words
 from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
 from ..reporting.run_data import DASH, time_words
-from ..threat_models.attack_metrics import late_count
 from ..threat_models.broken import Bounds, broken_words
-from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words
@@ -26,26 +25,8 @@ from .tables import breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
-
-
-@dataclass(frozen=True, slots=True)
-class HeatCell:
-    """One cell of a heat map: the worst seed above, the mean over seeds below. shade: of either, from 0 to 1; NaN for none."""
-
-    worst: str
-    mean: str
-    worst_shade: float
-    mean_shade: float
-    tip: str = ""
-    marked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """A heat map: rows by name, each with a cell for every defence."""
-
-    title: str
-    rows: Sequence[tuple[str, Sequence[HeatCell]]]
+RATES = ("last poisoned round", "last round of all", "without attack")
+"""What the three figures of a backdoor's success are."""
 
 
 def tiles(grid: Grid) -> list[Tile]:
@@ -94,7 +75,8 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
     cells = grid.rows(attack, one.defence, one.strength, one.protection)
     of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
     through = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection) if one.backdoor else []
-    rates = [percent(grid.over_seeds(through, "success", name)) for name in ("last_poisoned", "mean", "clean_mean")]
+    last, *others = (grid.over_seeds(through, "success", name) for name in ("last_poisoned", "mean", "clean_mean"))
+    rates = [percent(last), *(DASH if of is None else f"{100 * of.mean:.1f}" for of in others)]
     return {
         "attackers": str(one.attackers) + ("" if one.built_for is None else f" (built for {one.built_for})"),
         "strength": f"{one.strength:g}",
@@ -102,8 +84,9 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "attack": attack,
         "under": percent(of["late"]),
         "worst_seed": _worst_seed(of["late"]),
-        "lost": percent(one.harm.lost) if one.harm else DASH,
-        "backdoor": f"{rates[0]} / {rates[1]} / {rates[2]}, {one.backdoor.attack}" if one.backdoor else DASH,
+        "lost": percent(one.harm.lost, -1) if one.harm else DASH,
+        "backdoor": one.backdoor.attack if one.backdoor else DASH,
+        "rates": [*zip(RATES, rates, strict=True)] if one.backdoor else [],
         "word": one.word,
         "beyond": one.within is False,
         "state": one.state.name.lower(),
@@ -119,7 +102,8 @@ def _grounds(grid: Grid) -> str:
 
 def why(one: Finding) -> str:
     """What a finding rests on, where it is not plain from its numbers."""
-    parts = [f"with {of.broke} of {of.lost.count} seeds" for of in (one.harm, one.backdoor) if of and of.broke]
+    halves = (("by accuracy", one.harm), ("by a backdoor", one.backdoor))
+    parts = [f"{words} in {of.broke} of {of.lost.count} seeds" for words, of in halves if of and of.broke]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
     parts += [f"no result against {', '.join(one.without)}"] if one.without else []
     return "; ".join(parts)
@@ -127,66 +111,6 @@ def why(one: Finding) -> str:
 
 def _worst_seed(spot: Spread | None) -> str:
     return DASH if spot is None else f"{100 * spot.least:.1f}"
-
-
-def heat_maps(grid: Grid) -> list[HeatMap]:
-    """Accuracy of the loyal clients, attack by defence, for each protection and strength; above all the run without attack."""
-    maps = []
-    for protection in grid.protections:
-        clean = [_heat(grid.clean(d, protection), f"{d} without attack") for d in grid.defences]
-        for strength in grid.strengths:
-            worst = {d: grid.worst_attack(d, strength, protection) for d in grid.defences}
-            rows: list[tuple[str, Sequence[HeatCell]]] = [("no attack", clean)]
-            without = {d: spread(grid.absent(d, strength, protection).values()) for d in grid.defences}
-            if any(without.values()):
-                rows.append((ABSENT, [_heat(spot, f"{d} without the attackers' data") for d, spot in without.items()]))
-            for attack in grid.attacks:
-                spots = {d: grid.attacked(attack, d, strength, protection) for d in grid.defences}
-                rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack) for d, s in spots.items()]))
-            maps.append(HeatMap(_title(grid, protection, strength), rows))
-    return maps
-
-
-def backdoors(grid: Grid) -> list[HeatMap]:
-    """Success of backdoors in their last poisoned round, without the target class, worst seed and mean, beside the clean
-    models'.
-    """
-    maps = []
-    for protection in grid.protections:
-        for strength in grid.strengths:
-            rows: list[tuple[str, Sequence[HeatCell]]] = []
-            for attack in grid.attacks:
-                cells = {d: grid.rows(attack, d, strength, protection) for d in grid.defences}
-                rates = {d: grid.over_seeds(found, "success", "last_poisoned") for d, found in cells.items()}
-                if not any(rates.values()):
-                    continue
-                before = {d: grid.over_seeds(found, "success", "clean_mean") for d, found in cells.items()}
-                rows.append((attack, [_rate(rates[d], before[d], f"{attack} on {d}") for d in grid.defences]))
-            if rows:
-                maps.append(HeatMap(_title(grid, protection, strength), rows))
-    return maps
-
-
-def _title(grid: Grid, protection: str, strength: float) -> str:
-    return f"{protection}, {grid.about['strength']} {strength:g}"
-
-
-def _heat(spot: Spread | None, tip: str, marked: bool = False) -> HeatCell:
-    if spot is None:
-        return HeatCell("", DASH, nan, nan, f"{tip}: no result")
-    low, high = max(0.0, spot.low), min(1.0, spot.high)
-    interval = f", mean {100 * low:.1f} to {100 * high:.1f} with 95 % confidence" if spot.count > 1 else ""
-    words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %{interval}"
-    return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked)
-
-
-def _rate(spot: Spread | None, clean: Spread | None, tip: str) -> HeatCell:
-    """Shaded the other way round: a backdoor that works is dark."""
-    if spot is None:
-        return HeatCell("", DASH, nan, nan, f"{tip}: no result")
-    before = f"{100 * clean.mean:.0f}" if clean else DASH
-    words = f"{tip}: mean {100 * spot.mean:.1f} %, worst of {spot.count} seeds {100 * spot.most:.1f} %, clean models {before} %"
-    return HeatCell(f"{100 * spot.most:.0f}", f"{100 * spot.mean:.0f} / {before}", 1 - spot.most, 1 - spot.mean, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +160,12 @@ def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread |
         if not any(spots[from_zero(grid) :]):
             continue
         mean = np.array([nan if s is None else s.mean for s in spots])
-        half = np.array([nan if s is None or not isfinite(s.half) else s.half for s in spots])
+        ends = [(nan, nan) if s is None or s.count < 2 else s.ends() if s.tells else (s.least, s.most) for s in spots]
         lines.append(Line(label, x, mean, hue))
         legend.append((label, hue % figures.HUES, hue >= figures.HUES))
         aside = x + gap * (hue - (len(of) - 1) / 2)  # so that no interval hides another
-        whiskers.append(Band(label, aside, np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1), hue))
+        low, high = (np.array([pair[k] for pair in ends]) for k in (0, 1))
+        whiskers.append(Band(label, aside, low, high, hue))
     first, later = [ln for ln in lines if (ln.hue or 0) < figures.HUES], [ln for ln in lines if (ln.hue or 0) >= figures.HUES]
     axis, ticks = str(grid.about["strength"]), [float(v) for v in x]
     chart = Chart(name=name, thin=first, dashed=later, whiskers=whiskers, unit="percent", axis=axis, ticks=ticks)
@@ -308,7 +233,7 @@ def refusals(grid: Grid) -> list[dict[str, Any]]:
 
 
 def backdoor_courses(grid: Grid) -> list[dict[str, str]]:
-    """How every backdoor fares: in its last poisoned round, at its highest, at the end, and how it decays between."""
+    """How every backdoor fares: in its last poisoned round, at its peak, in the last round of all, and how it decays between."""
     rows = []
     for spot in (Spot(a, d, s, p) for p in grid.protections for d in grid.defences for s in grid.strengths for a in grid.attacks):
         cells = grid.rows(str(spot.attack), spot.defence, spot.strength or 0.0, spot.protection)

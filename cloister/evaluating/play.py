@@ -13,6 +13,7 @@ from ..errors_in_one_line import one_line_errors, say
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
+from ..tables_out import print_table
 from ..threat_models.evaluation import Evaluation, all_cells, description
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import read_grid
@@ -50,7 +51,7 @@ def play_evaluation(
     else:
         console = Console()
         for protection in grid.protections:
-            console.print(grid_table(grid, protection))
+            print_table(console, grid_table(grid, protection))
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
         console.print(bounds_words(grid), highlight=False, markup=False)

@@ -1,36 +1,40 @@
 """The report of an evaluation: one HTML page, made from the evaluation's folder alone, that needs nothing from anywhere else."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from ..fl.runs.results_folder import write
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat
-from ..threat_models.broken import broken_words
-from .cells import METRICS, MORE, details
+from ..tables_out import csv_of
+from ..threat_models.broken import broken_words, points
+from . import summaries, texts
+from .cells import METRICS, MORE, details, headed
 from .data import Grid, read_grid
+from .heat import backdoors, heat_maps
 from .panels import (
     backdoor_courses,
-    backdoors,
     breakdowns,
     command,
     curves,
     defences,
-    heat_maps,
     late_words,
     learned,
     nobody_loyal,
     refusals,
     tiles,
 )
-from .texts import csv_text, markdown
+from .texts import cell_rows
 from .verdict import verdict
 
 
 def write_evaluation_report(folder: Path) -> Path:
-    """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
+    """Writes `folder`/table.csv, table.md, summary.csv, summary.md and report.html, finished or not; the path of the last."""
     grid = read_grid(folder)
-    write(folder / "table.csv", csv_text(grid).encode())
-    write(folder / "table.md", markdown(grid).encode())
+    write(folder / "table.csv", csv_of(cell_rows(grid)).encode())
+    write(folder / "table.md", texts.markdown(grid).encode())
+    write(folder / "summary.csv", summaries.csv_text(grid).encode())
+    write(folder / "summary.md", summaries.markdown(grid).encode())
     return write_page(folder, render(grid))
 
 
@@ -52,12 +56,13 @@ def render(grid: Grid) -> str:
         late=late_words(grid),
         courses=backdoor_courses(grid),
         broken=broken_words(grid.bounds),
+        bounds={name: points(value) for name, value in asdict(grid.bounds).items()},
         command=command(grid),
         nobody_loyal=nobody_loyal(grid),
         refusals=refusals(grid),
         learned=learned(grid),
         details=details(grid),
-        metrics=["lost", *(name for name, _, _ in METRICS)],
+        metrics=["lost, points", *(headed(name, share) for name, _, share in METRICS)],
         more=[name for name, _ in MORE],
         repeat=[*flat(about["scenario"])],
         attacks=[*flat(about["attacks"])],

@@ -9,6 +9,7 @@ from ..tables_out import as_html, as_text, frame_of, write_rows
 from .broken_down import BrokenDown
 from .data import Grid, read_grid
 from .report import write_evaluation_report
+from .summaries import defence_rows
 from .tables import bounds_words, grid_json, grid_table, reasons
 from .texts import cell_rows
 from .verdict import verdict
@@ -56,9 +57,19 @@ class Evaluated:
         path = self.folder / "report.html"
         return path if path.is_file() else write_evaluation_report(self.folder)
 
-    def frame(self) -> Any:
-        """`cells` as a data frame. Raises ImportError where pandas is not installed."""
-        return frame_of(self.cells)
+    @property
+    def defences(self) -> list[dict[str, Any]]:
+        """A row for each defence at each strength under each protection on each partition: finding, accuracy without attack,
+        without the attackers' data and under the worst one, what is lost to it and what a backdoor gains, with intervals.
+        summary.csv in the folder holds the same.
+        """
+        return defence_rows(self._grid)
+
+    def frame(self, of: str = "cells") -> Any:
+        """`cells`, or `defences`, as a data frame. Raises ValueError for another name, ImportError without pandas."""
+        if of not in ("cells", "defences"):
+            raise ValueError(f'there are frames of "cells" and "defences", not of {of!r}')
+        return frame_of(self.cells if of == "cells" else self.defences)
 
     def write(self, path: str | Path) -> Path:
         """`cells` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
@@ -79,10 +90,11 @@ class Evaluated:
         for defence in grid.defences:
             worst = [(s, grid.worst_attack(defence, s, name)) for s in grid.strengths]
             spots = [(s, grid.attacked(a, defence, s, name)) for s, a in worst if a is not None]
-            known = [(s, spot.mean) for s, spot in spots if spot is not None]
+            known = [(s, 100 * spot.mean) for s, spot in spots if spot is not None]
             axes.plot([s for s, _ in known], [mean for _, mean in known], marker="o", label=defence)
         title = f"{grid.about['name']}, under {name}"
-        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack; higher is better", title=title)
+        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack, %; higher is better", title=title)
+        axes.set_xticks(sorted(grid.strengths))
         axes.legend(frameon=False, title="defence")
         return figure
 

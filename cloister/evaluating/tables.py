@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
-from ..grids.spread import Spread, metric, percent, spread
+from ..grids.spread import Spread, interval_words, metric, percent, spread
+from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
@@ -16,9 +17,10 @@ def grid_table(grid: Grid, protection: str) -> Table:
     """Each defence at each strength under one protection: what is found, and accuracy without the attackers' data and under the
     worst attack, which is named.
     """
-    title = f"{grid.about['name']}, under {protection}: accuracy of loyal clients late in the run in %, mean over seeds ±95 %"
+    over = ", ".join(filter(None, ["mean over seeds", interval_words(len(grid.about["seeds"]))]))
+    title = f"{grid.about['name']}, under {protection}: accuracy of loyal clients late in the run in %, {over}"
     if any(one.backdoor for one in findings(grid, protection)):
-        title += "; backdoor: success in its last poisoned round in % (on the models without attack)"
+        title += "; backdoor: success in its last poisoned round in % (on the models without attack, in %)"
     table = Table(title=title, title_justify="left")
     table.add_column("defence", no_wrap=True)
     for column in (str(grid.about["strength"]), "clean / absent", "worst attack", "under it", "backdoor", "finding"):
@@ -46,14 +48,14 @@ def _short(word: str) -> str:
 def backdoor_words(grid: Grid, one: Finding) -> str:
     """The success of the backdoor that succeeds most, in its last poisoned round, and that on clean models."""
     if one.backdoor is None:
-        return "-"
+        return DASH
     rows = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection)
     rate, clean = (grid.over_seeds(rows, "success", name) for name in ("last_poisoned", "clean_mean"))
     return f"{_mean(rate)} ({_mean(clean)})"
 
 
 def _mean(spot: Spread | None) -> str:
-    return "-" if spot is None else f"{100 * spot.mean:.1f}"
+    return DASH if spot is None else f"{100 * spot.mean:.1f}"
 
 
 def clean_words(grid: Grid, defence: str, protection: str) -> str:
@@ -125,7 +127,7 @@ def bounds_words(grid: Grid) -> str:
 
 def breakdown_table(found: Mapping[str, Any]) -> Table:
     """What searches found: the median over seeds, its interval, what broke, and whether one crossing explains all tries."""
-    table = Table(title=f"{found['name']}: smallest {found['strength']} that break each defence", title_justify="left")
+    table = Table(title=f"{found['name']}: {least_words(found)} that break each defence", title_justify="left")
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
@@ -139,6 +141,11 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     return table
 
 
+def least_words(found: Mapping[str, Any]) -> str:
+    """What searches look for: "fewest attackers", "smallest share of attackers"."""
+    return f"{'fewest' if found['strength'] == 'attackers' else 'smallest'} {found['strength']}"
+
+
 def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
     """What stands below the table."""
     return [
@@ -149,18 +156,20 @@ def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
 def by_words(one: Mapping[str, Any]) -> str:
     """What broke at the smallest strength of each seed: accuracy, backdoor, or both."""
     seen = [seed["by"] for seed in one["seeds"] if seed["by"]]
-    return "; ".join(dict.fromkeys(seen)) or "-"
+    return "; ".join(dict.fromkeys(seen)) or DASH
 
 
 def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]:
     """Median, interval and remarks of one search over its seeds."""
     remarks = sorted({seed["reason"] for seed in one["seeds"] if seed["reason"]})
     if one["median"] is None:
-        return "-", "-", "; ".join(remarks)
+        return DASH, DASH, "; ".join(remarks)
     of = one["median"]
     words = [f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("median", "low", "high")]
     if not one["single"]:
         remarks.insert(0, "not monotone")
     coverage = 100 * metric(of, "coverage")
+    played = sum(seed["breaks"] is not None or seed["holds"] is not None for seed in one["seeds"])
     interval = f"{words[1]} to {words[2]} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
+    interval = f"none; both seeds: {words[1]} and {words[2]}" if played == 2 else interval
     return words[0], interval, "; ".join(remarks)

@@ -1,25 +1,23 @@
 """An evaluation's cells as tidy rows, and its table as Markdown and CSV."""
 
-import csv
-import io
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
 from ..fl.runs.results_folder import Row
-from ..grids.spread import metric
+from ..grids.spread import in_points, metric
 from ..reporting.run_data import DASH
-from ..tables_out import columns_of, tidy
+from ..tables_out import SHARE, markdown_of, tidy
 from ..threat_models.broken import CLEAN, LOWER, breaks, gained
 from ..threat_models.evaluation import ABSENT
-from .cells import METRICS
+from .cells import METRICS, headed
 from .data import Grid, Spot
 from .judging import Finding, findings, lost_by_seed
 from .tables import bounds_words, reasons
 from .verdict import verdict
 
 PLACE = ("attack", "strength", "defence", "protection", "partition", "seed", "status")
-JUDGED = ("verdict", "lost", "gained", "lost_against", "loss_bound", "success_bound", "finding")
+JUDGED = ("verdict", "lost", "gained", "lost_against", "loss_bound", "success_bound", "unit", "finding")
 """Columns of a cell under attack, beside those of its line: what it did to the defence, and what is found over all seeds."""
 WORDS = {
     "": "holds",
@@ -53,7 +51,7 @@ def _hollow(rows: Sequence[Row]) -> frozenset[str]:
 def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None) -> list[dict[str, Any]]:
     bounds = grid.bounds
     if spot.attack is None or spot.strength is None or spot.attack == ABSENT:
-        return [dict.fromkeys(JUDGED) for _ in lines]
+        return [dict.fromkeys(JUDGED) | {"unit": SHARE} for _ in lines]
     absent = grid.absent(spot.defence, spot.strength, spot.protection)
     done = lost_by_seed([line for line in lines if line["status"] == "done"], absent)
     judged = []
@@ -70,6 +68,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
                 "lost_against": (LOWER if absent else CLEAN) if known else None,
                 "loss_bound": bounds.loss,
                 "success_bound": bounds.success,
+                "unit": SHARE,
                 "finding": None if found is None else found.word,
             }
         )
@@ -86,26 +85,18 @@ def _row(line: Row, judged: dict[str, Any]) -> dict[str, Any]:
     return {**place, **judged, **rounds, **rest}
 
 
-def csv_text(grid: Grid) -> str:
-    """The rows with every number, empty where a cell has none."""
-    columns = columns_of(cell_rows(grid))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return out.getvalue()
-
-
 def markdown(grid: Grid) -> str:
     """What was found, when a defence is called broken, and a table of the cells under attack with their main numbers."""
     shown = [(name, path, share) for name, path, share in METRICS if any(metric_of(row, path) for row in _lines(grid))]
-    heads = [*PLACE, *JUDGED[:3], "finding", *(f"{name}, %" if share else name for name, _, share in shown)]
+    heads = [*PLACE, "verdict", "lost, points", "gained, points", "finding"]
+    heads += [headed(name, share) for name, _, share in shown]
     body = []
     for row, line in zip(cell_rows(grid), _lines(grid), strict=True):
-        names = [_word(row[name]) for name in (*PLACE, *JUDGED[:3], "finding")]
+        figures = [in_points(row[name]) for name in ("lost", "gained")]
+        names = [*(_word(row[name]) for name in (*PLACE, "verdict")), *figures, _word(row["finding"])]
         body.append([*names, *(_number(line, path, share) for _, path, share in shown)])
     notes = [line for protection in grid.protections for line in reasons(grid, protection)]
-    parts = [f"# {grid.about['name']}", verdict(grid), bounds_words(grid), _table(heads, body)]
+    parts = [f"# {grid.about['name']}", verdict(grid), bounds_words(grid), markdown_of(heads, body)]
     return "\n\n".join([*parts, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]) + "\n"
 
 
@@ -127,9 +118,3 @@ def _number(line: Row, path: tuple[str, ...], share: bool) -> str:
 
 def _word(value: Any) -> str:
     return DASH if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (heads, *rows)]
-    lines = ["| " + " | ".join(row) + " |" for row in escaped]
-    return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])

@@ -14,7 +14,7 @@ DECIDE = 3
 """Seeds below which nothing is decided."""
 OPENINGS = {
     True: "within what they are built for",
-    None: "defences that state no number of attackers",
+    None: "defences that state no number of attackers (say it with limits=)",
     False: "beyond what they are built for",
 }
 

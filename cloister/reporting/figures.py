@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 HUES = 8
+COUNTS = ("round", "runs", "attackers")
+"""Of axes, what there are only whole numbers of."""
 WIDE, NARROW = 880, 380
 MATRIX_PIXELS = 160
 INK, MUTED, GRID, SURFACE, FIRST_HUE = 1, 2, 3, 4, 16
@@ -35,6 +37,8 @@ _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "path.simplify_threshold": 0.3,
 }
+PHONE = 320
+"""What a phone shows of a section, in pixels."""
 _TREE_BOX, _TREE_GAP = (172, 66), (40, 12)
 _SMALL_BOX, _SMALL_GAP, _SMALL_FROM = (130, 50), (20, 5), 13
 
@@ -62,10 +66,11 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "plain" or "log".
+    """Curves that share one pair of axes. `marks` are the rounds of splits; `unit` is "percent", "points" (of 100),
+    "plain" or "log".
 
-    axis: what x counts; whole numbers if it is rounds. ticks: where it is labelled; empty for even steps. whiskers: ranges that
-    are drawn as a bar at every point.
+    axis: what x counts; whole numbers if there are no others of it. ticks: where it is labelled; empty for even steps. whiskers:
+    ranges that are drawn as a bar at every point.
     """
 
     name: str
@@ -153,12 +158,13 @@ def curves(chart: Chart, width: int) -> Markup:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
-    if chart.unit == "percent":
+    if chart.unit in ("percent", "points"):
         low, high = axes.get_ylim()
         middle, half = (low + high) / 2, max(high - low, 0.08) / 2
         axes.set_ylim(middle - half, middle + half)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+        sign = " %" if chart.unit == "percent" else ""
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f}{sign}"))
     _x_axis(axes, [line.x for line in (*chart.thin, *chart.thick, *chart.dashed)], chart.axis, chart.ticks)
     _end_labels(axes, chart.thick, height)
     return _svg(figure, f"{chart.name}-{width}", tips)
@@ -214,9 +220,7 @@ def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[i
     From 13 leaves on the boxes are smaller. A parent that is not itself a node makes its child a root. `parts` gives each node's
     (hue, members) in the order in which they are drawn.
     """
-    children: dict[str | None, list[str]] = {}
-    for name, parent in sorted(parents.items()):
-        children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
+    children = _children(parents)
     crowded = len(parents) - len(children) + 1 >= _SMALL_FROM
     (wide, high), (gap_x, gap_y) = (_SMALL_BOX, _SMALL_GAP) if crowded else (_TREE_BOX, _TREE_GAP)
     spots: dict[str, tuple[float, float]] = {}
@@ -242,6 +246,39 @@ def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[i
     boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
     width = max((x for x, _ in spots.values()), default=0) + wide
     return Tree(width, max(1, leaves) * (high + gap_y) - gap_y, boxes, tuple(edges), (wide, high), crowded)
+
+
+def outline(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[int, int]]]) -> Tree:
+    """The same tree for a phone: each node below its parent, a little to the right of it, all within `PHONE` pixels."""
+    children = _children(parents)
+    (wide, high), gap = _TREE_BOX, _TREE_GAP[1]
+    rows: list[tuple[str, int]] = []
+
+    def place(name: str, depth: int) -> None:
+        rows.append((name, depth))
+        for child in children.get(name, []):
+            place(child, depth + 1)
+
+    for root in children.get(None, []):
+        place(root, 0)
+    step = min(24.0, (PHONE - wide) / max(1, *(depth for _, depth in rows), 1))
+    spots = {name: (step * depth, float(k * (high + gap))) for k, (name, depth) in enumerate(rows)}
+    edges = []
+    for name, (x, y) in spots.items():
+        for child in children.get(name, []):
+            end_x, end_y = spots[child]
+            edges.append(f"M{x + step / 2:.1f} {y + high:.0f}V{end_y + high / 2:.0f}H{end_x:.1f}")
+    boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
+    width = max((x for x, _ in spots.values()), default=0) + wide
+    return Tree(width, max(1, len(rows)) * (high + gap) - gap, boxes, tuple(edges), (wide, high), crowded=False)
+
+
+def _children(parents: Mapping[str, str | None]) -> dict[str | None, list[str]]:
+    """The nodes below each, in the order of their names; roots below None."""
+    children: dict[str | None, list[str]] = {}
+    for name, parent in sorted(parents.items()):
+        children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
+    return children
 
 
 def byte_words(count: float) -> str:
@@ -318,7 +355,7 @@ def _x_axis(axes: Axes, xs: Sequence[NDArray[np.float64]], name: str, ticks: Seq
     if len(points):
         low, high = points.min(), points.max()
         axes.set_xlim(low - 0.5 * (low == high), high + 0.5 * (low == high))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=name == "round", min_n_ticks=1))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=name in COUNTS, min_n_ticks=1))
     if ticks:
         axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
         axes.margins(x=0.02)

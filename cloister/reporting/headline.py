@@ -93,6 +93,29 @@ def ran_out_in_words(out: Mapping[str, Any]) -> str:
     return f"{words}, and no more came of them."
 
 
+def corrupt_in_words(said: Mapping[str, Any]) -> str:
+    """How many of how many clients are corrupt, and what they do. said: as `fl.runs.under_attack`."""
+    deeds = ", ".join(said["by"]) or "who answer as the others do, or not at all"
+    return f"{said['corrupt']} of {said['of']} clients, {deeds}"
+
+
+def loyal_in_words(said: Mapping[str, Any]) -> str:
+    """What is left to the loyal clients; empty where nothing is known of them."""
+    if said["accuracy_loyal"] is None:
+        return ""
+    last = f"the mean of the last {said['evaluations']} evaluations" if said["evaluations"] > 1 else "the last evaluation"
+    return f"{100 * said['accuracy_loyal']:.1f} % late in the run ({last})"
+
+
+def attacked_in_words(run: Run) -> str:
+    """Both in sentences; empty for a run without an adversary."""
+    said = run.summary.get("under_attack")
+    if not said:
+        return ""
+    loyal = loyal_in_words(said)
+    return f"Corrupt: {corrupt_in_words(said)}." + (f" Accuracy of the loyal clients: {loyal}." if loyal else "")
+
+
 def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}

@@ -18,7 +18,7 @@ def environment(*folders: Path) -> jinja2.Environment:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
     )
     found.filters.update(
-        percent=lambda v: f"{100 * v:.1f}" if math.isfinite(v := number(v)) else DASH,
+        percent=lambda v: f"{round(100 * v, 1) + 0.0:.1f}" if math.isfinite(v := number(v)) else DASH,
         short=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
         bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
         time=time_words,

@@ -125,6 +125,8 @@ def why_no_split(run: Run) -> str:
     if not seen:
         return f"{start} The run recorded no norms of updates that would say why."
     mean, single, words, when = min(seen)
+    if not math.isfinite(single):  # of an algorithm that does not look at how long updates are
+        return start
     limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
     asked = f" This run asked for {' and '.join(limits)}." if limits else ""
     return (
@@ -165,7 +167,9 @@ def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
             "score": score,
         }
     parents = {name: None if node.get("parent") is None else str(node["parent"]) for name, node in nodes.items()}
-    return {"drawn": figures.tree(parents, parts), "said": said}
+    drawn = figures.tree(parents, parts)
+    narrow = figures.outline(parents, parts) if drawn.width > figures.PHONE else None
+    return {"drawn": drawn, "shapes": [(name, one) for name, one in (("wide", drawn), ("narrow", narrow)) if one], "said": said}
 
 
 def grouping(run: Run, final: Mapping[str, Sequence[str]], hues: Mapping[str, int]) -> dict[str, Any]:

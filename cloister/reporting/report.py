@@ -13,7 +13,7 @@ from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_in_words
 from .distances import distances_panel
 from .figures import byte_words
-from .headline import privacy_in_words
+from .headline import attacked_in_words, privacy_in_words
 from .matrices import filling_panels, matrix_panel
 from .page import environment, write_page
 from .panels import (
@@ -97,6 +97,7 @@ def render(run: Run) -> str:
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
         verdict=" ".join([verdict(run, final), *stood_still(run)]),
+        attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),
         legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],

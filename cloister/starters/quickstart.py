@@ -15,10 +15,10 @@ scenario = Scenario(
     # Or a module of torch: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).
     model=models.Mlp(hidden=(64,)),
     # What a client does in a round.
-    training=Training(epochs=3, batch=10, lr=0.1),
+    training=Training(epochs=3, batch=10, lr=0.3),
     # Who is grouped with whom, and when. Also: FLIC, EMDCFL, FPFC, IFCA, FedAvg, ...
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=8),
     # What the server may see: Masked shows it sums, and noisy similarities; two clients may collude with it.
     protection=protections.Masked(corrupt=2),
-    rounds=60,
+    rounds=36,
 )

@@ -145,7 +145,9 @@ class Algorithm(Protocol[V]):
     whose clients make a model their own before they use it brings `adapt`, (module, job) to a vector. One that asks for gradients
     over all records of a client says so by `full_gradients`; one whose clients start from models beside the public one, or are
     pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run; one
-    that asks for other kinds of work than `works_of` says by itself names all of them as `works`. One
+    that asks for other kinds of work than `works_of` says by itself names all of them as `works`, and one that recalls what
+    clients keep more than once in a run says how often at most as `recalls`; one that says how many independent sums, at most, it
+    asks for that one client's updates of a work session are in, says so as `span`. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).
@@ -191,6 +193,15 @@ def cohorts(cluster: Cluster, participation: float, least: int = 1) -> tuple[tup
     order = np.random.default_rng([cluster.seed, cluster.born, *members]).permutation(np.array(members, np.int64))
     parts = np.array_split(order, max(1, len(members) // max(1, _count(members, participation, least))))
     return tuple(tuple(sorted(part.tolist())) for part in parts)
+
+
+def cohort_sizes(clients: int, participation: float, sampling: Sampling, least: int = 1) -> tuple[int, ...]:
+    """How many of so many members take part in a round, at least and at most."""
+    count = _count(range(clients), participation, least)
+    if sampling == "random":
+        return (count,)
+    parts = max(1, clients // max(1, count))
+    return tuple(sorted({clients // parts, -(-clients // parts)}))
 
 
 def _count(members: Sequence[int], participation: float, least: int) -> int:
@@ -278,3 +289,14 @@ def works_of(algorithm: Any) -> frozenset[Work]:
     if hasattr(algorithm, "in_slots"):
         return frozenset({"slots"})
     return frozenset({"update", "gradient"} if getattr(algorithm, "full_gradients", False) else {"update"})
+
+
+def recalls_of(algorithm: Any) -> int:
+    """How often a client answers for what it keeps, at most, which clients agree on before the run, and refuse more."""
+    return int(getattr(algorithm, "recalls", Functionality.GRAM_RECALL in algorithm.needs))
+
+
+def span_of(algorithm: Any) -> int | None:
+    """Most independent sums about a client's updates of one work session, which clients agree on, to refuse more; None: any."""
+    found: int | None = getattr(algorithm, "span", None)
+    return found

@@ -25,7 +25,7 @@ Where the paper is silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +129,8 @@ class CFL:
     after one that failed the test, with cohorts. remember: cache pre-split updates in the parameter tree, which Algorithm 4
     needs; newcomers are compared about the mean of a split, or as printed.
     """
+
+    span: ClassVar[int] = 1
 
     thresholds: Thresholds
     gamma_max: float = 0.0

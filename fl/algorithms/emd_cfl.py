@@ -28,7 +28,7 @@ Where the paper is silent:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,9 @@ from .algorithm import (
     sample,
     trained_alone,
 )
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = [
     "AS_PUBLISHED",
@@ -303,7 +306,7 @@ ever took part again in every round, with stale models; and can lose a client's 
 class PublicEmbedding(Protocol):
     """Builds a network, inputs of this shape to embeddings, that everybody knows before the run."""
 
-    def __call__(self, shape: tuple[int, ...], /) -> object: ...
+    def __call__(self, shape: tuple[int, ...], /) -> "nn.Module": ...
 
 
 def _apart(state: State, clusters: dict[str, Cluster], answers: Mapping[str, object]) -> dict[str, Cluster]:

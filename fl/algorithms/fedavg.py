@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class Averaging:
     sampling: which share, fixed cohorts in turn or, as printed, a new random sample each round. complete: a round's mean is
     published only if everybody who was invited is in it, so that dropouts tell nobody apart; the model stays otherwise.
     """
+
+    span: ClassVar[int] = 1
 
     participation: float = 1.0
     by_samples: bool = True

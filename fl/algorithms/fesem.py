@@ -86,6 +86,7 @@ class FeSEM:
     """
 
     starts_apart: ClassVar[bool] = True
+    span: ClassVar[int] = 1
 
     models: int
     prox: float = 0.0

@@ -27,7 +27,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -115,6 +115,8 @@ class FLIC:
     for the record (Fig. 5).
     """
 
+    span: ClassVar[int] = 1
+
     rounds_before: int
     participation: float = 1.0
     sampling: Sampling = "cohorts"
@@ -142,6 +144,11 @@ class FLIC:
     @property
     def needs(self) -> frozenset[Functionality]:
         return frozenset({Functionality.SUMS, Functionality.CHOICE}) | COMPARED[self.similarities]
+
+    @property
+    def recalls(self) -> int:
+        """As often as clients answer for what they keep: at T, and twice more where nothing came of it."""
+        return 3 if self.similarities == "recalled" else 0
 
     @property
     def _similarity(self) -> Similarity:

@@ -75,6 +75,7 @@ class PersonalGraph:
     """mu: of the cosine in the local objective. snap: see above. participation, sampling: who takes part in a round."""
 
     starts_apart: ClassVar[bool] = True
+    span: ClassVar[int] = 1
 
     mu: float = 0.01
     snap: float | None = None

@@ -23,8 +23,9 @@ from ...protocol.core.errors import Refused
 from ...protocol.view.answers import BelowFloor, Gram, Model, Sum, Updates, Vector, Weights
 from ...protocol.view.asks import Coordinates, Histories, MovesModels, Revises, Similarities, Sums, Trains, View
 from ...protocol.view.functionality import Functionality
+from ..functions import called
 from ..robust.aggregate import aggregate
-from ..robust.function import FunctionRule, checked_weights
+from ..robust.function import WRITTEN_SO, FunctionRule, checked_weights
 from ..robust.mixing import Mixed, of_gram
 from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
@@ -231,8 +232,12 @@ def _weights(rule: Rule, gram: Matrix, clients: tuple[int, ...], rng: np.random.
 
 def _by_coordinates(view: RobustView, updates: Updates, rule: Rule, rng: np.random.Generator, faults: int) -> RobustSum:
     if rule.sees == Sight.UPDATES and view.owner != "server":
-        what = "whole updates" if isinstance(innermost(rule), FunctionRule) else "the signs of coordinates"
-        raise Refused(f"{type(rule).__name__} reads {what}, which this protection changes; use Plain()")
+        last = innermost(rule)
+        if isinstance(last, FunctionRule):
+            raise Refused(
+                f"{called(last.function)} reads whole updates, which this protection changes; use Plain(), or {WRITTEN_SO}"
+            )
+        raise Refused(f"{type(rule).__name__} reads the signs of coordinates, which this protection changes; use Plain()")
     lowered = after_rejecting(rule, _rejected(view, faults, updates, updates.clients), len(updates.clients))
 
     of: dict[int, float] = {}

@@ -7,7 +7,7 @@ uploads.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class State(Flat):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralModels:
     """models: K. participation, sampling: who takes part in a round; by default fixed cohorts, the papers' are random."""
+
+    span: ClassVar[int] = 1
 
     models: int
     participation: float = 1.0

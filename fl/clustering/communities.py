@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,6 +67,8 @@ class Louvain:
             raise ValueError(f"self_loop is a finite weight of 0 or more, not {self.self_loop}")
 
     def __call__(self, similarity: Matrix, known: Mask, rng: np.random.Generator, /) -> list[list[int]]:
+        import networkx as nx
+
         graph = nx.Graph()
         graph.add_nodes_from(range(len(similarity)))
         first, second = np.nonzero(np.triu(known & (similarity > 0), 1))
@@ -86,6 +87,8 @@ class Components:
     threshold: float
 
     def __call__(self, similarity: Matrix, known: Mask, rng: np.random.Generator, /) -> list[list[int]]:
+        import networkx as nx
+
         graph = nx.from_numpy_array(known & (similarity > self.threshold))
         return [sorted(component) for component in nx.connected_components(graph)]
 

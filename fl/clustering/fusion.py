@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,5 +103,7 @@ class L1:
 
 def components(distances: Values, clients: Sequence[int], nu: float) -> tuple[tuple[int, ...], ...]:
     """The clients that chains of distances of at most nu join, each set ascending, by their lowest ids. distances: (m, m)."""
+    import networkx as nx
+
     graph = nx.from_numpy_array(distances <= nu)
     return tuple(sorted(tuple(sorted(clients[k] for k in joined)) for joined in nx.connected_components(graph)))

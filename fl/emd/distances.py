@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import ot
 from numpy.typing import NDArray
 
 Sample = NDArray[np.floating[Any]]
@@ -114,6 +113,8 @@ class Sinkhorn:
             )
 
     def __call__(self, source: Sample, target: Sample) -> float:
+        import ot  # here, so that whoever transports nothing does not wait for it
+
         cost = cost_matrix(self.ground, source, target)
         method = "sinkhorn_log" if cost.max() > UNDERFLOW * self.regularisation else "sinkhorn"
         weights = [np.full(count, 1 / count) for count in cost.shape]
@@ -140,6 +141,8 @@ def transport(cost: Cost) -> float:
     Raises ValueError for a cost that is not finite: the solver would take it for 0, "identical". The solver's tolerance is
     absolute (costs of 1e-20 it does not tell apart), so it is given costs scaled by a power of two to a largest in [1/2, 1).
     """
+    import ot
+
     if cost.size == 0 or not np.isfinite(cost).all():
         raise ValueError(f"costs of shape {cost.shape} must be finite and at least one; check the embeddings")
     exponent = int(np.frexp(cost.max())[1])

@@ -19,6 +19,8 @@ METHODS = {
 """What a rule of our kinds does its work by."""
 CALLS = {"weights": ["gram", "rng"], "combine": ["block"], "weigh": ["rows", "rng"]}
 """What rules of our kinds are called with, by position."""
+WRITTEN_SO = "write yours as a class with sees = Sight.GRAM and weights(gram, rng), which is given inner products alone"
+"""What may do the work of a function of updates where a protection gives none."""
 KNOWN = ("weights", "weights_with", "combine", "weigh", "steps")
 
 

@@ -71,7 +71,8 @@ def run(
     else:
         folder.check_free()
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
-    check_feasible(scenario, len(simulation.population.clients))
+    samples = None if hosts is not None else [len(client.train) for client in simulation.population.clients.values()]
+    check_feasible(scenario, len(simulation.population.clients), samples)
     if engine is not None:
         simulation.execution = engine(simulation.execution)
     for doubt in doubts(scenario, len(simulation.population.clients), simulation.population.groups):

@@ -1,13 +1,14 @@
 """What can be known of a run before it is trained: sums that no cohort could have, splits that could never be served."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import Any
 
 from ...protocol.masked.graph import agreed
 from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
+from ..algorithms.algorithm import Sampling, cohort_sizes
 from ..algorithms.cfl import CFL
 from .scenario import Scenario
 
@@ -20,8 +21,11 @@ class Doubt(UserWarning):
     """Something in a scenario cannot come to anything; the run is played all the same."""
 
 
-def check_feasible(scenario: Scenario, clients: int) -> None:
-    """Raises ValueError where no sum of these many clients is ever opened, so that nothing could be learned."""
+def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | None = None) -> None:
+    """Raises ValueError where no sum of these many clients is ever opened, so that nothing could be learned.
+
+    samples: how many each has; None where that is not known.
+    """
     floor, corrupt = getattr(scenario.protection, "floor", 0), getattr(scenario.protection, "corrupt", 0)
     if floor > 1 and Functionality.SUMS in scenario.algorithm.needs and clients < floor + corrupt:
         of = f" ({floor}, and {corrupt} corrupt)" if corrupt else ""
@@ -29,6 +33,56 @@ def check_feasible(scenario: Scenario, clients: int) -> None:
         raise ValueError(
             f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
             " protection.floor"
+        )
+    if isinstance(scenario.protection, Masked) and Functionality.SUMS in scenario.algorithm.needs:
+        sizes = _cohorts(scenario, scenario.protection, clients)
+        _check_masked(scenario.protection, sizes, clients)
+        if samples is not None and getattr(scenario.algorithm, "by_samples", False):
+            _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
+
+
+def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int, ...]:
+    """How many clients are in a sum while there is one cluster."""
+    algorithm: Any = scenario.algorithm
+    share: float = getattr(algorithm, "participation", 1.0)
+    sampling: Sampling = getattr(algorithm, "sampling", "cohorts")
+    return cohort_sizes(clients, share, sampling, max(protection.rules.least, getattr(algorithm, "least", 1)))
+
+
+def _check_masked(protection: Masked, sizes: tuple[int, ...], clients: int) -> None:
+    """Raises ValueError where no cohort can be masked, whatever clients do: every sum would end below the floor."""
+    reasons = []
+    for size in sizes:
+        try:
+            agreed(size, protection.corrupt, protection.dropped)
+        except ValueError as error:
+            reasons.append(str(error))
+        else:
+            return
+    enough = next((n for n in range(max(sizes) + 1, clients + 1) if _can_be_masked(n, protection)), None)
+    raise ValueError(
+        f"a cohort of {max(sizes)} of the {clients} clients cannot be masked, so that no sum is ever opened ({reasons[-1]}):"
+        + (f" let at least {enough} take part (algorithm.participation)," if enough else " take more clients,")
+        + " or lower protection.corrupt or protection.dropped"
+    )
+
+
+def _can_be_masked(clients: int, protection: Masked) -> bool:
+    try:
+        agreed(clients, protection.corrupt, protection.dropped)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_counted(protection: Masked, samples: list[int]) -> None:
+    """Raises ValueError where corrupt clients could claim more samples than all in a sum have: no client would give its count."""
+    claimed = protection.corrupt * protection.max_samples
+    if protection.corrupt and sum(samples) <= claimed:
+        raise ValueError(
+            f"sums count samples: {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt may"
+            f" claim {claimed:,}, so that no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near"
+            f" what the largest client has ({max(samples):,}), or take algorithm.by_samples=False"
         )
 
 

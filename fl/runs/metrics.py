@@ -88,3 +88,12 @@ def _same_clients(found: Mapping[int, int], planted: Mapping[int, int]) -> None:
     if found.keys() != planted.keys():
         odd = sorted(found.keys() ^ planted.keys())
         raise ValueError(f"found and planted must name the same clients; {len(odd)} are in one only, the first is {odd[0]}")
+
+
+def late_count(evaluations: int) -> int:
+    """How many of a run's evaluations, the last ones, it is judged by: a quarter, rounded up, and ten at most.
+
+    Papers take the last ten of some hundred rounds. In a run of ten rounds these are all, those before anything was learned
+    included.
+    """
+    return min(10, -(-evaluations // 4))

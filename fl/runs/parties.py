@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
-from ..algorithms.algorithm import works_of
+from ..algorithms.algorithm import recalls_of, span_of, works_of
+from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, Compared
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
@@ -61,10 +62,10 @@ def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
     return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
 
 
-def comparing_of(algorithm: Any) -> Comparing:
+def comparing_of(algorithm: Compared) -> Comparing:
     """What clients can know beforehand of how an algorithm compares them."""
-    measured = hasattr(algorithm, "distance")
-    return Comparing(algorithm.choice, tau_of(algorithm.distance, algorithm.eps) if measured else Unmeasured())
+    tau = tau_of(algorithm.distance, algorithm.eps) if isinstance(algorithm, ByDistances) else Unmeasured()
+    return Comparing(algorithm.choice, tau)
 
 
 class Parties:
@@ -122,9 +123,11 @@ class Parties:
         further = range(1, getattr(scenario.algorithm, "starts", 1))
         others = tuple(self._carrying(self._drawn("model", k)) for k in further)
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
-        self.comparing = None if embedders is None else comparing_of(scenario.algorithm)
+        self.comparing = None if embedders is None else comparing_of(cast("Compared", scenario.algorithm))
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
-        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart, works=works_of(scenario.algorithm))
+        asks = scenario.algorithm
+        setup = replace(setup, works=works_of(asks), recalls=recalls_of(asks), span=span_of(asks))
+        self.setup = replace(setup, besides=self.spending.released, starts_apart=apart)
         self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place
         if isinstance(self.execution, Fast) and self.execution.device == "cpu":
             self.execution = replace(self.execution, device=scenario.device)
@@ -160,10 +163,9 @@ class Parties:
 
         Raises ValueError where clients hold out nothing to measure themselves by.
         """
-        algorithm: Any = self.scenario.algorithm
-        if (made := getattr(algorithm, "embedders", None)) is not None:
-            found: Embedders = made(self.population, self.module)
-            return found
+        if isinstance(brings := self.scenario.algorithm, BringsEmbedders):
+            return brings.embedders(self.population, self.module)
+        algorithm = cast("ByEmbeddings", self.scenario.algorithm)
         measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
         if measures and not self.validation:
             raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
@@ -183,7 +185,7 @@ class Parties:
             algorithm.size,
             seed,
             public,
-            getattr(algorithm.choice, "noise", None) is not None,
+            noisy,
         )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:

@@ -24,6 +24,7 @@ from ...protocol.view.asks import View
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Protection, check_composition
 from ..algorithms.algorithm import Algorithm
+from ..algorithms.robust_sum import innermost
 from ..clients.corruption import Adversary
 from ..clients.fast import Fast
 from ..clients.training import Executor, Training
@@ -31,8 +32,9 @@ from ..data.function import as_data
 from ..data.natural import Natural
 from ..data.partition import Partition
 from ..data.source import Loader
-from ..functions import digest_of
+from ..functions import called, digest_of
 from ..models.papers import ModelFactory
+from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
 from .parts_check import check_parts
@@ -107,10 +109,15 @@ class Scenario(Generic[V]):
             )
         if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
             rule = getattr(self.algorithm, "rule", self.algorithm)
+            last = innermost(rule)
+            own = isinstance(last, FunctionRule)
+            works = (
+                f"{called(last.function)} reads whole updates" if own else f"{type(rule).__name__} works coordinate by coordinate"
+            )
             raise Refused(
-                f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {type(rule).__name__} works"
-                " coordinate by coordinate; rules that need inner products alone do its work there: rules.GeometricMedian,"
-                " rules.MultiKrum, rules.NNM; or take Plain"
+                f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {works}; rules that need inner"
+                " products alone do its work there: rules.GeometricMedian, rules.MultiKrum, rules.NNM"
+                f"{f'; or {WRITTEN_SO}' if own else ''}; or take Plain"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)

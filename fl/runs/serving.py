@@ -46,7 +46,7 @@ from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
-from .vitals import COUNTED, Control, Watched
+from .vitals import Control, Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
 """Protections that are played between processes."""
@@ -322,6 +322,5 @@ def _check_listed(directory: Directory | None) -> None:
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
     """What the links of this life of the coordinator carried."""
     if (out / "scenario.json").exists():
-        counted = {name: getattr(listener, name) for name in COUNTED}
         absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
-        RunFolder(out).write_json("link.json", counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})
+        RunFolder(out).write_json("link.json", listener.counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})

@@ -158,7 +158,8 @@ class Simulation(Parties):
         if first and below:
             floor = below[-1].floor
             self.lost = f"{below[-1].words}, and there is no other:"
-            equal = ", algorithm.by_samples=False" if len(below[-1].clients) >= floor else ""
+            weighs = ", algorithm.by_samples=False, protection.max_samples near what the largest client has"
+            equal = weighs if len(below[-1].clients) >= floor else ""
             self.lost += f" more clients{equal} or a lower protection.floor are needed"
             hopeless = sum(len(c.members) for c in clusters) < floor
         elif own and {f.blame for f in own} <= (spent := self.spending.declined | _spent(own)):

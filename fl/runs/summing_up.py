@@ -20,6 +20,7 @@ from .privacy import headline, ran_out, spent
 from .round_lines import scores
 from .run_folder import RunFolder, machine, versions
 from .simulation import Simulation
+from .under_attack import under_attack
 from .verdicts import agreement, clearness, metric_of, over_clients
 
 
@@ -83,7 +84,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "unplaced": sorted(simulation.population.clients.keys() - placed),
         **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
-        **({} if simulation.corrupted is None else {"corrupt": sorted(simulation.corrupted.members)}),
+        **_corrupt(simulation, folder, final),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
         **({"privacy": headline(spent(ledgers))} if (ledgers := simulation.ledgers) else {}),
         **({"ran_out": found} if (found := ran_out(faults)) else {}),
@@ -94,6 +95,14 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     }
     folder.write_json("summary.json", summary)
     return summary
+
+
+def _corrupt(simulation: Simulation, folder: RunFolder, final: Mapping[str, Any]) -> dict[str, Any]:
+    if simulation.corrupted is None:
+        return {}
+    members, lines = sorted(simulation.corrupted.members), [*folder.read("metrics.jsonl")[:-1], final]
+    said = under_attack(simulation.scenario.adversary, members, simulation.population.clients, lines)
+    return {"corrupt": members, "under_attack": said}
 
 
 def in_no_cluster(simulation: Simulation) -> tuple[int, ...]:

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.core.halt import Halt
 
 if TYPE_CHECKING:
     from .experiment import Round
     from .serving import Hosts
-
-COUNTED = ("bytes_in", "bytes_out", "displaced", "refused", "slow", "revoked")
-"""At a listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,7 @@ class Vitals:
     connected: how many are there. stage: the kind of message that was sent last. owing: seconds since the oldest word that each
     client has not answered, by client. missing: seconds since a client was connected, by client that is not. unanswered: how
     often clients did not answer in time; late: answers that came afterwards. bytes_in, bytes_out: on links. displaced, refused,
-    slow, revoked: see `Listener`. life: of the coordinator, counted from 1. stopped: since which round, counted from 0, by
+    slow, revoked: see `Listener.counted`. life: of the coordinator, from 1 on. stopped: since which round, counted from 0, by
     cluster whose training stands still. unplaced: how many clients are in no cluster. running: False when the run is over, or
     this life of it. stalled: seconds since anything moved on a link.
     """
@@ -104,6 +101,6 @@ class Watched:
         )
         if listener is None:
             return found
-        counted = {name: getattr(listener, name) for name in COUNTED}
         there, owing, stalled = sum(party >= 0 for party in listener.present()), listener.owing(), listener.stalled()
+        counted: dict[str, Any] = listener.counted
         return replace(found, connected=there, owing=owing, missing=listener.missing(), stalled=stalled, **counted)

@@ -8,10 +8,7 @@ from ..view.answers import Memory
 from ..view.work import LocalOffer
 from ..work.maker import Mine
 from ..work.participant import Participant
-from .roles import ChoosingPolicy, Idle, client_step
-
-CHOICES = "choices"
-"""The name of this role."""
+from .client import ChoosingPolicy, Idle, client_step
 
 
 class Chooser:

@@ -12,8 +12,8 @@ from ..view.answers import Model, Remembered, Snapshot
 from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.uploads import to_bytes
-from . import roles
-from .chooser import CHOICES
+from .messages import CHOICES, KIND, PROTOCOL
+from .server import Asking, offer, server_step
 
 
 class Choosing:
@@ -31,23 +31,23 @@ class Choosing:
         if run.setup.judge is None:
             raise Refused("clients have been given no way to judge models; open the view with Setup(judge=...)")
         labels, names = list(models), [model.name for model in models.values()]
-        session = Session(roles.PROTOCOL, run.setup.run, round, roles.KIND, tuple(sorted(clients)), 1)
+        session = Session(PROTOCOL, run.setup.run, round, KIND, tuple(sorted(clients)), 1)
         for model in models.values():
             self._models.check(model)
         vectors = [to_bytes(held[name]) for name in names] if self._models.owner == "server" else []
         if not vectors:
             self._models.handles.begin(round)
             self._models.handles.hand_out(dict.fromkeys(names, session.roster))
-        server = Party(SERVER, roles.Asking(session, len(names)), roles.server_step)
+        server = Party(SERVER, Asking(session, len(names)), server_step)
 
         run.network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
-        opening = ((SERVER, effect) for effect in roles.offer(session, names, vectors))
+        opening = ((SERVER, effect) for effect in offer(session, names, vectors))
         run.network.run(self.choosers, {session.digest: server}, opening, no_work, run.learn)
         chosen: Mapping[int, int] = server.state.chosen
         size = len(names) * len(run.setup.initial)
-        run.record.disclose(round, "clients", roles.KIND, session.roster, size, "the models that they were offered")
+        run.record.disclose(round, "clients", KIND, session.roster, size, "the models that they were offered")
         words = "the name of the model that serves it best"
-        run.record.disclose(round, "server", roles.KIND, tuple(chosen), len(chosen), words)
+        run.record.disclose(round, "server", KIND, tuple(chosen), len(chosen), words)
         return {client: labels[index] for client, index in chosen.items()}
 
     # --- keeping ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,12 @@ from typing import ClassVar
 
 from ..wire.fields import SessionFields, by_kind, integer, text, words
 
+PROTOCOL = "choosing"
+KIND = "choice"
+"""Under this name a client remembers the earliest round that it still chooses in."""
+CHOICES = "choices"
+"""Name of a client's role."""
+
 MAX_OFFERED = 1024
 """Most models in one offer, whatever a client's policy allows."""
 

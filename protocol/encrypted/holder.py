@@ -17,6 +17,8 @@ from .slots import PROTOCOL as SLOTS
 
 Request = EncryptedSumRequest | SketchRequest
 
+OTHER_WORK = "a sum of other work than the work of this round that this client gave to sums: both have much of it in common"
+
 
 class KeyHolder:
     """A client. role: of encryption. client: who it is and what it holds."""
@@ -26,6 +28,7 @@ class KeyHolder:
         self.role = role
         self._client = client
         self._doing: tuple[str, bytes, Request] | None = None
+        self._summed = -1, b""  # the round of its latest input to a sum, and the work session that it was of
 
     @property
     def state(self) -> Any:
@@ -95,6 +98,9 @@ class KeyHolder:
     def _given(self, session: bytes, asked: Request, work: LocalWork) -> tuple[Effect, ...]:
         if isinstance(asked, SketchRequest):
             return self.role.handle(Worked(work.sketched, 1))
+        if self._summed[0] == asked.round and self._summed[1] != asked.work:
+            return self._declined(session, OTHER_WORK)
+        self._summed = asked.round, asked.work
         if asked.protocol == SLOTS:
             return self.role.handle(Worked(self.state.idle.slots.values(work), 1))
         counted = work.samples if asked.times_samples else 1

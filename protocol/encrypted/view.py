@@ -31,7 +31,7 @@ class EncryptedView:
         network = network_of(setup, ENCRYPTED, SEEDING, CHOOSING, before=seat(clients, setup, maker))
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
         openings = Openings()
-        run = Run(setup, network, clients, Gate(how.rules), record, learn=openings.learn)
+        run = Run(setup, network, clients, Gate(how.rules, one_kind=True), record, learn=openings.learn)
 
         holders = Holders(run, policy_of(how), openings)
         models = Models(run, "clients")

@@ -6,6 +6,7 @@ declines. Sums of weights and counts of slots come before the sums that they are
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...crypto.fixed_point import FixedPoint, Nearest
 from ..core.errors import Refused
@@ -15,12 +16,19 @@ from ..parts.leverage import Row
 from ..view.work import LocalWork
 from .given import GivenUpdates
 from .input import LIMBS, InputTerms
-from .joined import OPENED, kind_of
+from .joined import OPENED, inputs_of, kind_of
 from .receiver_opened.opener import NO_OFFER, Opener
 from .slots import COUNTING, Slots, Weighted
 from .terms import Plan, Ring, Terms, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
+if TYPE_CHECKING:
+    from ..work.tasks import Taken
+
+OTHER_KIND = (
+    "work of a round that this client gave to the other kind of sums: those that the server reads, or that receivers open"
+)
+OTHER_WORK = "a sum of other work than the work of this round that this client gave to sums: both have much of it in common"
 SLOT_SUMS = "masked sum/slots "
 """How the protocol of a sum into slots begins, after that of its counts."""
 
@@ -29,16 +37,37 @@ SLOT_SUMS = "masked sum/slots "
 class Inputs:
     """One client's. before: sessions of this round that others follow: sums of weights, counts of slots; by digest.
 
-    opener: its part in sums that a receiver opens, where there are any.
+    opener: its part in sums that a receiver opens, where there are any. gave: the round of its latest input, the work session
+    that it was of, and whether that was to a sum that a receiver opens: together with a sum that the server reads it would tell
+    the difference of both, and so would sums of two kinds of work, which have much in common.
     """
 
     me: int
     numbers: Numbers
     opener: Opener | None = None
     before: dict[bytes, Plan] = field(default_factory=dict)
+    gave: tuple[int, bytes, bool] = (-1, b"", False)
 
-    def put_in(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
-        """The input, or why there is none. most: largest share in a slot that the task named. given: what it signed."""
+    def against(self, protocol: str, taken: "Taken", given: GivenUpdates) -> str | None:
+        """Why this client gives nothing to a session of this name, whatever its terms, or None. taken: the work that it is of.
+
+        given: what it signed, which outlives its process.
+        """
+        round, work, opened = self.gave
+        if round == taken.round and opened != (kind_of(protocol) == OPENED):
+            return OTHER_KIND
+        if (round == taken.round and work != taken.session) or given.at(taken.round).updates.keys() - inputs_of(taken.session):
+            return OTHER_WORK
+        return None
+
+    def put_in(self, plan: Plan, work: LocalWork, taken: "Taken", given: GivenUpdates) -> Ring | str:
+        """The input, or why there is none. taken: the task that the work is of. given: what it signed."""
+        found = self.against(plan.session.protocol, taken, given) or self._made(plan, work, taken.most, given)
+        if not isinstance(found, str):
+            self.gave = taken.round, taken.session, kind_of(plan.session.protocol) == OPENED
+        return found
+
+    def _made(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         protocol = plan.session.protocol
         if not _row(plan).get(self.me):
             return "a sum in which it does not count"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from functools import partial
 
-from ..choosing.chooser import CHOICES, chooser_of
+from ..choosing.chooser import chooser_of
+from ..choosing.messages import CHOICES
 from ..choosing.messages import MESSAGES as CHOOSING
 from ..drivers.roles import Party, Role
 from ..pairs.roles import KINDS as PAIR_KINDS

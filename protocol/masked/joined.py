@@ -64,6 +64,11 @@ def rounds_held(protocol: str, updates: Mapping[bytes, int]) -> dict[bytes, int]
     return {update_of(work, purpose): round for work, round in updates.items()}
 
 
+def inputs_of(work: bytes) -> frozenset[bytes]:
+    """All that terms may call inputs that are made of one work session's updates."""
+    return frozenset(update_of(work, purpose) for purpose in (b"", *_PURPOSES.values()))
+
+
 def works_held(client: "Participant") -> "dict[bytes, Taken]":
     """The tasks whose updates a client holds, or will when they are asked for, by the digest of their work session."""
     there = client.held.keys() | client.promised.keys()

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 
 from ..parts.charter import Charter, Numbers
+from ..parts.leverage import MOST_ROWS
 from ..view.protection import Setup
 from ..work.sketch_keys import SketchTerms
 from ..work.uploads import to_bytes
@@ -22,7 +23,8 @@ def charter_of(how: Masked, setup: Setup, enrolled: Mapping[int, bytes]) -> Char
     """Of a run. enrolled: everybody's identity."""
     initial = hashlib.sha256(to_bytes(setup.initial)).digest()
     numbers = numbers_of(how, len(setup.initial))
-    return Charter(setup.run, initial, numbers, how.dropped, enrolled, starts_apart=setup.starts_apart)
+    span = MOST_ROWS if setup.span is None else setup.span
+    return Charter(setup.run, initial, numbers, how.dropped, enrolled, span, starts_apart=setup.starts_apart)
 
 
 def sketched_of(how: Masked, setup: Setup) -> SketchTerms:

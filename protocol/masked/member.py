@@ -72,8 +72,10 @@ class Member:
             case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle):
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
-                name = self._name(proposal.protocol, proposal.update)
-                model = self._client.taken[name].model if name in self._client.taken else b""
+                taken = self._client.taken.get(self._name(proposal.protocol, proposal.update))
+                if taken is not None and (reason := self._inputs.against(proposal.protocol, taken, self.state.given)):
+                    raise ProtocolError(reason, SERVER)
+                model = b"" if taken is None else taken.model
                 updates = {held: taken.round for held, taken in works_held(self._client).items()}
                 self.state = replace(self.state, model=model, updates=updates)
         found: list[Effect] = []
@@ -120,7 +122,7 @@ class Member:
         if (spending := self.state.idle.spending) is not None:
             ring = spending.put_in(work, self.state.idle.entropy)
         else:
-            ring = self._inputs.put_in(plan, work, self._client.taken[name].most, self.state.idle.given)
+            ring = self._inputs.put_in(plan, work, self._client.taken[name], self.state.idle.given)
         return self._declined(ring) if isinstance(ring, str) else self.masker.handle(Worked(ring, 1))
 
     def _declined(self, reason: str) -> tuple[Effect, ...]:

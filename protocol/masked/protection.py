@@ -35,8 +35,8 @@ class Masked:
     have no noise, and are not given beside it unless noise.acknowledge names them.
     slot_spare: clients that may drop out between the counts and the sums of slots. A slot is opened if as many clients chose it
     as the floor, these, and the corrupt together. colluding: groups of clients that may put their personal sums together, which
-    are then refused where they would show too much, with the share dropped of a sum's clients left out at most; receivers in no
-    group must not collude.
+    are then refused where they would show too much, with the share dropped of a sum's clients left out at most. Of
+    receivers in no group no more than `corrupt` may collude: their sums are checked in all sets of as many.
     """
 
     sketch: int = 64

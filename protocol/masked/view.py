@@ -52,7 +52,7 @@ class MaskedView:
 
         network = network_of(setup, MASKED, RECEIVER_OPENED, SEEDING, CHOOSING, PAIRS, most=4 * d, before=before)
         record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
-        gate = Gate(how.rules, same_clients=True, behind_offsets=how.keys == "session")
+        gate = Gate(how.rules, same_clients=True, behind_offsets=how.keys == "session", one_kind=True)
         allow = anything if how.noise is None else how.noise.check
         run = Run(setup, network, clients, gate, record, allow)
 

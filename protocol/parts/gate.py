@@ -83,6 +83,7 @@ class Gate:
     rules: Rules
     same_clients: bool = False
     behind_offsets: bool = False
+    one_kind: bool = False
     told: dict[str, Told] = field(default_factory=dict)
 
     def begin(self, name: str) -> None:
@@ -137,6 +138,7 @@ class Gate:
         told, fit = self.told[name], {label: row for label, row in rows.items() if self.rules.fit(row)}
         if told.receivers and any(len(row) >= self.rules.least for row in rows.values()):
             raise Refused(f"{name} gave personal sums; clients give an update to such sums or to published ones")
+        self._check_kinds(name, fit.values())
         if self.rules.reveals([*told.rows, *fit.values()]):
             raise Refused(
                 f"sums {', '.join(fit)} of {name} are refused: together with what was published about the same updates they"
@@ -145,6 +147,13 @@ class Gate:
             )
         told.rows.extend(fit.values())
         return list(fit)
+
+    def _check_kinds(self, name: str, rows: Iterable[Row]) -> None:
+        """An update and a gradient of one model have much in common, and so would their sums over other clients."""
+        clients = {client for row in rows for client in row}
+        for other, told in self.told.items() if self.one_kind else ():
+            if other != name and any(not clients.isdisjoint(row) for row in told.rows):
+                raise Refused(f"sums of {other} were published, of the same clients: one kind of a round's work goes to sums")
 
     def count(self, name: str, row: Row, times_samples: bool) -> None:
         """These clients' sums count samples, or do not, from now on."""

@@ -10,7 +10,7 @@ from ..core.errors import Refused
 from ..core.session import SERVER
 from ..drivers.roles import Party
 from ..view.answers import Assignment, Model, Remembered, Snapshot, Updates, Work
-from ..work.uploads import Hearing, server_step
+from ..work.upload_server import Hearing, server_step
 from .models import Models
 from .run import Ids, Run, nothing
 from .tasks import give, session_of

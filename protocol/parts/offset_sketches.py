@@ -1,6 +1,6 @@
 """The server of sketches behind an offset: one from each client, 8 bytes a number, kept as they came.
 
-Spec: specs/sketch.md. Phases: Gathering -> Gathered. The client's role is that of uploads.py.
+Spec: specs/sketch.md. Phases: Gathering -> Gathered. The client's role is that of upload_client.py.
 """
 
 from collections.abc import Mapping

@@ -23,7 +23,8 @@ from ..wire.codec import Envelope
 from ..wire.messages import KEY, WORK, Discard, Retain
 from ..work.maker import SKETCH
 from ..work.sketch_keys import SketchTerms
-from ..work.uploads import PROTOCOL, invite
+from ..work.upload_server import invite
+from ..work.uploads import PROTOCOL
 from .gram import cosines_about
 from .held import Held
 from .history import EDGE, KEPT, apart, of_split

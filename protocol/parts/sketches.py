@@ -20,7 +20,7 @@ from ..view.answers import SKETCHED_AS, Gram, Remembered, Snapshot, Updates, Vec
 from ..view.functionality import Functionality
 from ..work.maker import SKETCH
 from ..work.sketch_keys import SketchTerms
-from ..work.uploads import Collected, Collecting, invite, server_step
+from ..work.upload_server import Collected, Collecting, invite, server_step
 from .gram import about, centred, cosine_block, gram_matrix, rounding
 from .held import Held
 from .history import History, of_split, parted

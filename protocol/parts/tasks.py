@@ -9,7 +9,8 @@ from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Party, Send
 from ..view.answers import Assignment, Vector, Work
 from ..wire.messages import HEAD_BYTES, Task
-from ..work.uploads import PROTOCOL, invite, to_bytes
+from ..work.upload_server import invite
+from ..work.uploads import PROTOCOL, to_bytes
 from .models import Models, check_own
 from .run import Ids, Run
 

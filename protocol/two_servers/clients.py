@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..choosing.chooser import CHOICES, chooser_of
+from ..choosing.chooser import chooser_of
+from ..choosing.messages import CHOICES
 from ..choosing.messages import MESSAGES as CHOOSING
 from ..drivers.roles import Party, Role
 from ..view.work import LocalWork
@@ -17,7 +18,7 @@ from ..work.uploads import Policy
 from .protection import TwoServer
 from .slot_terms import SharedSlots
 from .terms import Terms
-from .upload import Idle, client_step
+from .upload_client import Idle, client_step
 
 
 def sharing_clients(how: TwoServer) -> Maker:

@@ -1,7 +1,7 @@
 """The two-server protocol: sums and inner products of updates that clients share between two servers.
 
 Spec: specs/two_servers.md. Terms: terms.py. The clients' role and the first server's in an upload:
-upload.py. The first server's in a question: asking.py. The second server: second.py. The dealer:
+upload_client.py and upload_server.py. The first server's in a question: asking.py. The second server: second.py. The dealer:
 dealer.py. Here: all of them in one process.
 """
 
@@ -22,7 +22,8 @@ from .second import Second, second_step
 from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
 from .terms import Terms, Words
-from .upload import Collected, Collecting, Idle, client_step, opening, server_step
+from .upload_client import Idle, client_step
+from .upload_server import Collected, Collecting, opening, server_step
 
 MOST_ROWS = 16_384
 """Rows of one Gram question that the dealer deals for."""

@@ -309,6 +309,9 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
         raise ProtocolError("weights whose sum could wrap around", SERVER)
     if rules.reveals([*held.sums, row]):
         raise ProtocolError(f"a sum that, with those before, would show fewer than {rules.least} clients", SERVER)
+    others = (other for digest, other in state.sessions.items() if digest != request.source and isinstance(other, Holding))
+    if any(not summed.keys().isdisjoint(row) for other in others for summed in other.sums or ()):
+        raise ProtocolError("a sum of other work of some client than was summed: both have much of it in common", SERVER)
     shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
     total = weighted(row.values(), shares, state.terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}

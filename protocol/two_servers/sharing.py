@@ -11,7 +11,7 @@ from ..work.uploads import to_bytes
 from .helpers import Helpers
 from .run import collect
 from .terms import PROTOCOL, Terms
-from .upload import Collected
+from .upload_server import Collected
 
 
 class Sharing:

@@ -23,7 +23,7 @@ from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
 from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, Terms
-from .upload import Collected
+from .upload_server import Collected
 
 OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
 OF_SECOND = f"who sent, and a hash of the models; {OF_COUNTS}, nor of what they computed"

@@ -22,7 +22,8 @@ from .questions import slot_question, weighted
 from .slot_messages import BLINDINGS_BYTES, COUNT_BYTES, SlotAnswer, SlotQuestion
 from .slot_terms import SharedSlots
 from .terms import Integers, Words
-from .upload import Collected, from_words, to_words
+from .upload import from_words, to_words
+from .upload_server import Collected
 
 
 @dataclass(frozen=True, slots=True)

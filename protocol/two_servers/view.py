@@ -32,7 +32,7 @@ class TwoServerView:
         policy = Policy(min_cohort=1)
         network = network_of(setup, SHARES, SLOTS, CHOOSING, most=max_bytes(terms, len(setup.clients)) - HEAD_BYTES)
         record = Record(network, terms.rules, with_a_client=WITH_A_CLIENT)
-        run = Run(setup, network, Clients(setup, sharing_clients(how)), Gate(terms.rules), record)
+        run = Run(setup, network, Clients(setup, sharing_clients(how)), Gate(terms.rules, one_kind=True), record)
 
         self.helpers = Helpers(run, terms, policy)
         models = Models(run, "server")

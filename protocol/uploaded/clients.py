@@ -6,7 +6,8 @@ from typing import Literal
 
 from ...crypto.orthonormal import Identity, Transform
 from ...crypto.prg import derive_key
-from ..choosing.chooser import CHOICES, chooser_of
+from ..choosing.chooser import chooser_of
+from ..choosing.messages import CHOICES
 from ..choosing.messages import MESSAGES as CHOOSING
 from ..drivers.roles import Party, Role
 from ..pairs.roles import KINDS as PAIR_KINDS
@@ -21,7 +22,8 @@ from ..work.keeping import participant_of
 from ..work.lending import Lending, lending_of
 from ..work.maker import TRANSFORM, WORK, Maker, Mine
 from ..work.slot_work import misfit, packed
-from ..work.uploads import Idle, Policy, SharedTransform, client_step, from_bytes
+from ..work.upload_client import Idle, SharedTransform, client_step
+from ..work.uploads import Policy, from_bytes
 
 KINDS = {CHOICES: CHOOSING, **PAIR_KINDS}
 

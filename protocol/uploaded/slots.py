@@ -13,7 +13,7 @@ from ..view.answers import Assignment, BelowFloor, Sum
 from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check, unfair, unpacked
-from ..work.uploads import Collected, Collecting, server_step
+from ..work.upload_server import Collected, Collecting, server_step
 from .sums import UploadSums
 from .uploading import Answering, Uploads
 

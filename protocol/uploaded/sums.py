@@ -18,7 +18,7 @@ from ..parts.tasks import session_of
 from ..parts.weights import asked
 from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from ..view.functionality import Functionality
-from ..work.uploads import Collected, Summed, Summing, server_step
+from ..work.upload_server import Collected, Summed, Summing, server_step
 from .central import CentralSums
 from .uploading import Answering, Uploads
 

@@ -13,7 +13,7 @@ from ..parts.run import Ids, Run, nothing
 from ..parts.tasks import give, session_of
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Updates, Vector, Work
 from ..work.maker import TRANSFORM, Maker
-from ..work.uploads import Collected, Collecting, publish, server_step
+from ..work.upload_server import Collected, Collecting, publish, server_step
 from .central import CentralNoise
 
 

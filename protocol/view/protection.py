@@ -53,7 +53,10 @@ class Setup:
     a task, or to be pulled to such (`Assignment.own`, `toward`); agreed on before the run; where it is not, clients refuse.
     works: kinds of work that clients' own computers may be asked for, likewise agreed on; None for all. Each kind has its own
     account of sums, so what is common to two of them, of one round, has two.
-    scorer: how clients measure themselves, where they tell the server; None where they do not.
+    scorer: how clients measure themselves, where they tell the server; None where they do not. recalls: how often in the run a
+    client answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever
+    it keeps. None for any number. span: most independent sums about a client's updates of one work session, likewise agreed on;
+    None for as many as the floor allows.
     helpers: where a second server and a dealer are, by id, if not in this process.
     """
 
@@ -74,6 +77,8 @@ class Setup:
     starts_apart: bool = False
     works: frozenset[Work] | None = None
     scorer: Scorer | None = None
+    recalls: int | None = None
+    span: int | None = None
     helpers: Callable[[], Mapping[int, Any]] | None = None
 
     @property

@@ -164,6 +164,19 @@ class Driven:
         self._since, self._held = memory.since, held_in(memory)
         self._journal.replace(entries_of(memory), but=_LASTING)
 
+    def restore(self, memory: Memory) -> None:
+        """Go on from what whoever plays a simulation has kept of the client. Raises ValueError for what is not its own, or older
+        than its journal: it would answer a second time in rounds that it took part in.
+        """
+        own = max(memory_in(self._journal.read()).since, self.client.save().since)
+        if memory.since < own:
+            raise ValueError(
+                f"client {self.client.id} is asked to go back to where round {memory.since} begins, and its own journal says that"
+                f" it took part up to round {own - 1}: it takes part in no round twice; begin a new run, with journals of its own"
+            )
+        self.client.restore(memory)
+        self.keep()
+
     def time_is_up(self, name: str) -> Followed:
         """For the role of this name."""
         found = Followed()

@@ -174,7 +174,7 @@ def answer(driven: Driven, what: str, *of: Any) -> Any:
             return entries_of(client.save())
         case "restore":
             try:
-                client.restore(memory_in(*of))
+                driven.restore(memory_in(*of))
             except ValueError as error:
                 return str(error)
             return ""

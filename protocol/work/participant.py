@@ -48,6 +48,8 @@ MODEL, OWN, KNOWN, RETAINED, SPLIT = "model", "own model", "known model", "retai
 """What a client keeps entries of, each with a name behind it."""
 SCORED = "scored"
 """And of how many rounds it last said how well it does."""
+RECALLED = "recalled"
+"""And how often it answered for what it keeps."""
 MOST_AHEAD = 1 << 20
 """Rounds by which a task may be ahead of the one before."""
 
@@ -144,6 +146,7 @@ class Participant:
         if self.sketcher is not None:
             vectors |= {f"{RETAINED} {handle}": vector for handle, vector in self.sketcher.kept.items()}
             stored |= {f"{SPLIT} {handle}": key for handle, key in self.sketcher.keys.items()}
+            stored |= {RECALLED: self.sketcher.recalled.to_bytes(4, "big")} if self.sketcher.recalled else {}
         stored |= {SCORED: self._scored.to_bytes(4, "big")} if self._scored else {}
         return Memory(max(self.role.state.next_round.values(), default=0), stored, vectors)
 
@@ -158,6 +161,7 @@ class Participant:
         if self.sketcher is not None:
             self.sketcher.kept = _named(RETAINED, memory.vectors)
             self.sketcher.keys = _named(SPLIT, memory.stored)
+            self.sketcher.recalled = int.from_bytes(memory.stored.get(RECALLED, b""), "big")
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
@@ -280,7 +284,10 @@ class Participant:
             return self._declined(task, "a sketch of work that was sketched the other way")
         work = None if recalled else self.held.get(name)  # what is recalled was retained
         answer = "no sketches" if self.sketcher is None else self.sketcher.answer(task, work, made)
-        return self._declined(task, answer) if isinstance(answer, str) else self.role.handle(Worked(answer, 1))
+        if isinstance(answer, str):
+            return self._declined(task, answer)
+        counted = (Persist(RECALLED, self.sketcher.recalled.to_bytes(4, "big")),) if self.sketcher and recalled else ()
+        return (*counted, *self.role.handle(Worked(answer, 1)))
 
     def _told(self, sender: int, word: Retain | Discard) -> tuple[Effect, ...]:
         if sender != SERVER or self.sketcher is None:

@@ -22,9 +22,15 @@ MOST_VECTORS = 64
 
 
 class Sketcher:
-    """secret: what all clients of the run hold. kept: updates, and keys: of splits, by their handles."""
+    """secret: what all clients of the run hold. kept: updates, and keys: of splits, by their handles. recalls: as in `Setup`.
 
-    def __init__(self, secret: SketchKeys) -> None:
+    recalled: how often in the run it answered for what it keeps. Each time that is k measurements under a fresh key, of one
+    update perhaps, whichever handles it is kept under; d / k of them are all of it to who has the keys.
+    """
+
+    def __init__(self, secret: SketchKeys, recalls: int | None = None) -> None:
+        self.recalls = recalls
+        self.recalled = 0
         self.kept: dict[str, Vector] = {}
         self.keys: dict[str, bytes] = {}
         self.secret = secret
@@ -42,6 +48,8 @@ class Sketcher:
             if len(self.keys) >= MOST_KEYS:
                 raise ProtocolError(f"more than {MOST_KEYS} splits to retain the keys of", SERVER)
             self.keys.setdefault(asked.handle, self.secret.key(asked.made))
+        elif self.recalls == 0:
+            raise ProtocolError("an update to keep, where this run has agreed that none is compared again", SERVER)
         elif asked.made in held:
             if len(self.kept) >= MOST_VECTORS:
                 raise ProtocolError(f"more than {MOST_VECTORS} updates to retain", SERVER)
@@ -68,7 +76,10 @@ class Sketcher:
             return "no sketches behind offsets where one sketch serves the run"
         try:
             match task.work:
+                case "recalled offset sketch" if self.recalls is not None and self.recalled >= self.recalls:
+                    return f"what it keeps was compared {self.recalled} times, as often as this run has agreed on"
                 case "recalled offset sketch":
+                    self.recalled += 1
                     return self.secret.recalled(task.session.digest).apply(vector)
                 case "edge offset sketch" if (key := self.keys.get(task.models[-1])) is not None:
                     return self.secret.of_key(key).apply(vector)

@@ -1,35 +1,16 @@
-"""The upload protocol: each client sends the server one vector per session, clear or under a shared secret transform.
+"""What both ends of an upload have in common: vectors as bytes, which of them are usable, and what a client insists on.
 
-Spec: specs/uploads.md. Client phases: Idle -> Working -> Idle, by its upload or the deadline. Server phases: Collecting or
-Summing -> Collected or Summed.
-Clients and server are honest about their work; what is checked is what the other side could get wrong or abuse.
+Spec: specs/uploads.md. The client's role: upload_client.py. The server's: upload_server.py.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.orthonormal import Transform
-from ..core.errors import ProtocolError
-from ..core.session import SERVER, Session
-from ..drivers.roles import Deadline, Effect, Event, Learned, Perform, Persist, Received, Send, Worked
-from ..view.answers import OFFSET_SKETCHES, SKETCHES, Work
-from ..wire.codec import Envelope
-from ..wire.messages import Mean, OffsetSketched, Ready, Task, Upload
-
 Vector = NDArray[np.float32]
 PROTOCOL = "uploads"
-
-
-SharedTransform = Callable[[bytes], Transform]
-"""The transform of a session, by the session's digest. Clients hold it; the server does not."""
 UNUSABLE = "the vector is not finite, or too large to compare"
-OTHER_WAY = {f"{of} sketch": f"{of} offset sketch" for of in SKETCHES.values()}
-OTHER_WAY |= {offset: origin for origin, offset in OTHER_WAY.items()}
-"""Sketches of one work about the origin and behind an offset: both together would tell the offset."""
 
 
 def to_bytes(vector: Vector) -> bytes:
@@ -42,243 +23,15 @@ def from_bytes(data: bytes) -> Vector:
     return np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a client insists on, whatever the server proposes: the least cohort and threshold it takes part in."""
-
-    min_cohort: int = 1
-    min_threshold: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """A client between sessions. next_round: the earliest round it still answers, per kind of work; never answers twice.
-
-    transform: of what it uploads, by session digest; None for a client that keeps its work to itself and says `Ready`.
-    """
-
-    me: int
-    run: bytes
-    policy: Policy
-    transform: Callable[[bytes], Transform] | None = field(repr=False)
-    next_round: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Working:
-    """A client that has taken a task and owes the server its result."""
-
-    idle: Idle
-    session: Session
-
-
-def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
-    match state, event:
-        case ((Idle() | Working()), Received(Envelope(message=Task() as task, sender=sender))) if _old(state, task, sender):
-            return state, ()
-        case Idle(), Received(Envelope(message=Task() as task) as envelope):
-            session = _checked(state, envelope, task)
-            idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
-            stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
-            return Working(idle, session), (stored, Perform(task))
-        case Working(), Worked():
-            return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, _answer(state, event))),)
-        case Working(), Deadline():
-            return state.idle, ()
-        case Idle(), Deadline():
-            return state, ()
-        case ((Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
-            if sender != SERVER:
-                raise ProtocolError("only the server publishes means", sender)
-            transform = (state if isinstance(state, Idle) else state.idle).transform
-            if transform is None:
-                raise ProtocolError("a mean where the server keeps the model", sender)
-            length = transform(envelope.session).length
-            if len(mean.vector) != 4 * length:
-                raise ProtocolError(f"a mean of {len(mean.vector)} bytes where {4 * length} belong", sender)
-            return state, (Learned(mean.name, envelope.session, mean.vector),)
-        case _, Received(envelope):
-            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
-        case _:
-            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
-
-
-def _old(state: Idle | Working, task: Task, sender: int) -> bool:
-    """Whether a task is of a round before the latest that the client took part in: late, or sent again, and no fault."""
-    idle = state if isinstance(state, Idle) else state.idle
-    return sender == SERVER and task.run == idle.run and task.round + 1 < idle.next_round.get(task.work, 0)
-
-
-def _answer(state: Working, work: Worked) -> Upload | OffsetSketched | Ready:
-    kind = state.session.protocol.removeprefix(f"{PROTOCOL}/")
-    if kind in OFFSET_SKETCHES:
-        return OffsetSketched(work.vector.astype("<u8", copy=False).tobytes())
-    if kind in SKETCHES:
-        return Upload(to_bytes(work.vector), 1)
-    if state.idle.transform is None:
-        return Ready()
-    if work.vector.ndim == 2:  # for slots: of each the vector, then the share, which no transform touches
-        transform = state.idle.transform(state.session.digest)
-        rows = [np.append(transform.apply(row[:-1]), row[-1:]) for row in work.vector]
-        return Upload(to_bytes(np.concatenate(rows)), work.samples)
-    return Upload(to_bytes(state.idle.transform(state.session.digest).apply(work.vector)), work.samples)
-
-
-def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
-    try:
-        session = task.session
-    except ValueError as error:
-        raise ProtocolError(f"a task without a valid session: {error}", envelope.sender) from None
-    sketch = task.work in SKETCHES or task.work in OFFSET_SKETCHES
-    problems = {
-        "a task that is not the server's": envelope.sender != SERVER,
-        "a task under another session's digest": session.digest != envelope.session,
-        "a task of another run": task.run != state.run,
-        "a task of another protocol": task.protocol != f"{PROTOCOL}/{task.work}",
-        "a task of an unknown kind of work": task.work not in get_args(Work),
-        "a sketch of work that is uploaded": sketch and state.transform is not None,
-        "a sketch of work that was sketched the other way": task.round < state.next_round.get(OTHER_WAY.get(task.work, ""), 0),
-        "a task for others": state.me not in task.roster,
-        "a task for a round already answered": task.round < state.next_round.get(task.work, 0),
-        f"a cohort under the policy's {state.policy.min_cohort}": len(task.roster) < state.policy.min_cohort,
-        f"a threshold under the policy's {state.policy.min_threshold}": task.threshold < state.policy.min_threshold,
-    }
-    for reason, found in problems.items():
-        if found:
-            raise ProtocolError(reason, envelope.sender)
-    return session
-
-
-@dataclass(frozen=True, slots=True)
-class Collecting:
-    """The server while uploads arrive and are kept. length: coordinates of a right upload."""
-
-    session: Session
-    length: int
-    received: Mapping[int, tuple[Vector, int]] = field(default_factory=dict, repr=False)
-    rejected: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The server after the deadline: the survivors' uploads and sample counts."""
-
-    session: Session
-    received: Mapping[int, tuple[Vector, int]] = field(repr=False)
-    rejected: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Hearing:
-    """The server while clients that keep their work to themselves say that they have it."""
-
-    session: Session
-    clients: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """The server after the deadline: who holds work, ascending."""
-
-    session: Session
-    clients: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Summing:
-    """The server while uploads are added, with weight of[i] (times samples), and forgotten. total: float64 (length,)."""
-
-    session: Session
-    length: int
-    of: Mapping[int, float]
-    times_samples: bool
-    total: NDArray[np.float64] = field(repr=False)
-    row: Mapping[int, float] = field(default_factory=dict)
-    rejected: tuple[int, ...] = ()
-
-    @property
-    def clients(self) -> tuple[int, ...]:
-        return tuple(sorted(self.row))
-
-
-@dataclass(frozen=True, slots=True)
-class Summed:
-    """The server after the deadline of a sum. row: the weights of those that were heard, zeros too, ascending."""
-
-    session: Session
-    total: NDArray[np.float64] = field(repr=False)
-    row: Mapping[int, float]
-    rejected: tuple[int, ...]
-
-    @property
-    def weight(self) -> float:
-        return sum(self.row.values())
-
-    @property
-    def clients(self) -> tuple[int, ...]:
-        return tuple(self.row)
-
-
-def invite(
-    session: Session, work: str, models: tuple[str, ...], vector: bytes, *, later: bool = False, most: int = 0
-) -> tuple[Effect, ...]:
-    """The server's first move: a task for every client on the session's roster."""
-    task = Task(*session.fields, work, models, vector, "", int(later), most)
-    return tuple(Send(Envelope(session.digest, SERVER, client, task)) for client in session.roster)
-
-
-def publish(session: Session, name: str, mean: Vector, members: tuple[int, ...]) -> tuple[Effect, ...]:
-    """The server's last move where clients own the model: the mean to every member of the cluster."""
-    message = Mean(name, to_bytes(mean))
-    return tuple(Send(Envelope(session.digest, SERVER, client, message)) for client in members)
-
-
-def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The server's role. Raises ProtocolError blaming the client for an upload that is misplaced, repeated or malformed.
-
-    A vector whose squared norm is not finite in float32 is rejected and its client recorded: it counts as dropped.
-    """
-    match state, event:
-        case ((Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client))):
-            vector = _accepted(state, client, upload)
-            if not usable(vector):
-                return replace(state, rejected=(*state.rejected, client)), ()
-            if isinstance(state, Collecting):
-                return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
-            a = state.of.get(client, 0.0) * (upload.samples if state.times_samples else 1)
-            total = state.total + a * vector.astype(np.float64)
-            return replace(state, total=total, row={**state.row, client: a}), ()
-        case Collecting(), Deadline():
-            return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
-        case Summing(), Deadline():
-            return Summed(state.session, state.total, dict(sorted(state.row.items())), state.rejected), ()
-        case Hearing(), Received(Envelope(message=Ready(), sender=client)):
-            if client not in state.session.roster or client in state.clients:
-                raise ProtocolError("work from outside the roster, or a second time", client)
-            return replace(state, clients=(*state.clients, client)), ()
-        case Hearing(), Deadline():
-            return Heard(state.session, tuple(sorted(state.clients))), ()
-        case ((Collected() | Summed() | Heard()), Received(Envelope(message=(Upload() | Ready()), sender=client))):
-            raise ProtocolError("an upload after the deadline", client)
-        case _, Received(envelope):
-            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
-        case _:
-            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
-
-
 def usable(vector: Vector) -> bool:
     """Whether all values are finite and so small that no inner product of two usable vectors overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(vector @ vector))
 
 
-def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:
-    heard = state.received if isinstance(state, Collecting) else state.row
-    if client not in state.session.roster:
-        raise ProtocolError("an upload from outside the roster", client)
-    if client in heard or client in state.rejected:
-        raise ProtocolError("a second upload in one session", client)
-    if len(upload.vector) != 4 * state.length:
-        raise ProtocolError(f"an upload of {len(upload.vector)} bytes where {4 * state.length} belong", client)
-    return from_bytes(upload.vector)
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a client insists on, whatever the server proposes: the least cohort and threshold it takes part in."""
+
+    min_cohort: int = 1
+    min_threshold: int = 1

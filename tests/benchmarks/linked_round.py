@@ -149,8 +149,8 @@ def linked(options: argparse.Namespace) -> dict[str, Any]:
         "seconds_to_connect": connected,
         "error": error,
         "unanswered": sum(hosts.absent.values()),
-        "bytes_in": listener.bytes_in,
-        "bytes_out": listener.bytes_out,
+        "bytes_in": listener.counted["bytes_in"],
+        "bytes_out": listener.counted["bytes_out"],
         "peak_bytes": _peak(),
         "all_processes_peak_bytes": _peak() + sum(one["peak_bytes"] for one in of_clients),
     }

@@ -25,7 +25,7 @@ from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors, Un
 from cloister.protocol.masked.server_phases import Agreeing
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers import clients as two_clients
-from cloister.protocol.two_servers import upload as two_upload
+from cloister.protocol.two_servers import upload_server as two_upload
 from cloister.protocol.two_servers.messages import KeyShare
 from cloister.protocol.wire.codec import encode
 from cloister.protocol.work import driving, participant

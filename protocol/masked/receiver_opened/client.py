@@ -127,6 +127,10 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
         raise ProtocolError(reason, SERVER)
     if policy.reveals(opening, earlier if sending else ()):
         raise ProtocolError(f"sums that could show client {receiver} what fewer than {policy.rules.least} clients sent", SERVER)
+    if sending and policy.reveals_to_corrupt(opening, earlier):
+        raise ProtocolError(
+            f"sums that could show client {receiver} and other corrupt ones what fewer than {policy.floor} clients sent", SERVER
+        )
     next_round = {**state.next_round, receiver: session.round + 1}
     spent = Persist(f"next round opened by {receiver}", (session.round + 1).to_bytes(4, "big"))
     if sending:

@@ -70,10 +70,10 @@ class ReceiverOpened:
         """All keys, then a masked sum for each receiver: clients are in all of them."""
         if self._noisy:
             raise Refused("noise covers one sum of each client a round, not its personal ones; leave protection.noise out")
-        agreed = self._agreed(self._openings(updates, questions))
+        agreed = self._agreed(self._apart(self._openings(updates, questions)))
         found = {}
         for q in questions:
-            if (state := agreed[q.receiver]) is None:
+            if (state := agreed.get(q.receiver)) is None:
                 continue
             summed = self._masked_total(updates, q, state)
             if summed is not None and (answer := self._opened_sum(updates, q, state, summed)) is not None:
@@ -82,12 +82,26 @@ class ReceiverOpened:
             opener.handle(Deadline())
         return found
 
+    def _apart(self, openings: list[Opening]) -> list[Opening]:
+        """Those, in order, that corrupt receivers may put together; of the others none is opened, and a fault on record."""
+        found: list[Opening] = []
+        for opening in openings:
+            if self._policy.reveals_to_corrupt(opening, found):
+                told = f"the sum for client {opening.receiver} is not opened: beside those of others it could show"
+                self._run.record.fault(SERVER, f"{told} {self._policy.corrupt} corrupt receivers what too few clients sent")
+            else:
+                found.append(opening)
+        return found
+
     def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
         of = self._sessions.model_digest(updates), self._held.known(updates).session
         return [self._opening(updates, question, *of) for question in questions]
 
     def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> Opening:
-        """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least."""
+        """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least.
+
+        Where several may be corrupt, nobody may be left out: equal rows of other survivors would tell who dropped out.
+        """
         how, others, setup = self._terms, question.others, self._run.setup
         rules = self._run.gate.rules
         allies = self.allies(question.receiver)
@@ -96,6 +110,8 @@ class ReceiverOpened:
         least = max(rules.least + len(allies & set(others)), len(others) - max(spare, 0))
         if len(allies) > 1:
             least = max(least, len(others) - math.floor(self._sessions.dropped * len(others) + 1e-9))
+        if rules.corrupt > 1:
+            least = max(least, len(others))
         label = f"{updates.cluster} for {question.receiver}"
         session = Session(PROTOCOL, setup.run, updates.round, label, others, least)
         weights = tuple(question.row[i] for i in others)

@@ -7,7 +7,9 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum, isfinite
+from functools import lru_cache
+from itertools import combinations
+from math import comb, fsum, isfinite
 from typing import Self
 
 import cbor2
@@ -29,6 +31,8 @@ RECEIVER_KEY = "receiver opened receiver key"
 SENDER_KEY = "receiver opened sender key"
 """What signatures are for."""
 Words = NDArray[np.uint32]
+MOST_COALITIONS = 5000
+"""Sets of receivers that one opening is checked for."""
 FLOAT32 = 2.0**-24
 """Half a step of float32, which the receiver's sum is rounded to, relative to the number."""
 
@@ -207,8 +211,8 @@ def most_bits(ring_bits: int, senders: int) -> int:
 class OpeningPolicy:
     """What a client insists on, as a sender and as a receiver.
 
-    floor, corrupt: as in `Rules`, of the senders that do not collude with the receiver. colluding: groups of clients that it
-    takes for one. max_length: elements that it will mask or open.
+    floor, corrupt: as in `Rules`, of the senders that do not collude with the receiver. Any `corrupt` receivers may put their
+    sums together. colluding: groups of clients that it takes for one. max_length: elements that it will mask or open.
     """
 
     floor: int
@@ -237,8 +241,35 @@ class OpeningPolicy:
         earlier: openings of the same updates. Dropouts change rows: a sum may be of any senders down to its threshold, and of
         others than another sum of the same updates. What is held against the floor is the worst of it.
         """
-        group = self.group(opening.receiver)
-        all_of_them = [*(other for other in earlier if other.receiver in group), opening]
-        rows: list[Row] = [{i: w for i, w in each.row.items() if i not in group} for each in all_of_them]
-        lost = sum(len(each.session.roster) - each.session.threshold for each in all_of_them)
-        return with_losses(rows, lost) > 1 / self.rules.least + TOLERANCE
+        return self._shown(self.group(opening.receiver), opening, earlier) > 1 / self.rules.least + TOLERANCE
+
+    def reveals_to_corrupt(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
+        """Whether the opening and earlier ones could show so much to up to `corrupt` receivers that put theirs together.
+
+        Those that are corrupt and no receivers may be among the senders: the floor is of the rest. With more such sets of
+        receivers than MOST_COALITIONS it could.
+        """
+        own = self.group(opening.receiver)
+        others = sorted({other.receiver for other in earlier} - own)
+        sizes = range(1, min(self.corrupt - 1, len(others)) + 1)
+        if sum(comb(len(others), size) for size in sizes) > MOST_COALITIONS:
+            return True
+        for size in sizes:
+            most = 1 / (max(self.floor, 1) + self.corrupt - size - 1) + TOLERANCE
+            for chosen in combinations(others, size):
+                if self._shown(own.union(*map(self.group, chosen)), opening, earlier) > most:
+                    return True
+        return False
+
+    def _shown(self, group: frozenset[int], opening: Opening, earlier: Sequence[Opening]) -> float:
+        """The largest leverage that clients outside of the group could have in what its receivers are told."""
+        theirs = [*(other for other in earlier if other.receiver in group), opening]
+        rows = tuple(tuple((i, w) for i, w in each.row.items() if i not in group) for each in theirs)
+        return _with_losses(rows, sum(len(each.session.roster) - each.session.threshold for each in theirs))
+
+
+@lru_cache(1 << 14)
+def _with_losses(rows: tuple[tuple[tuple[int, float], ...], ...], lost: int) -> float:
+    """Kept, as all clients of a process hold the same rows against their floors."""
+    found: list[Row] = [dict(row) for row in rows]
+    return with_losses(found, lost)

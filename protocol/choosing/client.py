@@ -1,10 +1,10 @@
-"""Choosing: the server offers models, each client tries them on its own data and names the one that serves it best.
+"""The client of a choice: it tries the models that it is offered on its own data, and names the one that serves it best.
 
-Spec: specs/choosing.md. Client phases: Idle -> Judging -> Idle. Server phases: Asking -> Asked. A choice is a report: nothing
-ties it to the client's data, and a client that lies about it is not found out.
+Spec: specs/choosing.md. Phases: Idle -> Judging -> Idle. A choice is a report: nothing ties it to the client's data, and a client
+that lies about it is not found out.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +12,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Judge, Judged, Persist, Received, Send
 from ..wire.codec import Envelope
-from .messages import Choice, Offer
-
-PROTOCOL = "choosing"
-KIND = "choice"
-"""Under this name a client remembers the earliest round that it still chooses in."""
+from .messages import KIND, PROTOCOL, Choice, Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,45 +99,3 @@ def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:
         if found:
             raise ProtocolError(reason, envelope.sender)
     return session
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """The server while choices arrive. count: models in the offer. chosen: position of the model, by client."""
-
-    session: Session
-    count: int
-    chosen: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The server after the deadline: who chose what, clients ascending."""
-
-    session: Session
-    chosen: Mapping[int, int]
-
-
-def offer(session: Session, names: Sequence[str], vectors: Sequence[bytes]) -> tuple[Effect, ...]:
-    """The server's first move: the models, or their names alone, to every client on the session's roster."""
-    message = Offer(*session.fields, tuple(names), tuple(vectors))
-    return tuple(Send(Envelope(session.digest, SERVER, client, message)) for client in session.roster)
-
-
-def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The server's role. Raises ProtocolError blaming the client for a choice that is misplaced, repeated or of no model."""
-    match state, event:
-        case Asking(), Received(Envelope(message=Choice(index), sender=client)):
-            if client not in state.session.roster or client in state.chosen:
-                raise ProtocolError("a choice from outside the roster, or a second one", client)
-            if index >= state.count:
-                raise ProtocolError(f"a choice of model {index} among {state.count}", client)
-            return replace(state, chosen={**state.chosen, client: index}), ()
-        case Asking(), Deadline():
-            return Asked(state.session, dict(sorted(state.chosen.items()))), ()
-        case Asked(), Received(Envelope(message=Choice(), sender=client)):
-            raise ProtocolError("a choice after the deadline", client)
-        case _, Received(envelope):
-            raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
-        case _:
-            raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")

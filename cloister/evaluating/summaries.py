@@ -1,0 +1,128 @@
+"""An evaluation's table by defence: as tidy rows, CSV and Markdown. One row is a defence at one strength, in one place."""
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from ..grids.spread import Spread, percent, spread
+from ..reporting.run_data import DASH
+from ..tables_out import SHARE, csv_of, markdown_of
+from .data import Grid, place_words
+from .judging import Finding, Harm, findings
+from .tables import bounds_words, clean_words, reasons, without_result
+from .verdict import verdict
+
+
+def defence_rows(grid: Grid) -> list[dict[str, Any]]:
+    """A row for each defence at each strength, under each protection on each partition; what was measured is in shares of 1.
+
+    attackers: the most at work in one round; built_for: None where the defence states none. finding: over all attacks and seeds;
+    None where there is no result, for the reason. clean, absent, attacked: accuracy of loyal clients late in the run without
+    attack, without the attackers' data and under `attack`, the one that costs most, means over seeds. lost: by it; gained: of the
+    backdoor that succeeds most, whose rates stand beside: both with Student's t interval of the mean at 95 %, cut to what can be
+    (None of fewer than three seeds), and the least and the most of any seed.
+    """
+    return [{**row.names, **_numbers(grid, row)} for row in _rows(grid)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One defence in one place at one strength. place: protection and partition in words. found: None where there is nothing."""
+
+    names: dict[str, Any]
+    defence: str
+    place: str
+    strength: float
+    found: Finding | None
+
+
+def _rows(grid: Grid) -> list[_Row]:
+    rows = []
+    for partition, protection in product(grid.about["partitions"] or [""], grid.about["protections"]):
+        place = place_words(protection, partition)
+        judged = {(one.defence, one.strength): one for one in findings(grid, place)}
+        for defence, strength in product(grid.defences, sorted(grid.strengths)):
+            names = {"defence": defence, "protection": protection, "partition": partition, "strength": strength}
+            rows.append(_Row(names, defence, place, strength, judged.get((defence, strength))))
+    return rows
+
+
+def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
+    defence, strength, place, one = row.defence, row.strength, row.place, row.found
+    harm, backdoor = (None, None) if one is None else (one.harm, one.backdoor)
+    attacked = None if harm is None else grid.attacked(harm.attack, defence, strength, place)
+    rows = [] if backdoor is None else grid.rows(backdoor.attack, defence, strength, place)
+    return {
+        "attackers": None if one is None else one.attackers,
+        "built_for": None if one is None else one.built_for,
+        "finding": None if one is None else one.word,
+        "seeds": None if harm is None else harm.lost.count,
+        "clean": _mean(grid.clean(defence, place)),
+        "absent": _mean(spread(grid.absent(defence, strength, place).values())),
+        "attack": None if harm is None else harm.attack,
+        "attacked": _mean(attacked),
+        **_figures("lost", harm),
+        "lost_against": None if one is None else one.reference,
+        "backdoor": None if backdoor is None else backdoor.attack,
+        "success": _mean(grid.over_seeds(rows, "success", "last_poisoned")),
+        "success_clean": _mean(grid.over_seeds(rows, "success", "clean_mean")),
+        **_figures("gained", backdoor),
+        "loss_bound": grid.bounds.loss,
+        "success_bound": grid.bounds.success,
+        "unit": SHARE,
+        "reason": None if one is not None else grid.idle(defence, place) or ": ".join(without_result(grid, defence, place)),
+    }
+
+
+def _mean(spot: Spread | None) -> float | None:
+    return None if spot is None else spot.mean
+
+
+def _figures(name: str, harm: Harm | None) -> dict[str, float | None]:
+    spot = None if harm is None else harm.lost
+    low, high = (None, None) if spot is None or not spot.tells else spot.ends(-1)
+    least, most = (None, None) if spot is None else (spot.least, spot.most)
+    ends = {f"{name}_low": low, f"{name}_high": high, f"{name}_least": least, f"{name}_most": most}
+    return {name: _mean(spot), **ends}
+
+
+def csv_text(grid: Grid) -> str:
+    """The rows with every number, empty where a defence has none."""
+    return csv_of(defence_rows(grid))
+
+
+def markdown(grid: Grid) -> str:
+    """What was found, when a defence is called broken, and the table in per cent and points of 100."""
+    several, strength = bool(grid.about["partitions"]), str(grid.about["strength"])
+    kept = ["defence", "protection", *(["partition"] if several else []), *([] if strength == "attackers" else ["strength"])]
+    heads = [strength if name == "strength" else name for name in kept]
+    heads += ["attackers (built for)", "finding", "without attack, %", "absent, %", "worst attack", "under it, %", "lost, points"]
+    heads += ["backdoor", "its success, %", "on clean models, %", "gained, points"]
+    body = []
+    for row in _rows(grid):
+        words = [f"{row.strength:g}" if name == "strength" else str(row.names[name]) for name in kept]
+        body.append([*words, *_cells(grid, row)])
+    notes = [f"- {line}" for place in grid.protections for line in reasons(grid, place)]
+    how = (
+        "Accuracy of loyal clients late in the run, means over seeds; ± is half of Student's t interval of that mean at 95 %; of"
+        " two seeds both values stand there. Absent: without the attackers' data. Lost: against the lower of the runs without"
+        " attack and absent; below 0 is better than it."
+    )
+    parts = [f"# {grid.about['name']}: defences", verdict(grid), bounds_words(grid), how, markdown_of(heads, body)]
+    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])]) + "\n"
+
+
+def _cells(grid: Grid, row: _Row) -> list[str]:
+    defence, strength, place, one = row.defence, row.strength, row.place, row.found
+    clean = clean_words(grid, defence, place)
+    absent = percent(spread(grid.absent(defence, strength, place).values()))
+    if one is None or one.harm is None:
+        return [DASH, without_result(grid, defence, place)[0], clean, absent, *[DASH] * 7]
+    built = "" if one.built_for is None else f" ({one.built_for})"
+    cells = [f"{one.attackers}{built}", one.word, clean, absent, one.harm.attack]
+    cells += [percent(grid.attacked(one.harm.attack, defence, strength, place)), percent(one.harm.lost, -1)]
+    if one.backdoor is None:
+        return [*cells, *[DASH] * 4]
+    rows = grid.rows(one.backdoor.attack, defence, strength, place)
+    rates = [percent(grid.over_seeds(rows, "success", name)) for name in ("last_poisoned", "clean_mean")]
+    return [*cells, one.backdoor.attack, *rates, percent(one.backdoor.lost, -1)]

@@ -1,0 +1,59 @@
+"""Who of a coordinator's clients is not waited for any more, and who may not stay: looked at again and again."""
+
+import asyncio
+import logging
+import time
+
+from ..pki.standing import Standing
+from .door import Door, TurnedAway
+from .owing import Owing
+from .terms import Limits
+
+_TICK = 0.1
+_NEWS, _ANEW = 1.0, 60.0
+"""Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
+log = logging.getLogger("cloister.link")
+
+
+class Attendance:
+    """standing: the coordinator's own; None without certificates. revoked: how often somebody was sent away."""
+
+    def __init__(self, owing: Owing, door: Door, standing: Standing | None, limits: Limits) -> None:
+        self.revoked = 0
+        self._owing, self._door, self._standing, self._limits = owing, door, standing, limits
+
+    async def watch(self) -> None:
+        """Find out who owes an answer and moves nothing, who keeps a slot from others, and whom the authority has sent away."""
+        looked = asked = time.monotonic()
+        known = self._standing and self._standing.known
+        while True:
+            await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            if self._standing is not None and now - looked > _NEWS:
+                looked = now
+                self._standing.look_again()
+                if known != self._standing.known or now - asked > _ANEW:
+                    known, asked = self._standing.known, now
+                    self._ask_anew()
+            for peer in self._owing.peers.values():
+                if (
+                    peer.leave is not None
+                    and peer.flow is not None
+                    and peer.flow.stalled(self._limits.patience, self._limits.at_most)
+                ):
+                    peer.leave("DEADLINE_EXCEEDED", "its long message moves too slowly, and others wait for its slot")
+                self._owing.given_up(peer, now)
+
+    def _ask_anew(self) -> None:
+        """Whether those who are there may still be; others leave, and nobody waits for them."""
+        for peer in self._owing.peers.values():
+            if peer.leave is None:
+                continue
+            try:
+                self._door.whose(peer.certificate)
+            except TurnedAway as away:
+                self.revoked += 1
+                log.warning("sent away", extra={"client": peer.id, "why": str(away)})
+                peer.barred = True
+                self._owing.drop(peer, str(away))
+                peer.leave(away.code, away.words)
