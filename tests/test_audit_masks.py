@@ -445,6 +445,15 @@ def test_a_linear_congruential_keystream_is_found() -> None:
     assert any("coordinates on" in w.words for w in unlikely(words(table), LEVEL))
 
 
+@pytest.mark.trains
+def test_what_is_bare_between_windows_is_seen(monkeypatch: Patch) -> None:
+    monkeypatch.setattr("cloister.threat_models.audit.added_words.MOST_WORDS", 1)
+    bent(without(lambda n: slice(200, 204)))(monkeypatch)
+    found = seen(small(MASKED, rounds=1))
+    assert found.sampled
+    assert "is 0 in 4 of 611 words" in examined(found).witness
+
+
 def test_many_uploads_are_sampled_and_that_is_said(monkeypatch: Patch) -> None:
     assert "evenly chosen" in examined(Added((), 5, 50, True)).looked
     assert examined(Added((), 0, 0, False)).missed == "no masked upload was there"

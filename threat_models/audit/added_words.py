@@ -35,7 +35,7 @@ from .view import CorruptView
 from .words import WINDOW, Table, Words
 
 MOST_WORDS = 2**22
-"""Of uploads of one length: as many coordinates of each are looked at as fit, in windows."""
+"""Of uploads of one length: as many coordinates of each as fit are looked at, in windows; words that are 0 are counted at all."""
 TOP = 8
 """Bits of a sketch's words above all that the sketch itself reaches, for updates that are not far longer than others."""
 PURPOSES = (b"", b"weights")
@@ -63,13 +63,14 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class _One:
-    """An upload. sort: what kind of words. words: less what was put in, or as they came."""
+    """An upload. sort: what kind of words. words: less what was put in. zeros: of all that it had."""
 
     sort: str
     client: int
     round: int
     session: bytes
     words: Table = field(repr=False)
+    zeros: int = 0
 
 
 _Like = tuple[str, int, int]
@@ -99,8 +100,8 @@ def added(view: CorruptView, truth: Truth) -> Added:
     for one in found:
         key = one.sort, 8 * one.words.itemsize, len(one.words)
         at = kept.setdefault(key, _windows(len(one.words), uploads))
-        groups[key].append(replace(one, words=one.words[at]))
-    tables = [table for key, ones in groups.items() for table in _tables(ones, key[1], kept[key])]
+        groups[key].append(replace(one, words=one.words[at], zeros=len(one.words) - int(np.count_nonzero(one.words))))
+    tables = [table for key, ones in groups.items() for table in _tables(ones, key, kept[key])]
     sketched = _offsets(view)
     tables += [] if sketched is None else [sketched]
     looked = [one for ones in groups.values() for one in ones]
@@ -125,11 +126,12 @@ def _windows(length: int, uploads: int) -> NDArray[np.int64]:
     return np.asarray(at[at < length], np.int64)
 
 
-def _tables(ones: list[_One], bits: int, at: NDArray[np.int64]) -> Iterator[Words]:
+def _tables(ones: list[_One], like: _Like, at: NDArray[np.int64]) -> Iterator[Words]:
     """Of uploads of one length, and of their sums over each session: a mask of its own is left of every client in it."""
-    ones = sorted(ones, key=lambda one: (one.round, one.client))
+    ones, (_, bits, length) = sorted(ones, key=lambda one: (one.round, one.client)), like
     names = tuple(f"client {one.client}'s {one.sort} of round {one.round}" for one in ones)
-    yield Words(np.stack([one.words for one in ones]), bits, at, names, tuple(one.client for one in ones))
+    table, zeros = np.stack([one.words for one in ones]), np.array([one.zeros for one in ones], np.int64)
+    yield Words(table, bits, at, names, tuple(one.client for one in ones), zeros, length)
     totals, rounds = dict[bytes, Table](), dict[bytes, int]()
     for one in ones:
         totals[one.session] = totals.get(one.session, np.zeros_like(one.words)) + one.words

@@ -38,7 +38,7 @@ class AddedWords:
     def applies(self, evidence: Evidence, /) -> str:
         if not isinstance(evidence.view.public.protection, Masked | TwoServer):
             return "nothing is added to updates"
-        return "" if evidence.view.observer == SERVER_ALONE else "what is added is looked at in what the server was sent"
+        return "" if evidence.view.observer == SERVER_ALONE else "what is added is tested once, in what the server was sent"
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         return Finding((), np.zeros(0), examined=examined(added(evidence.view, truth)))

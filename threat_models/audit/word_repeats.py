@@ -30,11 +30,12 @@ def tests_of_words(words: Words) -> Iterator[Family]:
 
 def _zeros(words: Words) -> Family:
     """Words at which nothing was added."""
-    of = (words.table == 0).sum(axis=1)
-    most, size, total = int(np.argmax(of)), words.table.shape[1], int(of.sum())
+    of = (words.table == 0).sum(axis=1) if words.zeros is None else words.zeros
+    size = words.length or words.table.shape[1]
+    most, every, total = int(np.argmax(of)), size * len(of), int(of.sum())
     return Family(
-        repeated(np.array([total]), words.table.size / 2.0**words.bits),
-        lambda j: f"{words.names[most]} is 0 in {of[most]} of {size} words, in all uploads {total} of {words.table.size} are",
+        repeated(np.array([total]), every / 2.0**words.bits),
+        lambda j: f"{words.names[most]} is 0 in {of[most]} of {size} words, in all uploads {total} of {every} are",
     )
 
 

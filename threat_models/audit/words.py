@@ -25,7 +25,8 @@ WINDOW = 64
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
     """What was added in some uploads at the same coordinates. table: (uploads, coordinates), of `bits` bits each. at: int64,
-    ascending, those coordinates. names: of uploads, in words. clients: who made them.
+    ascending, those coordinates. names: of uploads, in words. clients: who made them. zeros: int64 (uploads,), how many words of
+    each are 0 among all `length` coordinates, where the table has some of them alone.
     """
 
     table: Table = field(repr=False)
@@ -33,6 +34,8 @@ class Words:
     at: NDArray[np.int64] = field(repr=False)
     names: tuple[str, ...]
     clients: tuple[int, ...]
+    zeros: NDArray[np.int64] | None = field(default=None, repr=False)
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
