@@ -7,13 +7,14 @@ import pytest
 
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
 from cloister.threat_models.audit.bare_frames import _crowded, bare
-from cloister.threat_models.audit.estimates import means
-from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.estimates import Estimate, means
+from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.recorder import Recorder
-from cloister.threat_models.audit.recovery import UpdateRecovery
+from cloister.threat_models.audit.recovery import UpdateRecovery, noticed
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
+from cloister.threat_models.audit.view import CorruptView, PublishedSum
 from cloister.threat_models.claims import CLAIMS
 
 N = 8
@@ -75,6 +76,24 @@ def test_uploads_that_nothing_hides_are_read_and_the_claim_is_refuted(
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_read_of_uploads_that_are_hidden(protection: Any, seed: int) -> None:
     assert not read(small(protection, seed))[1]
+
+
+def test_a_bare_estimate_that_one_number_makes_refutes_nothing() -> None:
+    """As random bytes that are read as floating point numbers: their largest is all of them."""
+    mean, vector = np.full(400, 0.01), np.zeros(400)
+    mean[0], vector[0] = 1.0, 1e38
+    vector[1:] = np.random.default_rng(0).standard_normal(399)
+    seen = Evidence(view_of(mean), *[None] * 3)  # type: ignore[arg-type]
+    assert not noticed(seen, {(0, "update", 1): Estimate(vector, "bare")})
+    flat = np.full(400, 0.01)
+    seen = Evidence(view_of(flat), *[None] * 3)  # type: ignore[arg-type]
+    assert noticed(seen, {(0, "update", 1): Estimate(flat, "bare")})
+    assert not noticed(seen, {(0, "update", 1): Estimate(flat, "mean")})
+
+
+def view_of(mean: Any) -> CorruptView:
+    published = PublishedSum(0, "0", "update", {1: 1.0, 2: 1.0}, False, "server", 2.0, None, mean.astype(np.float32))
+    return CorruptView(SERVER_ALONE, None, sums=[published])  # type: ignore[arg-type]
 
 
 def test_few_numbers_are_no_sample_of_a_ring() -> None:
