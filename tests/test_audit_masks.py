@@ -273,7 +273,11 @@ SOUND: Mapping[str, Callable[[int], Scenario]] = {
     "sparse": lambda seed: small(protections.Masked(corrupt=0), seed, 40, rounds=1),
     "64 bits": lambda seed: small(protections.Masked(corrupt=1, ring_bits=64), seed),
     "by samples": lambda seed: small(
-        MASKED, seed, algorithm=algorithms.FedAvg(by_samples=True), partition=partitions.Iid(clients=16), rounds=2
+        protections.Masked(corrupt=1, max_samples=100),
+        seed,
+        algorithm=algorithms.FedAvg(by_samples=True),
+        partition=partitions.Iid(clients=16),
+        rounds=2,
     ),
     "half take part": lambda seed: small(MASKED, seed, 16, algorithm=algorithms.FedAvg(by_samples=False, participation=0.5)),
     "dropouts": lambda seed: small(protections.Masked(), seed, 12, faults=Dropouts(tuple(range(12)), 1, seed)),
@@ -289,6 +293,20 @@ def test_sound_words_are_not_flagged(name: str) -> None:
     assert found.uploads > 0
     assert not found.missed
     assert not examined(found).witness
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", SOUND)
+def test_what_is_taken_off_is_what_went_in(name: str, monkeypatch: Patch) -> None:
+    """Where nothing is added, nothing is left: of updates, of the counts beside them, and of weights summed before."""
+    bent(without(lambda n: slice(n)))(monkeypatch)
+    stretched(without(lambda n: slice(n)))(monkeypatch)
+    found = seen(SOUND[name](0))
+    assert not found.missed
+    assert found.words
+    assert not any(one.table.any() for one in found.words if one.bits > 8)
+    if name == "by samples":
+        assert {one.names[0] for one in found.words} >= {"client 0's mask on counts of round 0", "client 0's mask of round 0"}
 
 
 @pytest.mark.slow
