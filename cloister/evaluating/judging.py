@@ -117,9 +117,9 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     seeds, limit = len(grid.about["seeds"]), grid.about["bounds"]
     harms, backdoors = _harms(losses, limit["loss"]), _harms(rates, limit["success"])
     open_: dict[str, float] = {}
-    for of in (*harms, *backdoors):
-        if of.needs is not None:
-            open_[of.attack] = max(of.needs, open_.get(of.attack, 0))
+    for harm in (*harms, *backdoors):
+        if harm.needs is not None:
+            open_[harm.attack] = max(harm.needs, open_.get(harm.attack, 0))
     every = [row for of in rows.values() for row in of]
     return Finding(
         defence,

@@ -54,8 +54,8 @@ def _without_type(attack: Any) -> str:
         return ""
     return (
         f"the first parameter of {called(attack)} has no type, so it was taken for one of a number of attackers, and"
-        f" failed; an attack on uploads says what it is handed: write `{first.name}: attacks.Own`, or another of attacks.Colluding,"
-        " attacks.Omniscient and attacks.Insider"
+        f" failed; an attack on uploads says what it is handed: write `{first.name}: attacks.Own`, or another of"
+        " attacks.Colluding, attacks.Omniscient and attacks.Insider"
     )
 
 
