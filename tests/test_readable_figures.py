@@ -86,7 +86,8 @@ def test_the_table_by_defence_is_read_in_per_cent_and_points(tmp_path: Path) -> 
         assert f"| {name} |" in head
     row = next(line for line in words.splitlines() if line.startswith("| median"))
     assert (
-        "| 3 (3) | breaks and lets a backdoor through | 90.0 ±0.0 | 90.0 ±0.0 | IPM | 60.0 ±24.8 | 30.0 ±24.8 | BadNets |" in row
+        "| 3 (3) | breaks and lets a backdoor through | 3 | 90.0 ±0.0 | 90.0 ±0.0 | IPM | 60.0 ±24.8 | 30.0 ±24.8 | BadNets |"
+        in row
     )
     assert "median breaks" in words
     assert "Broken is a defence where" in words
