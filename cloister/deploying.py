@@ -192,12 +192,17 @@ def join(
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
             raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
+        from .fl.runs.joining import is_over
         from .fl.runs.joining import join as play
         from .protocol.links.dialled import Dialled
 
         found = scenario_of(scenario, set_, seed=seed)
         own = _own_data(found, data, standing is not None)
         log = log_to_stderr()
+        if is_over(folder):
+            why = "this run is over; for another, give another --folder"
+            log.info("done", extra={"model": str(folder / "model.safetensors"), "why": why})
+            return
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         aside = None
         if second is not None:

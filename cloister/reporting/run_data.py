@@ -14,7 +14,7 @@ HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout."""
+    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout. path: as it was given."""
 
     folder: str
     summary: Row
@@ -28,6 +28,7 @@ class Run:
     privacy: Row
     origin: Row = field(default_factory=dict)
     presence: Sequence[Row] = ()
+    path: str = ""
 
     @property
     def interrupted(self) -> bool:
@@ -112,6 +113,7 @@ def read_run(folder: Path) -> Run:
         _read(folder / "privacy.json", {}),
         _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
         _read_lines(folder / "presence.jsonl"),
+        str(folder),
     )
 
 
