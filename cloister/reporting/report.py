@@ -52,7 +52,7 @@ from .run_data import (
     total,
     worst,
 )
-from .who_was_there import in_ranges, who_was_there
+from .who_was_there import differing, in_ranges, who_was_there, without_model
 
 TABLE_ROUNDS = 40
 MOST_PAUSES = 3
@@ -121,6 +121,8 @@ def render(run: Run) -> str:
         conditions=run.summary.get("conditions") or [],
         rejected=in_ranges(run.summary.get("rejected") or []),
         there=who_was_there(run),
+        without_model=without_model(run),
+        differing=differing(run),
         below_floor=in_ranges(run.summary.get("below_floor") or []),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
@@ -211,12 +213,13 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     clients, splits = len(client_ids(run)), len(run.splits)
     if not run.rounds:
         return (
-            "The run was interrupted before its first round was finished." if run.interrupted else "The run recorded no rounds."
+            "Not finished: no round was over yet when this page was made." if run.interrupted else "The run recorded no rounds."
         )
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
+    so_far = f"{clients} clients were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
     start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
     if run.interrupted:
-        return f"Interrupted after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}. Until then {start}"
+        return f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
     if not splits and len(final) == 1:
         return f"{clients} clients shared one model to the end; nothing was split."
     if not run.groups or not final:

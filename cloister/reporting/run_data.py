@@ -29,6 +29,7 @@ class Run:
     origin: Row = field(default_factory=dict)
     presence: Sequence[Row] = ()
     path: str = ""
+    link: Row = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -114,6 +115,7 @@ def read_run(folder: Path) -> Run:
         _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
         _read_lines(folder / "presence.jsonl"),
         str(folder),
+        _read(folder / "link.json", {}),
     )
 
 
@@ -180,7 +182,8 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
 
 def client_ids(run: Run) -> list[str]:
     """Every client that the run speaks of."""
-    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | set(run.groups))
+    members = {str(i) for line in run.rounds for inside in (line.get("clusters") or {}).values() for i in inside}
+    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | set(run.groups))
 
 
 def sorted_ids(ids: Iterable[object]) -> list[str]:
