@@ -7,7 +7,7 @@ import pytest
 from cloister.fl.runs.presence import PRESENCE, Presence, ranges
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.reporting.report import write_report
-from cloister.reporting.run_data import read_run
+from cloister.reporting.run_data import DASH, read_run
 from cloister.reporting.who_was_there import differing as said_of_terms
 from cloister.reporting.who_was_there import in_ranges, who_was_there, without_model
 
@@ -71,7 +71,7 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     model.touch()
     assert without_model(run) == [("client 1", f"models/{model.name}"), ("client 3", f"models/{model.name}")]
     assert sorted(said_of_terms(run)) == [
-        "client 2: seed is 7 there, – at the coordinator",
+        f"client 2: seed is 7 there, {DASH} at the coordinator",
         "client 2: training.lr is 0.2 there, 0.1 at the coordinator",
     ]
     page = write_report(found.folder).read_text()

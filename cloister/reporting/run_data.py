@@ -14,7 +14,10 @@ HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout. path: as it was given."""
+    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout.
+
+    path: as it was given.
+    """
 
     folder: str
     summary: Row

@@ -17,7 +17,7 @@ from cloister import Scenario, Training, algorithms, data, protections
 source = data.from_csv("data", label="label")
 
 
-def network(shape, classes):
+def network(shape: tuple[int, ...], classes: int) -> nn.Module:
     """A function, as a module made here would have other first weights whenever this file is read."""
     return nn.Sequential(
         # Columns may differ in scale; running statistics are not averaged. It scales by the records that are predicted together:

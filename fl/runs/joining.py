@@ -45,8 +45,9 @@ def join(
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
     data; None for its share of the scenario's. data: folder of data sets. aside: its link to a second server, where the run has
-    one. tells: whether it says how well it predicts, where it is asked. Where the run is over (`is_over`), nothing is said. Raises Refused, also where the coordinator says of
-    others what the directory does not; LinkRefused, LinkRevoked, ConnectionError and ValueError.
+    one. tells: whether it says how well it predicts, where it is asked. Where the run is over (`is_over`), nothing is said.
+    Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused, LinkRevoked,
+    ConnectionError and ValueError.
     """
     if isinstance(scenario.protection, TwoServer) != (aside is not None):
         raise Refused("a client has a link to a second server (--second) under TwoServer, and under nothing else")

@@ -223,7 +223,9 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
             watched.played = played
             if (listener := hosts.listener) is not None:
-                presence.round(played.round - 1, listener.present(), listener.barred(), hosts.linked.absent, hosts.unanswered or {})
+                presence.round(
+                    played.round - 1, listener.present(), listener.barred(), hosts.linked.absent, hosts.unanswered or {}
+                )
             yield played
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
@@ -267,7 +269,9 @@ def _started(
     resumed: bool,
     differing: dict[int, Mapping[str, Any]],
 ) -> Listener:
-    """The links, when a word is to be heard. differing: put in by client, see `_noting`. Raises ValueError where clients are missing that must be there, Halted."""
+    """The links, when a word is to be heard. differing: put in by client, see `_noting`. Raises ValueError where clients are
+    missing that must be there, Halted.
+    """
     clients, words = parties.setup.clients, hosts.words
     most = longest(parties)
     how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
@@ -340,7 +344,7 @@ def _check_listed(directory: Directory | None) -> None:
 
 
 def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int, differing: Mapping[int, Mapping[str, Any]]) -> None:
-    """What the links of this life of the coordinator carried, who took no model at the end, and whose scenario differs in what."""
+    """What the links of this life of the coordinator carried, who took no model, and whose scenario differs in what."""
     if (out / "scenario.json").exists():
         linked = hosts.linked
         absent = {str(client): times for client, times in sorted(linked.absent.items())}

@@ -69,8 +69,9 @@ class Words(Protocol):
 
 class Linked:
     """Where the clients of a run are reached: a `Setup.hosts`. absent: how often each did not answer in time. late: how many
-    answers came when nobody waited any more. without: who took no model at the end; None before it. stage: the word that was said last; of a frame, the message's name. enrolled: all
-    clients' identities, by use and id, where a directory has them; None: each client is asked for its own.
+    answers came when nobody waited any more. without: who took no model at the end; None before it. stage: the word that was said
+    last; of a frame, the message's name. enrolled: all clients' identities, by use and id, where a directory has them; None: each
+    client is asked for its own.
     """
 
     def __init__(self, link: Words, clients: Sequence[int], enrolled: Mapping[str, Mapping[int, bytes]] | None = None) -> None:
