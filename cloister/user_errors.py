@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
@@ -51,13 +52,17 @@ def meant(error: BaseException) -> str:
         return _like(error.name or "", [] if frame is None else [*frame.f_globals, *frame.f_locals])
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
-        known = list(getattr(of, "__dataclass_fields__", ()))
+        known = _fields(of)
         return _like(found[2], known) + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         of = _class_named(found[1], error.__traceback__)
-        known = list(getattr(of, "__dataclass_fields__", ()))
+        known = _fields(of)
         return (f"; {found[1]} takes {', '.join(known)}" if known else "") + usual_words(of)
     return ""
+
+
+def _fields(of: Any) -> list[str]:
+    return [field.name for field in fields(of)] if is_dataclass(of) else []
 
 
 def _like(name: str, known: Iterable[str]) -> str:

@@ -1,10 +1,10 @@
-"""One private mean a client against noisy embeddings, on Rotated MNIST: which total epsilon still finds the groups?
+"""One noisy mean a client against noisy embeddings, on Rotated MNIST: which total epsilon still finds the groups?
 
 Every client releases either one vector, the mean of its public embeddings, projected, with noise (`MeanSketch`), or all of its
-projected embeddings with noise, once for all, and its reference distance (`PerClient`). Both are differentially private for one
-record, at delta = 1e-5, by all that the client releases for the clustering, and by nothing else: what is trained on the same
+projected embeddings with noise, once for all, and its reference distance (`PerClient`). Both are (epsilon, 1e-5)-differentially
+private for one record, by all that the client releases for the clustering, and by nothing else: what is trained on the same
 records afterwards has no noise here, so no epsilon holds for a whole run. The embeddings are scaled to length 1, so the clip is
-1 and nothing is tuned on private data. Public embeddings that are tried: the pixels, a CNN with its random first weights, and,
+1 and nothing is tuned on clients' data. Public embeddings that are tried: the pixels, a CNN with its random first weights, and,
 with --weights FILE, a frozen MobileNetV2 (options as in `Pretrained`: --same for TensorFlow's padding and its inputs in [-1, 1]).
 
     python examples/emd_cfl_mean_sketch.py --quick --seeds 0 1 2 --out runs/sketch                  # a minute or two

@@ -1,4 +1,4 @@
-"""Words that claim privacy stand in README and in public docstrings only where a claim or a test backs them.
+"""Words that claim privacy stand in README, docs, cards, examples and public docstrings only where a claim or a test backs them.
 
 A word that is a term and not a promise is allowed: a private key, and "differentially private" where its sentence names epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
@@ -15,6 +15,9 @@ import pytest
 from cloister.threat_models.claims import CLAIMS
 
 ROOT = Path(__file__).parents[1]
+PAGES = ("docs", "examples", "threat_models/cards")
+OTHERS = re.compile(r"^## Claimed by the paper$.*?(?=^## )", re.MULTILINE | re.DOTALL)
+"""What others say of their own, as cards repeat it."""
 FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
 WORDS = re.compile(
     r"\b(private(?:ly)?|confidential(?:ly|ity)?|anonym(?:ous(?:ly)?|ity|i[sz]ed?)|"
@@ -24,22 +27,23 @@ WORDS = re.compile(
     r"privacy (?:(?:is|are) )?(?:preserved|kept|guarantee[ds]?|ensured|protected))\b",
     re.IGNORECASE,
 )
-KEYS = re.compile(r"\bprivate (?:keys?|half of (?:a|an|the|its|their)(?: \w+)? key|halves of (?:\w+ )?keys)\b", re.IGNORECASE)
+KEYS = re.compile(r"\bprivate[ -](?:keys?|half of (?:a|an|the|its|their)(?: \w+)? key|halves of (?:\w+ )?keys)\b", re.IGNORECASE)
 SENTENCES = re.compile(r"(?<=[.!?])[)\"'`*]*\s+")
+CODE = re.compile(r"`[^`]*`")
 FORMAL = re.compile(r"\bdifferential(?:ly)?\s+priva(?:te|cy)\b", re.IGNORECASE)
-PRICED = re.compile(r"\bepsilon\b|\bledger\b|Formal guarantee", re.IGNORECASE)
+PRICED = re.compile(r"\bepsilon\b|\([\d.]+, [\d.e-]+\)-|\bledger\b|Formal guarantee", re.IGNORECASE)
 BACKED: dict[str, str] = {
     "protocol/masked/protection.py Masked": "tests/test_masked_noise.py",
     "protocol/privacy/ledger.py Release": "tests/test_ledger.py",
 }
-"""By file and name, or "README.md" and a paragraph's first four words: a claim's id, or a test."""
+"""By file and name, or by page and a paragraph's first four words: a claim's id, or a test."""
 
 
 def said(text: str) -> list[str]:
     """The words that claim something, of one docstring or paragraph; a sentence has to name its own epsilon or ledger."""
     found = list[str]()
     for sentence in SENTENCES.split(text):
-        rest = KEYS.sub("", sentence)
+        rest = KEYS.sub("", CODE.sub("", sentence))
         found += WORDS.findall(FORMAL.sub("", rest) if PRICED.search(rest) else rest)
     return found
 
@@ -65,11 +69,16 @@ def _assigned(statement: ast.stmt) -> str:
 
 
 def files() -> list[Path]:
-    """Every module, once: links in the face are to folders that are read as they are."""
-    found = [path for folder in FOLDERS[:-1] for path in (ROOT / folder).rglob("*.py")]
+    """Every module, once: links in the face are to folders that are read as they are. Examples and tutorials are modules too."""
+    found = [path for folder in (*FOLDERS[:-1], "examples", "docs") for path in (ROOT / folder).rglob("*.py")]
     own = (child for child in (ROOT / FOLDERS[-1]).iterdir() if not child.is_symlink())
     found += [path for child in own for path in ([child] if child.suffix == ".py" else child.rglob("*.py"))]
     return sorted(found)
+
+
+def pages() -> list[Path]:
+    """README, the documentation, the cards, and what stands beside examples."""
+    return [ROOT / "README.md", *sorted(path for folder in PAGES for path in (ROOT / folder).rglob("*.md"))]
 
 
 @cache
@@ -80,9 +89,10 @@ def occurrences() -> dict[str, list[str]]:
         for name, text in docstrings(path):
             if words := said(text):
                 found.setdefault(f"{path.relative_to(ROOT)} {name}".strip(), []).extend(words)
-    for paragraph in re.split(r"\n\s*\n", (ROOT / "README.md").read_text(encoding="utf-8")):
-        if words := said(paragraph):
-            found["README.md " + " ".join(paragraph.split()[:4])] = words
+    for path in pages():
+        for paragraph in re.split(r"\n\s*\n", OTHERS.sub("", path.read_text(encoding="utf-8"))):
+            if words := said(paragraph):
+                found[f"{path.relative_to(ROOT)} " + " ".join(paragraph.split()[:4])] = words
     return found
 
 
@@ -114,6 +124,7 @@ def test_what_is_backed_is_there_and_its_backing_too() -> None:
         "Cloister protects the privacy of every client.",
         "Perfect privacy.",
         "privacy guarantees for all",
+        "One private mean a client",
     ],
 )
 def test_a_bare_claim_is_seen(text: str) -> None:
@@ -127,6 +138,8 @@ def test_a_bare_claim_is_seen(text: str) -> None:
         "the private half of a key",
         "an (epsilon, delta)-differentially\nprivate release",
         "Formal guarantee: differentially private for one record as the ledger says.",
+        "(8, 1e-5)-differentially private for one record",
+        "a `private` grid, and --auth-private-key",
         "`privacy.json`: what each client has spent",
     ],
 )

@@ -7,6 +7,8 @@ from typing import Any
 from ..threat_models.audit.scoring import BOUND
 from ..threat_models.audit.uncovered import leaks
 
+MASKS = "masks"
+"""The experiment without which an attack's failure may be that it did not read what was sent."""
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -26,8 +28,7 @@ def headline(found: Mapping[str, Any]) -> str:
     if not total:
         parts.append("Nothing is claimed of this protection against any of these observers.")
     elif not ours["refuted"]:
-        words = f"No claim is refuted: of {total}, {ours['not refuted']} were attacked in vain where the attack works in clear"
-        parts.append(f"{words}, and {ours['inconclusive'] + ours['not covered']} could not be judged.")
+        parts.append(_stood(found, ours))
     if others := sum(len(one["claims"]) for one in found.get("unclaimed", ())):
         parts.append(f"{others} claim{'s are' if others > 1 else ' is'} of other runs than this, named below.")
     if whom := found.get("against"):
@@ -62,6 +63,20 @@ def _promises_epsilon(described: Any) -> bool:
     if isinstance(described, Mapping):
         return any((k in ("noise", "privacy") and v) or _promises_epsilon(v) for k, v in described.items())
     return isinstance(described, list) and any(map(_promises_epsilon, described))
+
+
+def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
+    """How many claims attacks did not refute, and tests; attacks that could not read what was sent were not in vain."""
+    exact = Counter(c["verdict"] for row in found["rows"] if row["experiment"] == MASKS for c in row["claims"])
+    attacked, tests = ours["not refuted"] - exact["not refuted"], exact["not refuted"]
+    how = "were attacked in vain where the attack works in clear"
+    if exact["not covered"]:
+        how = "were not refuted by attacks that work in clear and did not read all that was sent"
+    passed = f", {tests} passed tests of all that was sent" if tests else ""
+    return (
+        f"No claim is refuted: of {sum(ours.values())}, {attacked} {how}{passed},"
+        f" and {ours['inconclusive'] + ours['not covered']} could not be judged."
+    )
 
 
 def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:

@@ -62,7 +62,7 @@ def render(found: Mapping[str, Any]) -> str:
         histograms=histograms(found),
         meters=meters(found),
         pictures=pictures(found),
-        untried=[row for row in found["rows"] if row["leakage"] is None],
+        untried=[row for row in found["rows"] if row["leakage"] is None and not row.get("tested")],
         scenario=[*flat(found["scenario"])],
         budget=[*flat(found["budget"]), ("seeds", ", ".join(map(str, found["seeds"])))],
         machine=[*flat(found["versions"]), *flat(found["machine"])],
@@ -94,7 +94,7 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     detail = "no attack works even in clear" if most is None else f"at most, at 95 %: {most['experiment']}; 1 is everything"
     return [
         Tile("refuted", str(ours["refuted"]), "claims of Cloister's"),
-        Tile("not refuted", str(ours["not refuted"]), "attacked in vain; never proven"),
+        Tile("not refuted", str(ours["not refuted"]), "by attacks and tests; never proven"),
         Tile("not judged", str(ours["inconclusive"] + ours["not covered"]), "the attack fails in clear too, or few victims"),
         Tile("the server alone", value, detail),
         Tile(

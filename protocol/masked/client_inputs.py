@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...crypto.fixed_point import FixedPoint, Nearest
 from ..core.errors import Refused
+from ..core.session import Session
 from ..parts.charter import Numbers
 from ..parts.leverage import Row
 from ..view.work import LocalWork
@@ -18,7 +19,7 @@ from .input import LIMBS, InputTerms
 from .joined import OPENED, inputs_of, kind_of
 from .receiver_opened.opener import NO_OFFER, Opener
 from .slots import COUNTING, Slots, Weighted
-from .terms import Plan, Ring, decode_weights
+from .terms import Plan, Ring, Terms, decode_weights
 from .weighing import WEIGHED, WEIGHTS, Weighing, told
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Inputs:
         self.before = {digest: p for digest, p in self.before.items() if p.session.round == plan.session.round}
         if protocol.startswith(f"{WEIGHTS}/"):
             self.before[plan.session.digest] = plan
-            return self._weight(plan, work)
+            return self.encoded(plan.session, plan.terms, work)
         if protocol == COUNTING:
             self.before[plan.session.digest] = plan
             return self._slots(plan, work, most).encode_count(chosen(work))
@@ -85,7 +86,13 @@ class Inputs:
             return self._into_slots(plan, work, most, given)
         if protocol.startswith(f"{WEIGHED} ") and (reason := self._too_heavy(plan, work, given)):
             return reason
-        return self._vector(plan, work)
+        return self.encoded(plan.session, plan.terms, work)
+
+    def encoded(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+        """The input to a sum of updates, or of weights that count samples, by its terms alone; or why there is none."""
+        if session.protocol.startswith(f"{WEIGHTS}/"):
+            return self._weight(session, terms, work)
+        return self._vector(session, terms, work)
 
     def update_of(self, protocol: str, update: bytes) -> bytes:
         """Whose held updates a sum is of: as its terms say, or, where these name none, as the offer does that it is under."""
@@ -95,8 +102,8 @@ class Inputs:
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
-    def _vector(self, plan: Plan, work: LocalWork) -> Ring | str:
-        row, terms, numbers = _row(plan), plan.terms, self.numbers
+    def _vector(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+        row, numbers = decode_weights(session.roster, terms.weights), self.numbers
         counted = numbers.max_samples if terms.times_samples else 0
         energy = terms.length == numbers.d + (2 if counted else 1) + LIMBS
         if energy and min(row.values()) < 0:
@@ -109,12 +116,13 @@ class Inputs:
 
     # --- weights that count samples -----------------------------------------------------------------------------------
 
-    def _weight(self, plan: Plan, work: LocalWork) -> Ring | str:
-        row, most = _row(plan), self.numbers.max_samples
-        share = abs(row[self.me]) / max(map(abs, row.values())) * work.samples / most
+    def _weight(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+        row, most = decode_weights(session.roster, terms.weights), self.numbers.max_samples
+        largest = max(map(abs, row.values()))
+        share = abs(row[self.me]) / largest * work.samples / most
         if share > 1:
             return f"more samples than the {most} of protection.max_samples"
-        return self._weighing(row, plan).encode(share)
+        return self._weighing(row, largest).encode(share)
 
     def _too_heavy(self, plan: Plan, work: LocalWork, given: GivenUpdates) -> str | None:
         """Why its weight is too much of what this sum would be of, or why it cannot know, or None."""
@@ -127,18 +135,18 @@ class Inputs:
                 reason = str(error)
                 continue
             row = _row(first)
-            weight = abs(row[self.me]) / max(map(abs, row.values())) * work.samples / self.numbers.max_samples
+            largest = max(map(abs, row.values()))
+            weight = abs(row[self.me]) / largest * work.samples / self.numbers.max_samples
             there = {i: row[i] for i in alive}
             if _row(plan) != there:
                 return "a sum by other weights than those that were summed before it"
-            if self._weighing(there, first).holds(weight, sums, len(plan.session.roster), plan.session.threshold):
+            if self._weighing(there, largest).holds(weight, sums, len(plan.session.roster), plan.session.threshold):
                 return None
             return "its weight, times its samples, would be too much of the sum for the floor"
         return reason
 
-    def _weighing(self, row: Row, first: Plan) -> Weighing:
-        """row: of those that are left. first: the session in which weights are summed."""
-        largest = max(map(abs, _row(first).values()))
+    def _weighing(self, row: Row, largest: float) -> Weighing:
+        """row: of those that are left. largest: of all weights in the session in which they are summed."""
         return Weighing(tuple(sorted((abs(a) / largest for a in row.values()), reverse=True)), self.numbers.rules)
 
     # --- slots --------------------------------------------------------------------------------------------------------

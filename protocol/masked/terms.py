@@ -54,6 +54,14 @@ class Terms:
     weights: bytes = b""
     times_samples: int = 0
 
+    @classmethod
+    def proposed(cls, proposal: Proposal) -> Self:
+        """Those of a proposal, unchecked."""
+        p = proposal
+        (clip,) = struct.unpack(">d", p.clip)
+        what = (p.model, p.update, p.weights, p.times_samples)
+        return cls(p.ring_bits, p.length, p.bits, clip, p.max_weight, p.neighbours, p.share_threshold, p.graph_seed, *what)
+
     @property
     def dtype(self) -> type[np.uint32] | type[np.uint64]:
         return np.uint32 if self.ring_bits == 32 else np.uint64
@@ -117,11 +125,7 @@ class Plan:
     @classmethod
     def proposed(cls, proposal: Proposal, charter: Charter) -> Self:
         """What a proposal proposes. Raises ValueError."""
-        p = proposal
-        (clip,) = struct.unpack(">d", p.clip)
-        size = (p.ring_bits, p.length, p.bits, clip, p.max_weight)
-        what = (p.model, p.update, p.weights, p.times_samples)
-        return cls.of(p.session, Terms(*size, p.neighbours, p.share_threshold, p.graph_seed, *what), charter)
+        return cls.of(proposal.session, Terms.proposed(proposal), charter)
 
     @property
     def enrolled(self) -> Mapping[int, bytes]:

@@ -68,11 +68,15 @@ class Receiving:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client."""
+    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
+
+    round: of the session.
+    """
 
     keys: Mapping[int, bytes] = field(repr=False)
     sums: tuple[Mapping[int, int], ...] | None = ()
     products: Mapping[int, int] = field(default_factory=dict)
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,7 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     both = {i: held.models[i] for i in clients if i in held.keys}
     alike = of_one_model(both)
     keys = {i: held.keys[i] for i in alike}
-    holding: Holding | SlotHolding = Holding(keys)
+    holding: Holding | SlotHolding = Holding(keys, round=held.session.round)
     agreed: Agreed | SlotsAgreed = Agreed(alike)
     if held.slots is not None:
         holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike})
@@ -309,8 +313,8 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
         raise ProtocolError("weights whose sum could wrap around", SERVER)
     if rules.reveals([*held.sums, row]):
         raise ProtocolError(f"a sum that, with those before, would show fewer than {rules.least} clients", SERVER)
-    others = (other for digest, other in state.sessions.items() if digest != request.source and isinstance(other, Holding))
-    if any(not summed.keys().isdisjoint(row) for other in others for summed in other.sums or ()):
+    others = (o for source, o in state.sessions.items() if source != request.source and isinstance(o, Holding))
+    if any(not summed.keys().isdisjoint(row) for o in others if o.round == held.round for summed in o.sums or ()):
         raise ProtocolError("a sum of other work of some client than was summed: both have much of it in common", SERVER)
     shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
     total = weighted(row.values(), shares, state.terms.length)

@@ -1,17 +1,15 @@
-"""Updates that stand in a client's frames as they are, whatever its protection says: masks that are none, or that serve twice.
+"""Updates that stand in a client's frames as they are, whatever its protection says.
 
 This reading knows no protection. Of every message that a client sent it takes what is as long as an update, as integers and as
 floating point numbers. What is masked by uniform numbers of its own fills its ring, and is at a cosine of about 1 / sqrt(d) to
-the published mean; an update does not fill it and has more, and so it is with the difference of two uploads under the same
-masks and that of the means of their rounds. So an observer who knows the means notices without a key, and as <u_i, mean> is
-|mean|^2 on average, it knows the scale too.
+the published mean; an update does not fill it and has more. So an observer who knows the means notices without a key, and as
+<u_i, mean> is |mean|^2 on average, it knows the scale too. It says how much leaks where masks are none; whether what hides an
+update is what it should be is tested apart from attacks (`masks`), and not guessed here.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,6 @@ from ...protocol.wire.messages import Task
 from .reading import Instance, messages
 from .view import CorruptView
 
-Key = TypeVar("Key")
 Matrix = NDArray[np.float64]
 Raw = NDArray[np.uint32] | NDArray[np.uint64] | NDArray[np.float32] | NDArray[np.float64]
 FORMATS = ("<u4", "<u8", "<f4", "<f8")
@@ -32,6 +29,8 @@ MORE = 8
 """So many numbers more than an update has may go with it: a count, a norm."""
 NOTICED = 7.0
 """Standard deviations of chance: one of 10^11 uploads that are masked well is taken for an update."""
+FEWEST = 64
+"""Numbers that tell whether a ring is filled; of fewer none is said to leave some of it empty."""
 SAMPLE = 200
 """So many numbers, or some more, tell whether a ring is filled."""
 
@@ -45,27 +44,6 @@ def bare(view: CorruptView, means: Mapping[Instance, Matrix]) -> Iterator[tuple[
             together[key[0], key[1], means[key].tobytes()][key] = found
     for of in together.values():
         yield from _scaled(of, means[next(iter(of))]).items()
-    stood = {key for of in together.values() for key in of}
-    yield from _differences({key: raws for key, raws in came.items() if key not in stood}, means).items()
-
-
-def _differences(came: Mapping[Instance, dict[str, Raw]], means: Mapping[Instance, Matrix]) -> dict[Instance, Matrix]:
-    """Of uploads of two rounds under the same masks: half of what sets an update apart is half of their difference's."""
-    noticed: dict[tuple[int, int, str, bytes], dict[tuple[Instance, Instance], Matrix]] = defaultdict(dict)
-    for (earlier, before), (later, after) in _in_turn(came):
-        with np.errstate(over="ignore", invalid="ignore"):
-            alike = [np.subtract(a, b) for name, a in after.items() if len(a) == len(b := before.get(name, a[:0]))]
-        apart = means[later] - means[earlier]
-        if (found := _like(alike, apart)) is not None:
-            noticed[earlier[0], later[0], later[1], apart.tobytes()][earlier, later] = found
-    read: dict[Instance, Matrix] = {}
-    for of in noticed.values():
-        earlier, later = next(iter(of))
-        apart = means[later] - means[earlier]
-        for (first, second), vector in _scaled(of, apart).items():
-            read[second] = means[second] + (vector - apart) / 2
-            read.setdefault(first, means[first] - (vector - apart) / 2)
-    return read
 
 
 def _came(view: CorruptView, means: Mapping[Instance, Matrix]) -> dict[Instance, dict[str, Raw]]:
@@ -99,7 +77,7 @@ def _as_long(content: object, length: int) -> Iterator[Raw]:
                 yield np.frombuffer(content, dtype)
 
 
-def _scaled(of: Mapping[Key, Matrix], mean: Matrix) -> Mapping[Key, Matrix]:
+def _scaled(of: Mapping[Instance, Matrix], mean: Matrix) -> Mapping[Instance, Matrix]:
     """Numbers that were noticed, of clients of one sum, at the scale at which they have the published mean on average."""
     along = float(np.mean([vector @ mean for vector in of.values()]))
     return {key: vector * (float(mean @ mean) / along) for key, vector in of.items()} if along > 0 else {}
@@ -131,16 +109,9 @@ def _read(raw: Raw, length: int) -> tuple[Matrix, bool]:
 
 
 def _crowded(some: Raw) -> bool:
-    """Whether these numbers of a ring leave half of it empty, which uniform ones do once in 2^len times."""
+    """Whether these numbers of a ring leave half of it empty, which n uniform ones do once in 2^(n - 1) / n times."""
+    if len(some) < FEWEST:
+        return False
     ordered = np.sort(some)
     apart = np.subtract(np.roll(ordered, -1), ordered)  # the last one around the ring
     return bool(apart.max() > 2.0 ** (8 * some.itemsize - 1))
-
-
-def _in_turn(came: Mapping[Instance, dict[str, Raw]]) -> Iterator[tuple[tuple[Instance, dict[str, Raw]], ...]]:
-    """Each client's uploads of one kind, two rounds at a time."""
-    of: dict[tuple[str, int], list[tuple[Instance, dict[str, Raw]]]] = defaultdict(list)
-    for key, raws in sorted(came.items()):
-        of[key[1], key[2]].append((key, raws))
-    for rows in of.values():
-        yield from pairwise(rows)

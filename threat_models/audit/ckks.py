@@ -42,7 +42,8 @@ class CkksKeyRecovery:
 
     A corrupt client has the key, which all clients share. Without one it is sought in what a key's holder said of inner products,
     rounded, together with their ciphertexts; of a sum the server is told one number, where the attack needs whole decryptions.
-    Everything is two decryptions in full precision of ciphertexts that the server made itself.
+    Everything is two decryptions in full precision of ciphertexts that the server made itself. Before all, it is looked for in
+    every public key that the observer was sent: whoever has it there opens what is encrypted under it.
     """
 
     name: str = "ckks key"
@@ -56,6 +57,8 @@ class CkksKeyRecovery:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, victims = evidence.view, honest(evidence.view)
+        if where := shown_key(view):
+            return Finding(victims, np.ones(len(victims)), noticed=where)
         if evidence.pooled is not None:
             view = evidence.pooled
             found = summed(view, by_decryptions(view, rng), truth)
@@ -67,6 +70,26 @@ class CkksKeyRecovery:
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------------------
+
+
+def shown_key(view: CorruptView) -> str:
+    """Where a key that should be public holds the secret one, in words; empty if nowhere. Each is loaded as it came."""
+    import tenseal  # here, so that who needs none of it does not load it
+
+    seen = set[bytes]()
+    for frame, envelope in messages(view, OfferedKey, EncryptedSumRequest, SketchRequest):
+        for name in ("encrypting", "evaluating"):
+            data = bytes(getattr(envelope.message, name, b""))
+            if not data or (hashed := hash_of(data)) in seen:
+                continue
+            seen.add(hashed)
+            try:
+                context = tenseal.context_from(data, n_threads=1)
+            except (ValueError, RuntimeError):
+                continue
+            if context.has_secret_key() or context.is_private():
+                return f"the secret key is in the public one ({name}) of a message {frame.kind} from {frame.sender}"
+    return ""
 
 
 def by_holding(view: CorruptView) -> Reader | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .experiment import Anchor
+from .experiment import Anchor, Examined
 from .observer import Observer
 from .scoring import Leakage, remedy
 
@@ -105,3 +105,15 @@ def judged(
     return Judged(
         claim, "inconclusive", f"up to {found.upper:.3f} was found, where {claimed}: {remedy(found, seeds, claim.bound)}{most}"
     )
+
+
+def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Judged:
+    """The verdict of exact tests, of each seed's run: refuted by any witness, and not covered where not all was looked at."""
+    for seed, one in zip(seeds, found, strict=True):
+        if one.witness:
+            return Judged(claim, "refuted", f"seed {seed}: {one.witness}")
+    for seed, one in zip(seeds, found, strict=True):
+        if one.missed:
+            return Judged(claim, "not covered", f"seed {seed}: not looked at: {one.missed}; nothing in {one.looked}")
+    looked = [f"seed {seed}: nothing in {one.looked}" for seed, one in zip(seeds, found, strict=True)]
+    return Judged(claim, "not refuted", "; ".join(looked))

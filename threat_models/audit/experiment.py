@@ -78,12 +78,24 @@ class Evidence:
         return self.lessons[count]
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What exact tests of recorded values came to, where no leakage is estimated. witness: what refutes a claim, in words; empty
+    if nothing does. looked: at what, and how. missed: what could not be looked at; empty if all was.
+    """
+
+    witness: str
+    looked: str
+    missed: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
-    by what they are called. pictures: to look at.
+    by what they are called. pictures: to look at. examined: what is judged in the place of values. noticed: what refutes a claim
+    however much was recovered, in words.
     """
 
     victims: tuple[int, ...]
@@ -92,6 +104,8 @@ class Finding:
     others: Values = field(default_factory=lambda: np.zeros(0), repr=False)
     figures: Mapping[str, float] = field(default_factory=dict)
     pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    examined: Examined | None = None
+    noticed: str = ""
 
 
 def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:

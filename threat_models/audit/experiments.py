@@ -13,6 +13,7 @@ from .experiment import Experiment
 from .images import GradientInversion
 from .inconsistent import InconsistentModels
 from .labels import LabelInference
+from .masks import AddedWords
 from .membership import MembershipInference
 from .observer import NETWORK, SERVER_ALONE, Observer, server_and
 from .participation import Disaggregation
@@ -24,6 +25,7 @@ from .view import PublishedSum
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
+    AddedWords(),
     KnownModels(),
     Disaggregation(),
     ClusterInference(),

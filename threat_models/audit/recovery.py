@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .bare_frames import NOTICED
 from .estimates import Estimate, means
 from .experiment import Anchor, Budget, Evidence, Finding
 from .reading import Instance
@@ -30,7 +31,24 @@ class UpdateRecovery:
         return unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        return recovered(evidence, evidence.estimated(evidence.view), truth)
+        found = evidence.estimated(evidence.view)
+        return replace(recovered(evidence, found, truth), noticed=noticed(evidence, found))
+
+
+def noticed(evidence: Evidence, found: Mapping[Instance, Estimate]) -> str:
+    """Whose update stands in frames as it is, in words; empty if nobody's.
+
+    By signs alone: those of random bytes, read as whatever they may be, are fair coins, and <signs, mean> is above NOTICED |mean|
+    with a chance of at most exp(-NOTICED^2 / 2) (Hoeffding 1963).
+    """
+    if not (bare := {key: one.vector for key, one in found.items() if one.how == "bare"}):
+        return ""
+    known = means(evidence.view)
+    sure = [k for k, v in sorted(bare.items()) if float(np.sign(v) @ known[k]) > NOTICED * float(np.linalg.norm(known[k]))]
+    if not sure:
+        return ""
+    t, kind, client = sure[0]
+    return f"client {client}'s {kind} of round {t} stands in its frames as it is; so do {len(sure)} of {len(found)}"
 
 
 def recovered(evidence: Evidence, found: Mapping[Instance, Estimate], truth: Truth) -> Finding:

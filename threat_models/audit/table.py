@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .claim import Claim, Judged, Victim, Worst, judged
+from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding
 from .observer import Observer
 from .scoring import BOUND, Interval, Leakage, auc, leakage, remedy, tpr_at
@@ -33,6 +33,7 @@ class Row:
     leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
     same three. by: of a coalition, the member that found alone what stands here, as all together found less; else empty. failed:
     an attack of the user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take.
+    tested: by exact tests, and no leakage is measured: the reason says of what.
     """
 
     observer: str
@@ -50,6 +51,7 @@ class Row:
     by: str = ""
     failed: bool = False
     remedy: str = ""
+    tested: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -78,6 +80,7 @@ class Row:
             "by": self.by,
             "remedy": self.remedy,
             "failed": self.failed,
+            "tested": self.tested,
             "told": {name: asdict(t) for name, t in zip(names, self.told, strict=False)},
             "claims": judged_,
             "reason": self.reason,
@@ -140,6 +143,11 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
 
     if isinstance(own, Untried):
         return untried(own)
+    seeds = [stage.seed for stage in tries.played]
+    if exact := [f.examined for f in own if f.examined is not None]:
+        verdicts = tuple(tested(c, exact, seeds) for c in claims)
+        words_of = "; ".join(f"seed {seed}: {one.witness or one.looked}" for seed, one in zip(seeds, exact, strict=True))
+        return Row(*words, None, claims=verdicts, reason=words_of, anchor=anchor, tested=True)
     ends = tries.anchors(experiment, anchor)
     if isinstance(ends, Untried):
         return untried(ends)
@@ -157,7 +165,8 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
-    verdicts = tuple(judged(c, measured, "", worst, victims) for c in claims)
+    seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
+    verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
     return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=remedy(measured, len(tries.played), bound))
 

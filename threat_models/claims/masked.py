@@ -2,11 +2,12 @@
 
 from .observers import server_alone, server_and_a_client, server_and_two_clients
 from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
-from .sought import SHARE, kept, kept_from_clients
+from .sought import SHARE, kept, kept_from_clients, uniform
 
 ALONE = "server", "the server alone", server_alone
 
 CLAIMS = (
+    *uniform("masked", ALONE, masked, "Masked", "the mask"),
     *kept(
         "masked",
         "updates, labels, membership, images, property",

@@ -83,5 +83,33 @@ def kept_from_clients(
             yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, SHARE)
 
 
+def uniform(
+    protocol: str,
+    observer: tuple[str, str, Callable[[Observer], bool]],
+    applies: Callable[[Any, Any], bool],
+    where: str,
+    what: str,
+) -> Iterator[Claim]:
+    """That what hides an update does: of the words that the server is sent, and judged by tests in the place of an attack.
+
+    what: is added to an update.
+    """
+    name, who, adversary = observer
+    words = f"{what} that is added to an update is uniform, and used once, in all that {who} is sent"
+    yield Claim(
+        id=f"{protocol}.masks.{name}",
+        statement=f"{where}: over the whole run, {words}",
+        whose="Cloister",
+        applies=applies,
+        adversary=adversary,
+        side_information="none: the scorer takes off what was put in",
+        experiment="masks",
+        bound=0.0,
+        where=where,
+        who=who,
+        kin=KIN[protocol],
+    )
+
+
 def _both(applies: Callable[[Any, Any], bool], count: int, protection: Any, algorithm: Any) -> bool:
     return applies(protection, algorithm) and hidden_from(count, protection, algorithm)

@@ -3,11 +3,12 @@
 from typing import Any
 
 from .observers import dealer, second_server, server_alone, server_and_a_client, server_and_two_clients
-from .runs import two_servers, two_servers_summing
-from .sought import SHARE, kept, kept_from_clients
+from .runs import two_servers, two_servers_at_all, two_servers_summing
+from .sought import SHARE, kept, kept_from_clients, uniform
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
+FIRST = "server", "the first server alone", server_alone
 DEALER_ALONE = "dealer", "the dealer", dealer
 
 
@@ -20,13 +21,14 @@ def _summing_with_two(protection: Any, algorithm: Any) -> bool:
 
 
 CLAIMS = (
+    *uniform("two_servers", FIRST, two_servers_at_all, "TwoServer", "the share"),
     *kept("two_servers", "updates, labels", ("second-server", "the second server", second_server), two_servers, WHERE, 0.1),
     *kept("two_servers", "updates, labels", DEALER_ALONE, two_servers, WHERE, 0.1),
     *kept("two_servers", "clusters", DEALER_ALONE, two_servers, WHERE, 0.1, beyond="chance does"),
     *kept(
         "two_servers",
         "updates, labels, membership, images, property",
-        ("server", "the first server alone", server_alone),
+        FIRST,
         two_servers_summing,
         SUMMING,
         0.1,

@@ -1,0 +1,57 @@
+"""Whether what is added to an update is uniform, and used once: by tests of the words themselves, and no attack's guess."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...protocol.masked.protection import Masked
+from ...protocol.two_servers.protection import TwoServer
+from .added_words import Added, added
+from .experiment import Anchor, Budget, Evidence, Examined, Finding
+from .observer import SERVER_ALONE
+from .truth import Truth
+from .word_tests import unlikely
+
+LEVEL = 1e-6
+"""Chance, at most, that correct code is refuted in one run, all tests together."""
+NAMED = 3
+"""Things that tests found which are told; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedWords:
+    """1 where some test says that what clients added is not uniform or serves twice, or a message carries more than its words.
+
+    The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is left
+    (`word_tests`): bits, words and uploads against each other. It is the masks that are tested, and not what an attack could make
+    of them; what no test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor
+    are relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of
+    another kind.
+    """
+
+    name: str = "masks"
+    unit: str = "1 if what is added to updates is not uniform, or serves twice"
+    side: str = "none; what was put in is taken off by the scorer, who knows it"
+    source: str = "Chernoff 1952"
+    anchor: Anchor = "chance"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        if not isinstance(evidence.view.public.protection, Masked | TwoServer):
+            return "nothing is added to updates"
+        return "" if evidence.view.observer == SERVER_ALONE else "what is added is tested once, in what the server was sent"
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        return Finding((), np.zeros(0), examined=examined(added(evidence.view, truth)))
+
+
+def examined(found: Added, level: float = LEVEL) -> Examined:
+    """What tests say of it, at this joint level."""
+    witnesses = sorted((w for one in found.words for w in unlikely(one, level / len(found.words))), key=lambda w: w.log)
+    words = [f"a message that carries more than its words: {one}" for one in found.beyond[:1]]
+    words += [w.words for w in witnesses]
+    more = f"; and {len(words) - NAMED} more" if len(words) > NAMED else ""
+    of = f"{found.uploads} uploads, {found.coordinates} words" + (", evenly chosen of all" if found.sampled else "")
+    missed = [f"{count} {why}" for why, count in found.missed]
+    if not found.uploads:
+        missed = missed or ["no masked upload was there"]
+    return Examined("; ".join(words[:NAMED]) + more, f"{of}, tested at {level:g} together", ", ".join(missed))
