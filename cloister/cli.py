@@ -116,9 +116,10 @@ def run(
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     A recording, with clients' data and the scenario's source, is written when the run ends; what was stopped is not recorded.
     """
+    from .reporting.repeat import DRAWN
     from .reporting.report import write_report
     from .running import free_folder
-    from .scenario_file import load, with_settings
+    from .scenario_file import draws_its_model, load, with_settings
     from .scenario_origin import Origin
     from .summary import summary_table
 
@@ -133,6 +134,8 @@ def run(
         scenario = with_settings(load(file), settings)
         origin = Origin.of(file, settings)
         _check_device(scenario.device)
+        if draws_its_model(scenario, file, settings):
+            say(f"the model is a finished module: {DRAWN}")
         folder = out or free_folder(scenario, resume)
         with _engine(engine, workers) as made:
             _watch(scenario, folder, data, resume, file, origin, record, made)

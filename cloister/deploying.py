@@ -192,12 +192,17 @@ def join(
             raise ValueError("which client is it? give --client, or --keys with its certificate")
         if standing is not None and (standing.party < 0 or client not in (None, standing.party)):
             raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
+        from .fl.runs.joining import is_over
         from .fl.runs.joining import join as play
         from .protocol.links.dialled import Dialled
 
         found = scenario_of(scenario, set_, seed=seed)
         own = _own_data(found, data, standing is not None)
         log = log_to_stderr()
+        if is_over(folder):
+            why = "this run is over; for another, give another --folder"
+            log.info("done", extra={"model": str(folder / "model.safetensors"), "why": why})
+            return
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         aside = None
         if second is not None:
@@ -233,6 +238,8 @@ def _check(
 ) -> None:
     """What `join --check` says. Raises ValueError of one line where the data do not fit."""
     from .own_data_check import fits, label_of, seen
+    from .reporting.repeat import DRAWN
+    from .scenario_file import draws_its_model
 
     if scenario is None and data is None:
         raise ValueError("give --data, --scenario or both: there is nothing to check")
@@ -241,9 +248,11 @@ def _check(
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):
             sys.stdout.write(f"{name:<12} {words}\n")
-    if found is None:
+    if found is None or scenario is None:
         sys.stdout.write("whether it fits is to be seen with --scenario\n")
         return
+    if draws_its_model(found, scenario, [*(set_ or []), *([] if seed is None else [f"seed={seed}"])]):
+        raise ValueError(f"the model is a finished module: {DRAWN}")
     for name, words in fits(found, data, client, datasets):
         sys.stdout.write(f"{name:<12} {words}\n")
     sys.stdout.write("it fits\n")

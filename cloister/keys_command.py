@@ -254,17 +254,26 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
     """Show who is enrolled: serial numbers, until when, fingerprints of identities, and who is revoked.
 
     Try:  cloister keys show pki
+
+    A fingerprint is that of a party's request, where its identity file is in FOLDER: its own, or the authority's copy. A party's
+    folder that has no authority yet has its own alone.
     """
     with one_line_errors():
-        from .protocol.pki.listing import listing
+        from .protocol.pki.listing import listing, own_fingerprint
         from .protocol.pki.names import name_of
 
+        if (own := own_fingerprint(folder)) is not None:
+            _say(f"{own[0]}, of no authority yet: `cloister keys accept` takes its files")
+            _say(f"fingerprint  {_groups(bytes.fromhex(own[1]))}")
+            return
         found = listing(folder, _now())
         for row in found.rows:  # a line for each value: none is broken in a terminal of 80 columns
             _say(name_of(row.party) + ("" if row.revoked is None else f", revoked {_day(row.revoked)}"))
             _say(f"  serial       {row.serial}")
             if row.until is not None:
                 _say(f"  valid until  {_day(row.until)}")
+            if row.fingerprint:
+                _say(f"  fingerprint\n    {_groups(bytes.fromhex(row.fingerprint))}")
             for use, fingerprint in row.identities.items():
                 _say(f"  {use:<12} {fingerprint}")
     _say(f"run          {found.run}")
@@ -303,7 +312,9 @@ def _bytes_of(fingerprint: str) -> bytes:
     except ValueError:
         found = b""
     if len(found) != 32:
-        raise ValueError("a fingerprint has 64 hexadecimal digits, as `cloister keys show` prints it")
+        raise ValueError(
+            "a fingerprint has 64 hexadecimal digits, as `cloister keys request` and, of an authority, `keys show` print it"
+        )
     return found
 
 

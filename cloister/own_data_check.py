@@ -46,6 +46,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
 
     Whatever a client makes of a coordinator's first words it makes here too, of the words that this scenario's coordinator has.
     """
+    from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
     from .fl.runs.greeting import Greeting, maker_of, own_parties
     from .fl.runs.parties import Parties
@@ -65,6 +66,11 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     yield "scenario", f"{scenario.name}: {type(scenario.algorithm).__name__} with {len(clients)} clients"
     yield "protection", repr(scenario.protection)
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
+    if needs_two(found.module, own.train.x):
+        yield (
+            "predicts",
+            "only for many records together: BatchNorm takes its means from them; LayerNorm, or columns scaled before",
+        )
     if (table := _words_of(scenario)) is not None:
         present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}
         lacking = [kind for code, kind in enumerate(table.kinds) if code not in present]

@@ -11,6 +11,7 @@ from .fl.runs.origin import ORIGIN
 from .fl.runs.repetition import Repetition
 from .fl.runs.scenario import Scenario
 from .progress import watched
+from .reporting.repeat import DRAWN, is_finished_module
 from .reporting.report import write_report
 from .running import free_folder
 from .scenario_file import file_and_name, load, with_settings
@@ -19,6 +20,8 @@ from .scenario_origin import Origin
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     """The folder of a run of the same scenario. Raises ValueError where the record does not say of which."""
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; runs that a report names are seen from where they were made")
     recorded = record_of(folder)
     if not (folder / "summary.json").is_file():
         raise ValueError(f"the run in {folder} is not over; go on with it by --resume, and repeat it then")
@@ -80,6 +83,15 @@ def in_words(found: Repetition, other: Path) -> list[str]:
     if found.different:
         lines += ["different here:" if not found.same else "different here, without effect:"]
         lines += [f"  {what}" for what in found.different]
+        if any(what.startswith("the scenario:") and "model" in what for what in found.different) and _finished(other):
+            lines.append(f"  its model is a finished module: {DRAWN}")
     elif not found.same:
         lines.append("versions, processor, data and scenario are the same; a library may draw or order by itself (TenSEAL does)")
     return lines
+
+
+def _finished(folder: Path) -> bool:
+    try:
+        return is_finished_module(json.loads((folder / "scenario.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return False

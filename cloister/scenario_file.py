@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.functions import brief
 from .fl.runs.comparison import Comparison
-from .fl.runs.scenario import NoField, Scenario, changed, replaced
+from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .parts_from_text import made, names, tree_of
 from .shipped import SHIPPED, example_file
 from .threat_models.evaluation import Evaluation
@@ -31,6 +31,12 @@ _reading: list[str] = []  # files that are being read
 def load(where: str) -> Scenario:
     """The scenario that FILE[:name] holds; the default name is `scenario`. Raises ValueError of one line."""
     return _named(where, Scenario, "scenario", "a scenario, for example cloister:quickstart")
+
+
+def draws_its_model(scenario: Scenario, where: str, settings: Sequence[str]) -> bool:
+    """Whether its model is a finished module whose weights are others whenever FILE is read: none of a function's are."""
+    model = described(scenario.model)
+    return isinstance(model, dict) and "module" in model and described(with_settings(load(where), settings).model) != model
 
 
 def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None = None) -> Evaluation:

@@ -53,6 +53,10 @@ class Served:
     def summary(self):
         return json.loads((self.folder / "summary.json").read_text())
 
+    @property
+    def link(self):
+        return json.loads((self.folder / "link.json").read_text())
+
     def record(self, client):
         return [json.loads(line) for line in (self.home[client] / "join.jsonl").read_text().splitlines()]
 

@@ -12,6 +12,7 @@ import pytest
 from safetensors import safe_open
 
 from cloister.fl.data.source import Digits
+from cloister.fl.runs import serving
 from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
 from cloister.fl.runs.greeting import Greeting, own_parties
 from cloister.fl.runs.joining import join
@@ -22,6 +23,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import NEVER_BEGAN, Limits, LinkRefused, grpc_or_words
 from cloister.reporting.own_record import write_client_report
+from cloister.reporting.report import write_report
 
 from .served import SMALL, Served, played
 from .test_own_data_check import AGREED, of, table
@@ -81,6 +83,9 @@ def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_pa
     there = [log for log in caplog.records if log.getMessage() == "another scenario"]
     assert sorted(log.client for log in there) == [0, 1, 2, 3]
     assert there[0].fields_there_and_here == {"training.epochs": ["2", "1"], "training.lr": ["0.2", "0.1"]}
+    there = {"training.epochs": ["2", "1"], "training.lr": ["0.2", "0.1"]}
+    assert found.link["differing"] == {str(client): there for client in range(4)}
+    assert "client 3: training.lr is 0.2 there, 0.1 at the coordinator" in write_report(found.folder).read_text()
     on = [log for log in caplog.records if log.getMessage() == "trains on"]
     joined = next(line for line in found.record(0) if "joined" in line)
     assert (joined["data"], joined["records"]) == ("its share of the scenario's data", on[0].records)
@@ -88,6 +93,16 @@ def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_pa
     assert "training.lr differs" in page
     assert "0.1 at the coordinator, 0.2 here" in page
     assert f"its share of the scenario&#39;s data, {joined['records']} records" in page
+
+
+def test_a_client_that_comes_back_with_the_agreed_scenario_is_no_other_any_more(caplog):
+    caplog.set_level("INFO")
+    differing = {}
+    note = serving._noting(SMALL, differing)
+    for lr in (0.2, 0.2, 0.1, 0.1):
+        note(2, to_text(terms_of(replace(SMALL, training=replace(SMALL.training, lr=lr)))))
+        assert bool(differing) == (lr == 0.2)
+    assert [log.getMessage() for log in caplog.records] == ["another scenario", "the agreed scenario again"]
 
 
 @pytest.mark.trains

@@ -56,6 +56,10 @@ def word(output: str, name: str) -> str:
 def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
     authority = word(said("init", "pki", "--run", "trial", "--clients", 2, cwd=tmp_path), "authority")
     asked = said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
+    assert said("show", "mine", cwd=tmp_path).splitlines() == [
+        "client-4, of no authority yet: `cloister keys accept` takes its files",
+        asked.splitlines()[-1],
+    ]
     enrolled = said("enrol", "pki", "mine/request.csr", "--identity", "mine/request.identity", cwd=tmp_path)
     assert word(asked, "fingerprint") == word(enrolled, "fingerprint")
     done = run("accept", "mine", "pki/public", cwd=tmp_path)
@@ -68,6 +72,8 @@ def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
     assert word(shown, "authority") == authority
     for name in ("coordinator", "client-0", "client-1", "client-4", "version 3; revocation list version 3"):
         assert name in shown
+    assert word(asked, "fingerprint") in shown.split("client-4")[1]  # as the party read it, and as anybody can ask for it again
+    assert shown.count("  fingerprint\n") == 4
     public = said("show", "pki/public", cwd=tmp_path)
     assert "client-4" in public
     assert "client-4" in said("show", "mine", cwd=tmp_path)

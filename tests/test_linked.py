@@ -183,6 +183,14 @@ def test_who_is_absent_answers_nothing_and_holds_nothing():
     assert hosts.absent == {2: 1}
 
 
+def test_who_takes_no_model_at_the_end_is_known():
+    hosts = Linked(Scripted([None, cbor2.dumps([[], [], []]), None]), (2, 3, 4))
+    hosts(masking_clients(Masked(floor=2)))[3].roles["work"].take(SERVER, b"a")  # which is not answered in time
+    assert hosts.without is None
+    hosts.finish({3: ("model",), 4: ("model",)})
+    assert hosts.without == (2, 4)
+
+
 # --- data of one's own -----------------------------------------------------------------------------------------------------
 
 

@@ -148,6 +148,9 @@ def test_clients_that_are_not_listed_and_a_client_that_is_taken_for_another(fold
             driven_by(greeting(DRAWN, clients, VICTIM), own)
     with pytest.raises(ValueError, match="no party's id"):
         driven_by(greeting(DRAWN, (-9, 2), VICTIM), own)
+    newest = r"of version 1 here: take the authority's newest with `cloister keys accept KEYS public --authority FINGERPRINT`"
+    with pytest.raises(Untrusted, match=newest):
+        driven_by(greeting(DRAWN, (0, 2, 7), VICTIM), own)
     with pytest.raises(Untrusted, match="coordinator is not in the directory"):
         driven_by(greeting(DRAWN, (-1, 2), VICTIM), own)
     with pytest.raises(Refused, match="takes client-2 for another client"):

@@ -113,6 +113,11 @@ def test_data_that_fit_are_said_to(folder):
     assert told["train on"] == "32 records, in batches of 10, the last of 2"
     assert told["held out"].startswith("8 records")
     assert "not here" not in told
+    assert told["predicts"].startswith("only for many records together: BatchNorm")
+    (folder / "agreed.py").write_text(
+        AGREED.replace("nn.BatchNorm1d(shape[0], track_running_stats=False)", "nn.LayerNorm(shape[0])")
+    )
+    assert "predicts" not in words(fits(load(str(folder / "agreed.py")), folder / "mine.csv", None, None))
 
 
 @pytest.mark.parametrize(
@@ -163,5 +168,13 @@ def test_the_command_connects_to_nobody(folder):
     assert "is 'Yes' meant?" in bad.stderr
     assert "labels       No (20), yes (20)" in bad.stdout
     assert list(folder.glob("*/journal")) == []
+    (folder / "agreed.py").write_text(AGREED.replace("model=network", "model=network((2,), 2)"))
+    table(folder / "mine.csv", of(40))
+    finished = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
+    assert finished.returncode == 1
+    assert "the model is a finished module: a module's weights are drawn wherever the file is read" in finished.stderr
+    given = "import torch\ntorch.manual_seed(0)\n" + (folder / "agreed.py").read_text()
+    (folder / "agreed.py").write_text(given)  # the same each time
+    assert run("--check", "--data", "mine.csv", "--scenario", "agreed.py").returncode == 0
     lacking = run("localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
     assert (lacking.returncode, lacking.stderr) == (1, "cloister: give --folder, or --check\n")

@@ -7,18 +7,19 @@ import pytest
 from cloister.fl.runs.presence import PRESENCE, Presence, ranges
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.reporting.report import write_report
-from cloister.reporting.run_data import read_run
-from cloister.reporting.who_was_there import in_ranges, who_was_there
+from cloister.reporting.run_data import DASH, read_run
+from cloister.reporting.who_was_there import differing as said_of_terms
+from cloister.reporting.who_was_there import in_ranges, who_was_there, without_model
 
 
 def test_changes_are_noted_and_told_as_ranges(tmp_path):
     noted = Presence(tmp_path, (0, 1, 2))
-    noted.round(0, (0, 1, 2), (), {})
-    noted.round(1, (0, 1), (), {})
-    noted.round(2, (0, 1), (), {})
-    noted.round(3, (0, 1, 2), (), {1: 1})  # client 1 did not answer in time
-    noted.round(4, (0, 1, 2), (), {1: 1})
-    noted.round(5, (0, 1), (2, -2), {1: 1})
+    noted.round(0, (0, 1, 2), (), {}, {})
+    noted.round(1, (0, 1), (), {}, {})
+    noted.round(2, (0, 1), (), {}, {})
+    noted.round(3, (0, 1, 2), (), {1: 1}, {})  # client 1 did not answer in time
+    noted.round(4, (0, 1, 2), (), {1: 1}, {})
+    noted.round(5, (0, 1), (2, -2), {1: 1}, {})
     lines = [json.loads(line) for line in (tmp_path / PRESENCE).read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 1, 3, 4, 5]
     assert ranges(lines, 8) == {"away": {2: [(1, 2), (5, 7)], 1: [(3, 3)]}, "revoked": {2: [(5, 7)]}}
@@ -30,9 +31,9 @@ def test_rounds_that_a_later_life_plays_again_count_once():
     assert ranges([], 3) == {"away": {}, "revoked": {}}
 
 
-def test_a_later_life_takes_no_count_of_before_for_its_own(tmp_path):
-    Presence(tmp_path, (0, 1), resumed=True).round(4, (0, 1), (), {1: 3})
-    assert json.loads((tmp_path / PRESENCE).read_text()) == {"round": 4, "away": [], "revoked": []}
+def test_a_later_life_takes_no_count_of_before_for_its_own_and_counts_the_round_that_it_goes_on_with(tmp_path):
+    Presence(tmp_path, (0, 1, 2)).round(4, (0, 1, 2), (), {1: 3, 2: 1}, {1: 3})
+    assert json.loads((tmp_path / PRESENCE).read_text()) == {"round": 4, "away": [2], "revoked": []}
 
 
 def test_rows_of_following_rounds_are_one():
@@ -59,3 +60,20 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     page = write_report(found.folder).read_text()
     assert "Who was there" in page
     assert "<td>client 2</td><td>0 to 1</td><td>1</td>" in page
+    assert "Not there to be handed a model" not in page
+    assert found.link["without_model"] == []
+    differing = {"2": {"training.lr": ["0.2", "0.1"], "seed": ["7", None]}}
+    (found.folder / "link.json").write_text(json.dumps({"without_model": [3, 1], "differing": differing}))
+    run = read_run(found.folder)
+    model = found.folder / "models" / f"{next(iter(run.rounds[-1]['clusters']))}.safetensors"
+    assert without_model(run) == [("client 1", ""), ("client 3", "")]  # clients own their models here
+    model.parent.mkdir(exist_ok=True)
+    model.touch()
+    assert without_model(run) == [("client 1", f"models/{model.name}"), ("client 3", f"models/{model.name}")]
+    assert sorted(said_of_terms(run)) == [
+        f"client 2: seed is 7 there, {DASH} at the coordinator",
+        "client 2: training.lr is 0.2 there, 0.1 at the coordinator",
+    ]
+    page = write_report(found.folder).read_text()
+    assert f"<li>client 1: its cluster's is models/{model.name} in this run folder</li>" in page
+    assert "client 2: training.lr is 0.2 there, 0.1 at the coordinator" in page

@@ -172,16 +172,28 @@ def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["cut"])
-    assert "Interrupted after round 48." in page.text
+    assert "Not finished: after round 48, when this page was made, " in page.text
     assert "3 clusters after 2 splits" in page.text
     assert any(label == "Tree with 5 clusters" for label in page.labels)
     assert "the sum of the updates of each cluster 4\u201312 4 294 080" in page.text
 
 
+def test_a_client_that_says_no_score_is_counted(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    path = tmp_path / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    silent = next(iter(lines[0]["accuracy"]))
+    for line in lines:
+        line.get("accuracy", {}).pop(silent, None)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    change(tmp_path, "summary.json", groups={})
+    assert "12 clients ended in 3 clusters" in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:
     (tmp_path / "scenario.json").write_text('{"name": "early"}')
     page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
-    assert "interrupted before its first round was finished" in page.text
+    assert "no round was over yet when this page was made" in page.text
 
 
 def test_perplexity_is_exp_of_loss_and_the_worst_is_the_highest(tmp_path: Path) -> None:

@@ -112,7 +112,9 @@ def test_what_cannot_be_repeated_says_why(command):
     assert command("rerun", "python", "--against", "python2")[0] == 0
     next(face.iterate(scenario, "half"))
     assert "the run in half is not over" in command("rerun", "half")[2]
-    assert "nowhere does not say what it is a run of" in command("rerun", "nowhere")[2]
+    assert "there is no folder nowhere" in command("rerun", "nowhere")[2]
+    Path("empty").mkdir()
+    assert "empty does not say what it is a run of" in command("rerun", "empty")[2]
     for text in ("no JSON", "[]", '{"file": 3, "source": "", "name": "", "settings": []}', '{"file": null}'):
         Path("python/origin.json").write_text(text)
         assert "origin.json is damaged" in command("rerun", "python")[2]
@@ -151,3 +153,27 @@ def test_the_commit_is_of_this_source_tree_or_of_none(tmp_path, monkeypatch):
     assert found is None or re.fullmatch("[0-9a-f]{40}(-dirty)?", found)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert origin.commit() is None
+
+
+@pytest.mark.trains
+def test_a_finished_module_is_said_to_be_drawn_anew(command):
+    Path("small.py").write_text(SMALL.replace("models.Mlp(hidden=(8,))", "FINISHED").replace("\n\nscenario", NET, 1))
+    code, _, noted = command("run", "small.py", "--out", "runs/r")
+    assert code == 0
+    assert "the model is a finished module: a module's weights are drawn wherever the file is read" in noted
+    page = html.unescape(Path("runs/r/report.html").read_text())
+    assert "Its model is a finished module" in page
+    assert "cloister rerun runs/r" in page
+    code, said, _ = command("rerun", "runs/r", "--out", "again")
+    assert code == 4
+    assert "the scenario: another model" in said
+    assert "its model is a finished module" in said
+    assert "there is no folder elsewhere" in command("rerun", "elsewhere")[2]
+
+
+NET = """
+from torch import nn
+
+FINISHED = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+scenario"""

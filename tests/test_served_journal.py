@@ -116,7 +116,11 @@ def test_a_run_that_nobody_is_ready_for_ends_in_words(tmp_path):
 
 def test_a_folder_with_a_run_that_is_over_is_refused(tmp_path):
     (tmp_path / "scenario.json").write_text("{}")
-    with pytest.raises(ValueError, match="holds a run that is over, or a simulation"):
+    with pytest.raises(ValueError, match="holds a run that was ended, or a simulation"):
+        next(serve(scenario, tmp_path, Listening("127.0.0.1:0", None)))
+    for name in ("summary.json", "link.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match=r"is over: its models are in .*models; choose another --out for the next one"):
         next(serve(scenario, tmp_path, Listening("127.0.0.1:0", None)))
 
 

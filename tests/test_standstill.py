@@ -109,4 +109,11 @@ def test_pauses_that_are_over_are_told_too():
         "Cluster a (clients 0, 1) learned nothing from round 5 on: too few were there for a sum.",
     ]
     many = [line(t, **({"a": t} if t % 2 else {})) for t in range(11)]
+    floor = {"protection": {"type": "Masked", "floor": 2, "corrupt": 0}}
+    (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
+    assert "from round 5 on" in small
+    assert "too few were there for a sum" in small  # it has two, just as many as it needs
+    floor["protection"]["corrupt"] = 1
+    (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
+    assert small.endswith("the split made it smaller than the floor of 3 clients, so that it had no sum, whoever was there.")
     assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."

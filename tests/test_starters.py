@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloister import Scenario, __version__, cli
+from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load, load_evaluation
 from cloister.starting import NEXT, Kind
@@ -48,6 +49,13 @@ def test_a_new_file_loads_and_is_not_written_over(cloister, kind, tmp_path):
     assert Path(name).read_text() == "mine"
     assert cloister("new", kind.value, "other.py")[0] == 0
     assert Path("other.py").is_file()
+
+
+def test_a_new_file_for_data_of_ones_own_begins_with_the_same_model_each_time(cloister, tmp_path):
+    cloister("new", "my-data")
+    hospitals(tmp_path / "data", 6)
+    one, other = (Parties(load("my_data.py"), None).setup.initial for _ in range(2))
+    assert (one == other).all()
 
 
 def test_all_that_there_is_to_begin_from_is_listed_and_examples_are_copied(cloister, tmp_path):

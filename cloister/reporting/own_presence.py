@@ -36,26 +36,32 @@ class Rounds:
 
 
 def absences(lines: Sequence[Line]) -> list[Away]:
-    """In order."""
+    """In order. What lies before it was first taken, and after the run was over, is none."""
     found: list[Away] = []
-    since, why, before, lives = "", "", "", 0
+    since, why, before = "", "", ""
+    there = started = down = False  # down: by what is known of `since`, its process was not running
     for line in lines:
         now = str(line.get("time", ""))
         if "joined" in line:
-            lives += 1
-            if since or lives > 1:
+            if there and (since or not started):  # in Flower nothing notes a start
                 found.append(Away(since or before, now, why or NOT_RUNNING))
-            since = why = ""
-        elif "back" in line and since:
+            since, why, there, started, down = "", "", True, False, False
+        elif "ended" in line:
+            since, why, there = "", "", False
+        elif there and "started" in line:
+            since, why, started, down = since or before, why or NOT_RUNNING, True, True
+        elif there and "back" in line and since:
             found.append(Away(since, now, why))
-            since = why = ""
-        elif "left" in line:
+            since, why, down = "", "", False
+        elif there and "left" in line:
             since, why = since or now, str(line["left"])
-        elif "away" in line:  # the last reason is the best known: a stream that breaks off gives none
-            since, why = since or now, str(line["away"])
+        elif there and "away" in line:
+            if down:  # it runs again, and is there no more than before
+                found.append(Away(since, now, why))
+                since, down = now, False
+            since, why = since or now, str(line["away"])  # the last is the best known: a stream that breaks off gives none
         before = now
-    ended = any("ended" in line for line in lines[-1:])
-    return [*found, Away(since, "", why)] if since and not ended else found
+    return [*found, Away(since, "", why)] if since else found
 
 
 def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
@@ -93,7 +99,7 @@ def _came(kinds: set[str]) -> str:
 
 def _missed(between: Sequence[Line]) -> str:
     """Of rounds of which nothing is in these lines, whether it was away, or its process began."""
-    gone = any("away" in line or "left" in line or "joined" in line for line in between)
+    gone = any("away" in line or "left" in line or "started" in line or "joined" in line for line in between)
     return "it was not there" if gone else "it was there, and asked for nothing"
 
 
@@ -111,6 +117,7 @@ def outcome(lines: Sequence[Line], run: str) -> str:
     """How the run, in words, ended for this client: a sentence."""
     since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
     last = next((line for line in reversed(lines[since:]) if {"joined", "left", "ended"} & line.keys()), {})
+    last = next((line for line in lines[since:] if "ended" in line), last)  # what was tried after that was in vain
     if "left" in last:  # what was tried in vain after it had left is told, and is no time of leaving
         left = next(line for line in lines[since:] if "left" in line)
         if any(line.get("revoked") for line in lines[since:]):

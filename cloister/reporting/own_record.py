@@ -68,6 +68,7 @@ def read_record(path: Path) -> list[Mapping[str, Any]]:
 def render(lines: Sequence[Mapping[str, Any]]) -> str:
     """The page as text. Everything that comes from the record is escaped by the template."""
     joined = [line for line in lines if "joined" in line]
+    starts = sum("started" in line for line in lines) or len(joined)
     last, protection = joined[-1], str(joined[-1].get("protection", DASH))
     rows = revealed(lines, protection)
     refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
@@ -92,7 +93,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
                 Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes in all"),
                 Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
-                Tile("away", str(len(away)), f"times; started {len(joined)} time{'s' * (len(joined) != 1)}"),
+                Tile("away", str(len(away)), f"times; started {starts} time{'s' * (starts != 1)}"),
             ],
             rows=rows,
             withheld=withheld,

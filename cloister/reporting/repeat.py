@@ -1,9 +1,16 @@
 """How a run is repeated, as its report says it: the same words as `cloister rerun`."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .run_data import Run
+
+DRAWN = (
+    "a module's weights are drawn wherever the file is read, so it begins with another model each time, unless the file itself"
+    " sets them: let model be a function of shape and classes"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ def how_to_repeat(run: Run) -> Repeat | None:
             " The scenario can be served again, with the same clients, or simulated on data that is here; neither is this run."
         )
         return Repeat(words, (), ())
-    folder = shlex.quote(run.folder)
+    folder = shlex.quote(run.path)
     if not isinstance(origin.get("file"), str):
         words = "It was played from Python, which has its scenario. Play it there again, and compare the two run folders:"
         return Repeat(words, ("cloister.run(scenario)", f"cloister rerun {folder} --against OTHER_FOLDER"), facts)
@@ -37,4 +44,12 @@ def how_to_repeat(run: Run) -> Repeat | None:
         "The first command plays it again from this folder's own record, and says whether it came out the same; the second plays"
         " the file as it is by now:"
     )
+    if is_finished_module(run.scenario):
+        words = f"Its model is a finished module: {DRAWN}. {words}"
     return Repeat(words, (f"cloister rerun {folder}", shlex.join(["cloister", "run", origin["file"], *settings])), facts)
+
+
+def is_finished_module(scenario: Mapping[str, Any]) -> bool:
+    """Of a scenario as a run folder has it: whether its model is a module, and no function that makes one."""
+    model = scenario.get("model")
+    return isinstance(model, Mapping) and "module" in model

@@ -52,7 +52,7 @@ from .run_data import (
     total,
     worst,
 )
-from .who_was_there import in_ranges, who_was_there
+from .who_was_there import differing, in_ranges, who_was_there, without_model
 
 TABLE_ROUNDS = 40
 MOST_PAUSES = 3
@@ -121,6 +121,8 @@ def render(run: Run) -> str:
         conditions=run.summary.get("conditions") or [],
         rejected=in_ranges(run.summary.get("rejected") or []),
         there=who_was_there(run),
+        without_model=without_model(run),
+        differing=differing(run),
         below_floor=in_ranges(run.summary.get("below_floor") or []),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
@@ -186,6 +188,16 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
 def stood_still(run: Run) -> list[str]:
     """A sentence on each cluster whose training stood still, for some rounds or at the end, and one on clients in no cluster."""
     last = run.rounds[-1] if run.rounds else {}
+    protection = run.scenario.get("protection")
+    rules = protection if isinstance(protection, Mapping) else {}
+    floor, corrupt = number(rules.get("floor")), number(rules.get("corrupt"))
+    least = floor + (corrupt if math.isfinite(corrupt) else 0)  # NaN where there is none
+
+    def why(members: Sequence[Any]) -> str:
+        if run.splits and len(members) < least:
+            return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
+        return "too few were there for a sum"
+
     found = []
     paused: dict[tuple[str, int], tuple[int, Sequence[Any]]] = {}
     for line in run.rounds:
@@ -195,12 +207,13 @@ def stood_still(run: Run) -> list[str]:
     for (name, since), (until, whom) in [*over.items()][:MOST_PAUSES]:
         when = f"round {since}" if until <= since else f"rounds {since} to {until}"
         members = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: too few were there for a sum.")
+        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: {why(whom)}.")
     if len(over) > MOST_PAUSES:
         found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
-        members = ", ".join(run.name_of(i) for i in (last.get("clusters") or {}).get(name) or [])
-        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: too few were there for a sum.")
+        whom = (last.get("clusters") or {}).get(name) or []
+        members = ", ".join(run.name_of(i) for i in whom)
+        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(whom)}.")
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
@@ -211,12 +224,15 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     clients, splits = len(client_ids(run)), len(run.splits)
     if not run.rounds:
         return (
-            "The run was interrupted before its first round was finished." if run.interrupted else "The run recorded no rounds."
+            "Not finished: no round was over yet when this page was made." if run.interrupted else "The run recorded no rounds."
         )
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
+    so_far = f"{clients} clients were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
     start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
     if run.interrupted:
-        return f"Interrupted after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}. Until then {start}"
+        return (
+            f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
+        )
     if not splits and len(final) == 1:
         return f"{clients} clients shared one model to the end; nothing was split."
     if not run.groups or not final:

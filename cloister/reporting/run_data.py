@@ -14,7 +14,10 @@ HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout."""
+    """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout.
+
+    path: as it was given.
+    """
 
     folder: str
     summary: Row
@@ -28,6 +31,8 @@ class Run:
     privacy: Row
     origin: Row = field(default_factory=dict)
     presence: Sequence[Row] = ()
+    path: str = ""
+    link: Row = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -112,6 +117,8 @@ def read_run(folder: Path) -> Run:
         _read(folder / "privacy.json", {}),
         _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
         _read_lines(folder / "presence.jsonl"),
+        str(folder),
+        _read(folder / "link.json", {}),
     )
 
 
@@ -178,7 +185,8 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
 
 def client_ids(run: Run) -> list[str]:
     """Every client that the run speaks of."""
-    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | set(run.groups))
+    members = {str(i) for line in run.rounds for inside in (line.get("clusters") or {}).values() for i in inside}
+    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | set(run.groups))
 
 
 def sorted_ids(ids: Iterable[object]) -> list[str]:

@@ -1,10 +1,11 @@
 """Which clients of a run between processes were not there, and in which rounds, for its report."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..fl.runs.presence import ranges
-from .run_data import Run
+from .run_data import DASH, Run, sorted_ids
 
 
 def who_was_there(run: Run) -> list[tuple[str, str, str]]:
@@ -16,6 +17,30 @@ def who_was_there(run: Run) -> list[tuple[str, str, str]]:
     clients = sorted(found["away"].keys() | found["revoked"].keys())
     away, revoked = found["away"], found["revoked"]
     return [(run.client(i), _words(away.get(i, [])), _words(revoked.get(i, []))) for i in clients]
+
+
+def without_model(run: Run) -> list[tuple[str, str]]:
+    """Of each client that the coordinator could hand no model at the end: its name, and that of the file of its cluster's model,
+    empty where there is none.
+    """
+    last = (run.rounds[-1].get("clusters") or {}) if run.rounds else {}
+    files = {str(i): f"models/{str(name).replace(' ', '-')}.safetensors" for name, members in last.items() for i in members}
+    found = [(i, files.get(i, "")) for i in sorted_ids(run.link.get("without_model") or [])]
+    return [(run.client(i), file if file and (Path(run.path) / file).is_file() else "") for i, file in found]
+
+
+def differing(run: Run) -> list[str]:
+    """A line on each client whose scenario differs from the coordinator's in what it works by."""
+    found = run.link.get("differing") or {}
+    return [
+        f"{run.client(i)}: {field} is {_or_dash(there)} there, {_or_dash(here)} at the coordinator"
+        for i in sorted_ids(found)
+        for field, (there, here) in found[i].items()
+    ]
+
+
+def _or_dash(value: object) -> str:
+    return DASH if value is None else str(value)
 
 
 def in_ranges(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
     like: inputs as clients have them, (n, ...). sizes: number of training examples by client. batch: records of one step.
     """
     alone = [client for client, size in sizes.items() if size % batch == 1 or size == 1]
-    if not alone or not _needs_two(module, like):
+    if not alone or not needs_two(module, like):
         return
     client = alone[0]
     fitting = next((b for b in range(batch - 1, 1, -1) if all(size % b != 1 for size in sizes.values())), None)
@@ -73,7 +73,8 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
     )
 
 
-def _needs_two(module: nn.Module, like: Tensor) -> bool:
+def needs_two(module: nn.Module, like: Tensor) -> bool:
+    """Whether it takes no record alone. like: inputs as clients have them, (n, ...)."""
     trial = deepcopy(module).train()
     one = torch.zeros((1, *like.shape[1:]), dtype=like.dtype, device=next(trial.parameters()).device)
     try:

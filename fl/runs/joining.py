@@ -5,8 +5,10 @@ the authority's directory lists. Where they differ in what a client relies on (t
 does not take part.
 """
 
+import json
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from ...protocol.work.linked import Said
 from ..data.own import OwnData
 from .agreement import agreed_table, differences, terms_of, to_text
 from .greeting import Greeting
-from .member import JOURNAL, LOG, Member, Record
+from .member import JOURNAL, LOG, MODEL, Member, Record
 from .scenario import Scenario
 
 log = logging.getLogger("cloister.joining")
@@ -43,15 +45,19 @@ def join(
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
     data; None for its share of the scenario's. data: folder of data sets. aside: its link to a second server, where the run has
-    one. tells: whether it says how well it predicts, where it is asked. Raises Refused, also where the coordinator says of
-    others what the directory does not; LinkRefused, LinkRevoked, ConnectionError and ValueError.
+    one. tells: whether it says how well it predicts, where it is asked. Where the run is over (`is_over`), nothing is said.
+    Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused, LinkRevoked,
+    ConnectionError and ValueError.
     """
     if isinstance(scenario.protection, TwoServer) != (aside is not None):
         raise Refused("a client has a link to a second server (--second) under TwoServer, and under nothing else")
     if link.standing is None and aside is not None:
         raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_over(folder):
+        return
     record = Record(folder / LOG)
+    record.add(started=True)
     link.noted = record.connected
     try:
         if own is not None and (found := agreed_table(scenario)) is not None:
@@ -90,6 +96,24 @@ def join(
         link.stop()
         if aside is not None:
             aside.stop()
+
+
+def is_over(folder: Path) -> bool:
+    """Whether the client of this folder took part to the end of its run, and has its model.
+
+    Not where it was handed none: a run that the coordinator ended early may go on.
+    """
+    ended = handed = False
+    try:
+        lines = (folder / LOG).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return False
+    for line in lines:
+        with suppress(ValueError, AttributeError):  # a last line may be cut off
+            found = json.loads(line)
+            ended = (ended or "ended" in found) and "joined" not in found
+            handed = handed or (found.get("received") or {}).get("what") == "final" or found.get("told") == "final"
+    return ended and handed and (folder / MODEL).is_file()
 
 
 def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:

@@ -9,22 +9,27 @@ PRESENCE = "presence.jsonl"
 
 
 class Presence:
-    """Of a run with these clients. Rounds are counted from 0; a life of the coordinator begins with a line of its own.
+    """Of a run with these clients. Rounds are counted from 0; a life of the coordinator begins with a line of its own."""
 
-    resumed: it is not the first life.
-    """
-
-    def __init__(self, folder: Path, clients: Sequence[int], resumed: bool = False) -> None:
+    def __init__(self, folder: Path, clients: Sequence[int]) -> None:
         self._path, self._clients = folder / PRESENCE, tuple(clients)
         self._said: tuple[list[int], list[int]] | None = None
-        self._unanswered: dict[int, int] | None = None if resumed else {}  # None: of lives before, not known
+        self._unanswered: Mapping[int, int] | None = None
 
-    def round(self, round: int, there: Iterable[int], revoked: Iterable[int], unanswered: Mapping[int, int]) -> None:
+    def round(
+        self,
+        round: int,
+        there: Iterable[int],
+        revoked: Iterable[int],
+        unanswered: Mapping[int, int],
+        begun_with: Mapping[int, int],
+    ) -> None:
         """A round is over. there: who is connected. revoked: whose certificate was taken back while this life lasts.
 
         unanswered: how often each did not answer in time so far; who did not in this round counts as away.
+        begun_with: the same as this life of the coordinator began.
         """
-        before, self._unanswered = unanswered if self._unanswered is None else self._unanswered, dict(unanswered)
+        before, self._unanswered = begun_with if self._unanswered is None else self._unanswered, dict(unanswered)
         here = {i for i in there if unanswered.get(i, 0) == before.get(i, 0)}
         now = [i for i in self._clients if i not in here], sorted(set(revoked) & {*self._clients})
         if now != self._said:

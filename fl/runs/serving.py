@@ -82,7 +82,7 @@ class Hosts:
     due: raises where a second server or dealer that the run needs is away, and stays away.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
-    before there is one.
+    before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Hosts:
     ) -> None:
         self.run, self.entropy, self.round, self.scores = run, RootedEntropy(journal.root), 0, scores
         self.listener: Listener | None = None
+        self.unanswered: dict[int, int] | None = None
         self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
@@ -132,6 +133,8 @@ class Hosts:
         self.words.restore(words)
         self.linked.restore(linked)
         clients.seated = set(seated)
+        if self.unanswered is None:
+            self.unanswered = dict(self.linked.absent)
 
     def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
         """The run is over: hand each client its model, or say which of those that it holds it is."""
@@ -182,8 +185,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
+    if not resumed and (out / "summary.json").exists() and (out / "link.json").exists():
+        raise ValueError(f"the run in {out} is over: its models are in {out / 'models'}; choose another --out for the next one")
     if not resumed and (out / "scenario.json").exists():
-        raise ValueError(f"{out} holds a run that is over, or a simulation; choose another --out")
+        raise ValueError(f"{out} holds a run that was ended, or a simulation; choose another --out")
     parties = Parties(scenario, data)
     clients, standing = parties.setup.clients, listening.standing
     check_feasible(scenario, len(clients))
@@ -200,8 +205,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     name = journal.run if directory is None else directory.run_of(journal.run)
     control = listening.control
 
+    differing: dict[int, Mapping[str, Any]] = {}
+
     def begin(hosts: Hosts) -> Listener:
-        return _started(parties, listening, journal, hosts, resumed)
+        return _started(parties, listening, journal, hosts, resumed, differing)
 
     def due() -> None:
         if hosts.listener is not None:
@@ -211,12 +218,14 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False
-    presence = Presence(out, clients, resumed)
+    presence = Presence(out, clients)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
             watched.played = played
             if (listener := hosts.listener) is not None:
-                presence.round(played.round - 1, listener.present(), listener.barred(), hosts.linked.absent)
+                presence.round(
+                    played.round - 1, listener.present(), listener.barred(), hosts.linked.absent, hosts.unanswered or {}
+                )
             yield played
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
@@ -236,7 +245,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         watched.running = False
         if (listener := hosts.listener) is not None:
             listener.stop(over)
-            _write_link(out, listener, hosts, journal.life)
+            _write_link(out, listener, hosts, journal.life, differing)
         if done:
             journal.over()
         journal.close()
@@ -252,8 +261,17 @@ def longest(parties: Parties) -> int:
     return spare + each * slots * len(setup.initial) + shown
 
 
-def _started(parties: Parties, listening: Listening, journal: ServedJournal, hosts: Hosts, resumed: bool) -> Listener:
-    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
+def _started(
+    parties: Parties,
+    listening: Listening,
+    journal: ServedJournal,
+    hosts: Hosts,
+    resumed: bool,
+    differing: dict[int, Mapping[str, Any]],
+) -> Listener:
+    """The links, when a word is to be heard. differing: put in by client, see `_noting`. Raises ValueError where clients are
+    missing that must be there, Halted.
+    """
     clients, words = parties.setup.clients, hosts.words
     most = longest(parties)
     how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
@@ -270,7 +288,7 @@ def _started(parties: Parties, listening: Listening, journal: ServedJournal, hos
         about,
         listening.wait if resumed else 0.0,
         listening.control.halt,
-        _noting(parties.scenario),
+        _noting(parties.scenario, differing),
     )
     port = listener.start()
     hosts.listener = listener
@@ -288,18 +306,24 @@ def _started(parties: Parties, listening: Listening, journal: ServedJournal, hos
     return listener
 
 
-def _noting(scenario: Scenario[Any]) -> Callable[[int, str], None]:
-    """What says in the log, once for each client and way, in what a client's scenario differs that is taken all the same."""
-    ours, told = terms_of(scenario), dict[int, object]()
+def _noting(scenario: Scenario[Any], differing: dict[int, Mapping[str, Any]]) -> Callable[[int, str], None]:
+    """What says in the log, once for each client and way, in what a client's scenario differs that is taken all the same, and
+    keeps it by client: what is there and here, by field.
+    """
+    ours = terms_of(scenario)
 
     def note(client: int, text: str) -> None:
         try:
             found = differences(from_text(text), ours)
         except ValueError:
             return  # it is refused for what it relies on, or works by what the coordinator cannot read
-        if found != told.get(client, {}):
+        before = differing.pop(client, {})
+        if found and found != before:
             log.warning("another scenario", extra={"client": client, "fields_there_and_here": found})
-        told[client] = found
+        elif before and not found:
+            log.info("the agreed scenario again", extra={"client": client})
+        if found:
+            differing[client] = found
 
     return note
 
@@ -319,8 +343,14 @@ def _check_listed(directory: Directory | None) -> None:
         raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
-def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
-    """What the links of this life of the coordinator carried."""
+def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int, differing: Mapping[int, Mapping[str, Any]]) -> None:
+    """What the links of this life of the coordinator carried, who took no model, and whose scenario differs in what."""
     if (out / "scenario.json").exists():
-        absent = {str(client): times for client, times in sorted(hosts.linked.absent.items())}
-        RunFolder(out).write_json("link.json", listener.counted | {"unanswered": absent, "late": hosts.linked.late, "life": life})
+        linked = hosts.linked
+        absent = {str(client): times for client, times in sorted(linked.absent.items())}
+        found = {"unanswered": absent, "late": linked.late, "life": life}
+        if linked.without is not None:
+            found["without_model"] = list(linked.without)
+        if differing:
+            found["differing"] = {str(client): fields for client, fields in sorted(differing.items())}
+        RunFolder(out).write_json("link.json", listener.counted | found)

@@ -126,7 +126,11 @@ class Directory:
         """These clients' identities by use and id, as `Client.enrol` takes them. Raises Untrusted for who is not listed."""
         who = tuple(clients)
         if unknown := [name_of(party) for party in who if party < 0 or party not in self.entries]:
-            raise Untrusted(f"{', '.join(unknown[:5])} {'is' if len(unknown) == 1 else 'are'} not in the directory")
+            raise Untrusted(
+                f"{', '.join(unknown[:5])} {'is' if len(unknown) == 1 else 'are'} not in the directory of version"
+                f" {self.header.version} here: take the authority's newest with `cloister keys accept KEYS public --authority"
+                " FINGERPRINT`"
+            )
         try:
             return {use: {party: self.entries[party].identities[use] for party in who} for use in CLIENT_USES}
         except KeyError as use:

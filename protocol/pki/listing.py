@@ -1,22 +1,27 @@
 """What a folder says of its parties, for people: of the authority's folder, its public part, or a party's own."""
 
+import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from .authority import Authority
-from .certificates import Untrusted, read_certificate, serial_of
-from .directory import MOST_BYTES, Directory
+from .certificates import Untrusted, read_certificate, read_request, serial_of
+from .directory import MOST_BYTES, Directory, Entry
 from .names import name_of
-from .party import AUTHORITY, CERTIFICATE, DIRECTORY, REVOKED
+from .office import IDENTITIES, PARTIES
+from .party import AUTHORITY, CERTIFICATE, DIRECTORY, REQUEST, REVOKED, STATEMENT
 from .private_files import read
 from .revocations import RevocationList
+from .statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """until: Unix seconds at which the certificate ends, None where it is not in the folder. identities: fingerprints by use.
 
-    revoked: Unix seconds, or None.
+    revoked: Unix seconds, or None. fingerprint: of its identity file, as `cloister keys request` printed it, in hexadecimal;
+    empty where that file is not here.
     """
 
     party: int
@@ -24,6 +29,7 @@ class Row:
     until: int | None
     identities: dict[str, str]
     revoked: int | None
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,34 @@ def listing(folder: Path, now: int) -> Listing:
             (end for path in (public / f"{name_of(party)}.pem", public / CERTIFICATE) if (end := _end(path, entry.serial))), None
         )
         shown = {use: public_key.hex()[:16] for use, public_key in entry.identities.items()}
-        rows.append(Row(party, entry.serial.hex(), until, shown, revoked.when.get(entry.serial)))
+        rows.append(
+            Row(party, entry.serial.hex(), until, shown, revoked.when.get(entry.serial), _told(folder, authority.run, entry))
+        )
     until = min(directory.header.until, revoked.header.until)
     versions = directory.header.version, revoked.header.version
     return Listing(authority.run, authority.fingerprint.hex(), *versions, until, problem, tuple(rows))
+
+
+def own_fingerprint(folder: Path) -> tuple[str, str] | None:
+    """Of a party's own folder that has no authority yet: its name, and the fingerprint that it tells; None of any other folder.
+
+    Raises Untrusted for an identity file that is not in order.
+    """
+    if (folder / AUTHORITY).exists() or not (folder / STATEMENT).is_file() or not (folder / REQUEST).is_file():
+        return None
+    stated = read(folder / STATEMENT)
+    return read_request(read(folder / REQUEST))[0], hashlib.sha256(stated).hexdigest()
+
+
+def _told(folder: Path, run: str, entry: Entry) -> str:
+    name = name_of(entry.party)
+    for path in (folder / IDENTITIES / name, folder / PARTIES / name / STATEMENT, folder / STATEMENT):
+        if path.is_file():
+            with suppress(Untrusted, ValueError):
+                stated = Statement.open(read(path), run)
+                if stated.party == entry.party and stated.identities == dict(entry.identities):
+                    return stated.fingerprint.hex()
+    return ""
 
 
 def _end(path: Path, serial: bytes) -> int | None:

@@ -2,8 +2,8 @@
 
 authority.key (P-256) is the one secret of the deployment's operator. public/ has all that others may have: authority.pem,
 directory.cbor, revoked.cbor and NAME.pem of each party. parties/NAME/ has the parties whose keys were made here, to be moved to
-where they run; parties that make their own send a request. A change is made when the new directory is in its place: what a crash
-leaves before that is a certificate that nobody accepts.
+where they run; parties that make their own send a request, whose identity file is kept as identities/NAME. A change is made when
+the new directory is in its place: what a crash leaves before that is a certificate that nobody accepts.
 """
 
 import os
@@ -28,7 +28,7 @@ from .private_keys import Passphrase
 from .revocations import RevocationList
 from .statement import Statement
 
-KEY, PUBLIC, PARTIES = "authority.key", "public", "parties"
+KEY, PUBLIC, PARTIES, IDENTITIES = "authority.key", "public", "parties", "identities"
 AUTHORITY_DAYS = 3650
 DAYS = 365
 
@@ -141,6 +141,7 @@ def enrol(
             raise Untrusted(f"{name_of(stated.party)} is enrolled already; rotate replaces its certificate")
         entry = _certified(office, asked, stated, tuple(hosts))
         _published(office, [*entries.values(), entry], None)
+        _kept(folder, stated.party, statement)
         return Enrolled(entry.party, office.public / f"{name_of(entry.party)}.pem", stated.fingerprint)
 
 
@@ -181,9 +182,17 @@ def rotate(
         revoked.setdefault(old.serial, now)
         others = [kept for kept in _directory(office).entries.values() if kept.party != party]
         office = _published(office, [*others, entry], revoked)
-        if sent is None:
+        if sent is not None:
+            _kept(folder, party, statement)
+        else:
             parties.accept(own, party, office.public, now, office.authority.fingerprint, unlock)
         return Enrolled(party, office.public / f"{name_of(party)}.pem", stated.fingerprint)
+
+
+def _kept(folder: Path, party: int, statement: bytes) -> None:
+    """Its identity file, so that its fingerprint can be shown again."""
+    make_folder(folder / IDENTITIES)
+    write(folder / IDENTITIES / name_of(party), statement, True)
 
 
 def revoke(folder: Path, party: int, *, now: int, days: int = DAYS, unlock: Passphrase = private_keys.none) -> RevocationList:

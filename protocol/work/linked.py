@@ -69,14 +69,16 @@ class Words(Protocol):
 
 class Linked:
     """Where the clients of a run are reached: a `Setup.hosts`. absent: how often each did not answer in time. late: how many
-    answers came when nobody waited any more. stage: the word that was said last; of a frame, the message's name. enrolled: all
-    clients' identities, by use and id, where a directory has them; None: each client is asked for its own.
+    answers came when nobody waited any more. without: who took no model at the end; None before it. stage: the word that was said
+    last; of a frame, the message's name. enrolled: all clients' identities, by use and id, where a directory has them; None: each
+    client is asked for its own.
     """
 
     def __init__(self, link: Words, clients: Sequence[int], enrolled: Mapping[str, Mapping[int, bytes]] | None = None) -> None:
         self.enrolled = enrolled
         self.absent: dict[int, int] = {}
         self.late = 0
+        self.without: tuple[int, ...] | None = None
         self.stage = ""
         self._link = link
         self._clients = tuple(clients)
@@ -122,10 +124,14 @@ class Linked:
 
     def finish(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
         """The run is over: tell each client its models, by name where it holds them itself, and wait for them."""
+        self.settle()
+        before = dict(self.absent)
         for client, several in models.items():
             self.post(client, "final", *(model if isinstance(model, str) else to_bytes(model) for model in several))
         for _ in self.heard():
             pass
+        missed = {i for i in models if self.absent.get(i, 0) > before.get(i, 0)}
+        self.without = tuple(i for i in self._clients if i not in models or i in missed)
 
     def settle(self) -> None:
         """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
