@@ -5,20 +5,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .errors_in_one_line import said_in_a_line
+from .errors_in_one_line import Failure, said_in_a_line
 from .fl.runs.experiment import run
 from .fl.runs.origin import ORIGIN
-from .fl.runs.repetition import Repetition
-from .fl.runs.scenario import Scenario
+from .fl.runs.repetition import Repetition, differing, record
+from .fl.runs.scenario import Scenario, described
 from .progress import watched
 from .reporting.report import write_report
+from .repeating import OTHERWISE
 from .running import free_folder
 from .scenario_file import file_and_name, load, with_settings
 from .scenario_origin import Origin
 
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
-    """The folder of a run of the same scenario. Raises ValueError where the record does not say of which."""
+    """The folder of a run of the same scenario.
+
+    Raises ValueError where the record does not say of which, and Failure with `OTHERWISE` where it is at odds with itself.
+    """
     recorded = record_of(folder)
     if not (folder / "summary.json").is_file():
         raise ValueError(f"the run in {folder} is not over; go on with it by --resume, and repeat it then")
@@ -33,6 +37,11 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             f" and compare: cloister rerun {folder} --against OTHER_FOLDER"
         )
     scenario = _scenario(folder, recorded)
+    if places := differing(record(folder / "scenario.json"), json.loads(json.dumps(described(scenario)))):
+        raise Failure(
+            f"{folder} is inconsistent: its scenario.json is not of the scenario that its {ORIGIN} makes; another {', '.join(places)}",
+            OTHERWISE,
+        )
     into = out or free_folder(scenario)
     rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
     with said_in_a_line():
@@ -73,7 +82,7 @@ def in_words(found: Repetition, other: Path) -> list[str]:
     """A line on whether it is the same, then what is not, then what is different here."""
     again = f"again in    {other}"
     if found.same:
-        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers"
+        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers, accounts and summary"
         lines = [f"the same, bit for bit: {counted}", again]
     else:
         lines = [f"not the same: {'; '.join(found.apart)}", again]

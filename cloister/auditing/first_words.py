@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..threat_models.audit.scoring import BOUND
-from ..threat_models.audit.uncovered import leaks
+from ..threat_models.audit.scoring import BOUND, GOOD
+from ..threat_models.audit.uncovered import leaks, read_records
 
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
@@ -20,6 +20,7 @@ def headline(found: Mapping[str, Any]) -> str:
         parts.append(f"{ours['refuted']} of {total} claims are refuted.")
     if several := leaks(found["rows"]):
         parts.append(f"Leaks more than a tenth of what clear tells, and no claim of ours covers it: {_leaks_in_words(several)}.")
+    parts += _records_in_words(found)
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
         parts.append(f"Failed, and tells nothing: {', '.join(failed)}.")
@@ -76,6 +77,19 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     for observer, found in several:
         alike.setdefault(", ".join(named(found)), []).append(observer)
     return "; ".join(f"{words} to {' / '.join(observers)}" for words, observers in alike.items())
+
+
+def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
+    """Records that were read, and whose, in a sentence: of one client alone it counts as well."""
+    parts = []
+    for row in read_records(found["rows"])[:NAMED]:
+        of, alone = row["records"]["here"], row["records"][row["anchor"]].get("read", 0)
+        whose = [f"client {one['client']} of seed {one['seed']}" for one in of["whose"]]
+        owners = ", ".join(whose) if len(whose) <= NAMED else f"{of['clients']} of {of['victims']} clients"
+        more = f" ({row['anchor']}: {alone})" if alone else ""
+        parts.append(f"{of['read']} of {owners} by {row['observer']} ({row['experiment']}){more}")
+    if parts:
+        yield f"Records were recovered at {GOOD:.0f} dB or better: {'; '.join(parts)}."
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:

@@ -83,7 +83,7 @@ class Finding:
     """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
-    by what they are called. pictures: to look at.
+    by what they are called. pictures: to look at. records: of a victim, how many of its records were read, and how many it has.
     """
 
     victims: tuple[int, ...]
@@ -92,6 +92,7 @@ class Finding:
     others: Values = field(default_factory=lambda: np.zeros(0), repr=False)
     figures: Mapping[str, float] = field(default_factory=dict)
     pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    records: Mapping[int, tuple[int, int]] = field(default_factory=dict, repr=False)
 
 
 def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:
