@@ -61,7 +61,10 @@ def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
     assert re.fullmatch("[0-9a-f]{64}", recorded["data_sha256"])
     Path("small.py").unlink()
     code, said, _ = command("rerun", "r", "--out", "again")
-    assert (code, said.splitlines()[0]) == (0, "the same, bit for bit: 1 models, the numbers of 3 rounds, 15 answers, accounts and summary")
+    assert (code, said.splitlines()[0]) == (
+        0,
+        "the same, bit for bit: 1 models, the numbers of 3 rounds, 15 answers, accounts and summary",
+    )
     assert json.loads(Path("again/origin.json").read_text()) == recorded
     code, said, _ = command("rerun", "again", "--against", "r", "--json")
     assert code == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
+from .which_runs import epsilon_in_words, runs_in_words
 
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
@@ -39,8 +40,8 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
-    """Claims that nothing tried and why, attacks that failed, and claims that are not made of such a run and why, in lines."""
-    lines = []
+    """Which runs were audited, claims that nothing tried and why, attacks that failed, and claims that are not made of such a run and why, in lines."""
+    lines = [words] if (words := runs_in_words(found)) else []
     if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
         why: dict[str, list[str]] = {}
         for claim in untried:
@@ -52,9 +53,12 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
         lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")
     if _promises_epsilon(found.get("scenario", {})):
+        lines += epsilon_in_words(found)
         lines.append(
-            "epsilon is not audited here, only what is found in spite of it; its noise and ledger: cloister audit --self-test"
+            "epsilon is not audited here, only what is found in spite of it; that Cloister's mechanisms add the noise that they claim"
+            " is tried by cloister audit --self-test, on examples of its own, not on this run"
         )
+        lines.append("in clear means without the noise of training too")
     return lines
 
 
