@@ -2,15 +2,18 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors_in_one_line import said_in_a_line
+from .errors_in_one_line import Failure, said_in_a_line
 from .fl.runs.experiment import run
-from .fl.runs.origin import ORIGIN
-from .fl.runs.repetition import Repetition
-from .fl.runs.scenario import Scenario
+from .fl.runs.origin import ORIGIN, commit
+from .fl.runs.repetition import Repetition, differing, record
+from .fl.runs.run_folder import versions
+from .fl.runs.scenario import Scenario, described
 from .progress import watched
+from .repeating import OTHERWISE
 from .reporting.repeat import DRAWN, is_finished_module
 from .reporting.report import write_report
 from .running import free_folder
@@ -19,7 +22,10 @@ from .scenario_origin import Origin
 
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
-    """The folder of a run of the same scenario. Raises ValueError where the record does not say of which."""
+    """The folder of a run of the same scenario.
+
+    Raises ValueError where the record does not say of which, and Failure with `OTHERWISE` where it is at odds with itself.
+    """
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}; runs that a report names are seen from where they were made")
     recorded = record_of(folder)
@@ -36,6 +42,12 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             f" and compare: cloister rerun {folder} --against OTHER_FOLDER"
         )
     scenario = _scenario(folder, recorded)
+    if places := _at_odds(record(folder / "scenario.json"), json.loads(json.dumps(described(scenario))), recorded):
+        raise Failure(
+            f"{folder} is inconsistent, or files that its scenario reads have changed: its scenario.json is not of the scenario"
+            f" that its {ORIGIN} makes; another {', '.join(places)}",
+            OTHERWISE,
+        )
     into = out or free_folder(scenario)
     rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
     with said_in_a_line():
@@ -43,6 +55,13 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             pass
     write_report(into)
     return into
+
+
+def _at_odds(begun: Mapping[str, Any], made: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+    """Where a recorded scenario is not the one that its source makes, and neither another release nor drawn weights are why."""
+    if (recorded.get("commit"), (recorded.get("versions") or {}).get("cloister")) != (commit(), versions().get("cloister")):
+        return []
+    return [place for place in differing(begun, made) if not (is_finished_module(begun) and place.split(".")[0] == "model")]
 
 
 def record_of(folder: Path) -> dict[str, Any]:
@@ -76,7 +95,7 @@ def in_words(found: Repetition, other: Path) -> list[str]:
     """A line on whether it is the same, then what is not, then what is different here."""
     again = f"again in    {other}"
     if found.same:
-        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers"
+        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers, accounts and summary"
         lines = [f"the same, bit for bit: {counted}", again]
     else:
         lines = [f"not the same: {'; '.join(found.apart)}", again]

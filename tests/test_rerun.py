@@ -61,7 +61,10 @@ def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
     assert re.fullmatch("[0-9a-f]{64}", recorded["data_sha256"])
     Path("small.py").unlink()
     code, said, _ = command("rerun", "r", "--out", "again")
-    assert (code, said.splitlines()[0]) == (0, "the same, bit for bit: 1 models, the numbers of 3 rounds, 15 answers")
+    assert (code, said.splitlines()[0]) == (
+        0,
+        "the same, bit for bit: 1 models, the numbers of 3 rounds, 15 answers, accounts and summary",
+    )
     assert json.loads(Path("again/origin.json").read_text()) == recorded
     code, said, _ = command("rerun", "again", "--against", "r", "--json")
     assert code == 0
@@ -99,6 +102,43 @@ def test_what_came_out_otherwise_is_said_and_what_is_different(command):
     assert "accuracy" not in said  # the numbers are the same
     assert re.search(r"torch: \S+ then, 0.0 now", said)
     assert "an abacus now" in said
+
+
+@pytest.mark.trains
+def test_accounts_and_the_summary_are_compared_too(command):
+    command("run", "small.py", "--out", "r")
+    assert command("run", "small.py", "--out", "s")[0] == 0
+    assert command("rerun", "r", "--against", "s")[0] == 0  # seconds differ, and are no number of the run
+    Path("r/privacy.json").write_text('{"record": {"epsilon_worst": 1.0, "clients": {"0": {"epsilon": 1.0}}}}')
+    Path("s/privacy.json").write_text('{"record": {"epsilon_worst": 0.5, "clients": {"0": {"epsilon": 1.0}}}}')
+    code, said, _ = command("rerun", "r", "--against", "s")
+    assert (code, "privacy.json differs in record.epsilon_worst;" in said.splitlines()[0] + ";") == (4, True)
+    Path("s/privacy.json").unlink()
+    assert "privacy.json differs in record" in command("rerun", "r", "--against", "s")[1]
+    Path("s/privacy.json").write_text("{")
+    assert "privacy.json is damaged" in command("rerun", "r", "--against", "s")[2]
+    shutil.copy("r/privacy.json", "s/privacy.json")
+    summary = json.loads(Path("s/summary.json").read_text())
+    Path("s/summary.json").write_text(json.dumps(summary | {"accuracy_mean": 0.99, "account": {**summary["account"], "sums": 1}}))
+    code, said, _ = command("rerun", "r", "--against", "s")
+    assert (code, "summary.json differs in accuracy_mean, account.sums" in said) == (4, True)
+    shutil.copy("r/summary.json", "s/summary.json")
+    lines = Path("s/account.jsonl").read_text().splitlines()
+    Path("s/account.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    assert "the account of opened sums (account.jsonl) differs" in command("rerun", "r", "--against", "s")[1]
+
+
+@pytest.mark.trains
+def test_a_folder_whose_scenario_is_not_its_own_is_inconsistent(command):
+    command("run", "small.py", "--out", "r")
+    begun = json.loads(Path("r/scenario.json").read_text())
+    begun["training"]["lr"] = 0.3
+    Path("r/scenario.json").write_text(json.dumps({**begun, "seed": 5}))
+    code, said, failed = command("rerun", "r", "--out", "again")
+    assert (code, said) == (4, "")
+    assert "inconsistent" in failed
+    assert failed.strip().endswith("another training.lr, seed")
+    assert not Path("again").exists()
 
 
 @pytest.mark.trains

@@ -41,7 +41,10 @@ AuditSeeds = Annotated[
 SelfTest = Annotated[
     bool, typer.Option("--self-test", help="Audit the auditors: correct noise must pass them, and noise with a fault must not.")
 ]
-
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", metavar="NAME", help="With --self-test: this mechanism and its faults alone. Repeatable."),
+]
 Attacks = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,6 +75,7 @@ def audit(
     set_: Set = None,
     attack: Attacks = None,
     against: Against = None,
+    mechanism: Mechanisms = None,
     as_json: Json = False,
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
@@ -93,4 +97,4 @@ def audit(
     """
     from .play import play
 
-    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json)
+    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json, mechanism or ())

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..threat_models.audit.scoring import BOUND
-from ..threat_models.audit.uncovered import leaks
+from ..threat_models.audit.scoring import BOUND, GOOD
+from ..threat_models.audit.uncovered import leaks, read_records
+from .which_runs import epsilon_in_words, runs_in_words
 
 MASKS = "masks"
 """The experiment without which an attack's failure may be that it did not read what was sent."""
@@ -22,6 +23,7 @@ def headline(found: Mapping[str, Any]) -> str:
         parts.append(f"{ours['refuted']} of {total} claims are refuted.")
     if several := leaks(found["rows"]):
         parts.append(f"Leaks more than a tenth of what clear tells, and no claim of ours covers it: {_leaks_in_words(several)}.")
+    parts += _records_in_words(found)
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
         parts.append(f"Failed, and tells nothing: {', '.join(failed)}.")
@@ -39,8 +41,8 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
-    """Claims that nothing tried and why, attacks that failed, and claims that are not made of such a run and why, in lines."""
-    lines = []
+    """Lines: which runs were audited; claims that nothing tried, attacks that failed, claims not made of such runs; and why."""
+    lines = [words] if (words := runs_in_words(found)) else []
     if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
         why: dict[str, list[str]] = {}
         for claim in untried:
@@ -52,9 +54,12 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
         lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")
     if _promises_epsilon(found.get("scenario", {})):
+        lines += epsilon_in_words(found)
         lines.append(
-            "epsilon is not audited here, only what is found in spite of it; its noise and ledger: cloister audit --self-test"
+            "epsilon is not audited here, only what is found in spite of it; that Cloister's mechanisms add the noise that they"
+            " claim is tried by cloister audit --self-test, on examples of its own, not on this run"
         )
+        lines.append("in clear means without the noise of training too")
     return lines
 
 
@@ -91,6 +96,19 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     for observer, found in several:
         alike.setdefault(", ".join(named(found)), []).append(observer)
     return "; ".join(f"{words} to {' / '.join(observers)}" for words, observers in alike.items())
+
+
+def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
+    """Records that were read, and whose, in a sentence: of one client alone it counts as well."""
+    parts = []
+    for row in read_records(found["rows"])[:NAMED]:
+        of, alone = row["records"]["here"], row["records"][row["anchor"]].get("read", 0)
+        whose = [f"client {one['client']} of seed {one['seed']}" for one in of["whose"]]
+        owners = ", ".join(whose) if len(whose) <= NAMED else f"{of['clients']} of {of['victims']} clients"
+        more = f" ({row['anchor']}: {alone})" if alone else ""
+        parts.append(f"{of['read']} of {owners} by {row['observer']} ({row['experiment']}){more}")
+    if parts:
+        yield f"Records were recovered at {GOOD:.0f} dB or better: {'; '.join(parts)}."
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.clients.losses import CROSS_ENTROPY
+from ..fl.runs.origin import checksum, commit
 from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
@@ -34,6 +35,7 @@ from .first_words import headline, notes
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
 from .tables import NARROW, claims_table, measured_table, reasons
+from .which_runs import recorded_in
 
 BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
@@ -53,14 +55,20 @@ def play(
     attacks: Sequence[str],
     against: Sequence[str],
     as_json: bool,
+    mechanisms: Sequence[str] = (),
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
     with one_line_errors():
         if self_test:
+            asked = {"FILE": file, "--attack": attacks, "--set": settings, "--seeds": seeds, "--against": against, "--out": out}
+            if given := [name for name, value in {**asked, "--data": data}.items() if value]:
+                raise ValueError(f"--self-test tries examples of its own, and takes no {', '.join(given)}")
             from .self_test import play_self_test
 
-            play_self_test(budget, as_json)
+            play_self_test(budget, as_json, mechanisms)
             return
+        if mechanisms:
+            raise ValueError("--mechanism is of --self-test")
         if file is None:
             raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)
@@ -70,10 +78,11 @@ def play(
             _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
         else:
             scenario, recorded = _to_audit(file, settings)
-            folder = free_folder(out, scenario.name)
+            folder, folder_of_run = free_folder(out, scenario.name), folder
             further = tuple(load_attack(attack) for attack in attacks)
             whom = tuple(map(named, against))
             found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, whom, recorded, further)
+            found["recorded_in"] = {str(seed): recorded_in(folder_of_run) for seed in recorded}
             write_audit(folder, found)
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())
@@ -204,6 +213,9 @@ def audited(
         "budget": asdict(budget),
         "seeds": list(seeds),
         "recorded": sorted(recorded),
+        "commit": commit(),
+        "data_sha256": {str(stage.seed): checksum(stage.audited.truth.population) for stage in played},
+        "privacy": {str(stage.seed): dict(stage.audited.privacy) for stage in played if stage.audited.privacy},
         "seconds": time.perf_counter() - started,
         "rows": [row.as_dict() for row in measured],
         "meters": [{"seed": stage.seed, "rounds": [[t, of] for t, of in stage.audited.meters]} for stage in played],

@@ -88,14 +88,22 @@ def _upper(row: Mapping[str, Any]) -> float | None:
 def tiles(found: Mapping[str, Any]) -> list[Tile]:
     """The numbers of the headline."""
     ours = Counter(c["verdict"] for c in claims(found) if c["whose"] == "Cloister")
-    alone = [r for r in found["rows"] if r["observer"] == "server" and r["leakage"] and r["leakage"]["valid"]]
+    tried = [r for r in found["rows"] if r["observer"] == "server" and r["leakage"]]
+    alone = [r for r in tried if r["leakage"]["valid"]]
+    unjudged = [r["experiment"] for r in tried if not r["leakage"]["valid"]]
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
     detail = "no attack works even in clear" if most is None else f"at most, at 95 %: {most['experiment']}; 1 is everything"
+    if most is not None and unjudged:
+        detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
     return [
         Tile("refuted", str(ours["refuted"]), "claims of Cloister's"),
         Tile("not refuted", str(ours["not refuted"]), "by attacks and tests; never proven"),
-        Tile("not judged", str(ours["inconclusive"] + ours["not covered"]), "the attack fails in clear too, or few victims"),
+        Tile(
+            "not judged",
+            str(ours["inconclusive"] + ours["not covered"]),
+            "the attack fails in clear too, few victims, or nothing could try it",
+        ),
         Tile("the server alone", value, detail),
         Tile(
             "time", time_words(found["seconds"]), f"budget {found['budget']['name']}, seeds {', '.join(map(str, found['seeds']))}"

@@ -2,28 +2,36 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..errors_in_one_line import say
 from ..progress import shown
 from ..threat_models.privacy.faults import FAULTS
-from ..threat_models.privacy.self_test import QUICK, TRIALS, Row, rows
+from ..threat_models.privacy.self_test import QUICK, TRIALS, Row, named, rows
 
 REPETITIONS = {"quick": 2, "full": 20}
 FAULT_SEEDS = {"quick": 1, "full": 3}
 PLAYED = {"quick": QUICK, "full": FAULTS}
 WRONG = 4
+SEEN = 0.005
+"""Epsilon below which a bound is shown as 0.00."""
 
 
-def play_self_test(budget: str, as_json: bool) -> None:
-    """Plays it and says what was flagged. Raises typer.Exit with `WRONG` if correct code was, or a fault was not."""
+def play_self_test(budget: str, as_json: bool, only: Sequence[str] = ()) -> None:
+    """Plays it and says what was flagged. only: names of mechanisms; empty for all.
+
+    Raises typer.Exit with `WRONG` if correct code was, or a fault was not, and ValueError for a mechanism that is not there.
+    """
     found: list[Row] = []
+    shipped, faults = named(only, PLAYED[budget])
     with shown(sys.stderr, always=True, quiet=as_json) as tell:
-        for row in rows(TRIALS, range(REPETITIONS[budget]), faults=PLAYED[budget], fault_seeds=FAULT_SEEDS[budget]):
+        for row in rows(TRIALS, range(REPETITIONS[budget]), shipped, faults, FAULT_SEEDS[budget]):
             found.append(row)
             tell("auditing", len(found), 0, f"{row.mechanism}, {row.fault or 'as shipped'}")
     wrong = [row for row in found if not row.right]
@@ -31,7 +39,9 @@ def play_self_test(budget: str, as_json: bool) -> None:
         plain = [asdict(row) | {"flagged": row.flagged, "right": row.right} for row in found]
         sys.stdout.write(json.dumps({"rows": plain, "passed": not wrong}) + "\n")
     else:
-        Console().print(_table(found))
+        console = Console()
+        console.print(_table(found))
+        console.print(in_words(found), markup=False, highlight=False)
     if wrong:
         say(f"the self-test failed: {wrong[0]}")
         raise typer.Exit(WRONG)
@@ -39,9 +49,14 @@ def play_self_test(budget: str, as_json: bool) -> None:
 
 def _table(found: list[Row]) -> Table:
     """A row for each mechanism and auditor as shipped, and for each fault."""
-    table = Table(title="Audits of shipped noise, and of faults that were put into it", title_justify="left")
-    for head in ("mechanism", "code", "auditor", "claimed", "shown at least", "flagged"):
-        table.add_column(head, justify="right" if head in ("claimed", "shown at least") else "left")
+    title = f"Audits of shipped noise, and of faults put into it: epsilon as claimed, and shown at least, at {_confidence(found)}"
+    table = Table(title=title, title_justify="left")
+    for head in ("mechanism: unit, delta", "code", "auditor"):
+        table.add_column(head, overflow="fold")
+    for head in ("claimed", "shown"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("flagged", no_wrap=True)
+    last = ""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in found:
         groups.setdefault((row.mechanism, row.fault or "as shipped", row.auditor), []).append(row)
@@ -49,5 +64,23 @@ def _table(found: list[Row]) -> Table:
         flagged = sum(row.flagged for row in same)
         words = f"{flagged} of {len(same)}" + ("" if all(row.right for row in same) else ": WRONG")
         most = max(row.bound for row in same)
-        table.add_row(mechanism, code, auditor, f"{same[0].claimed:.2f}", f"{most:.2f}", words)
+        whose = "" if mechanism == last else f"{mechanism}: {same[0].unit}, {same[0].delta:g}"
+        table.add_row(escape(whose), escape(code), auditor, f"{same[0].claimed:.2f}", f"{most:.2f}", words)
+        last = mechanism
     return table
+
+
+def in_words(found: Sequence[Row]) -> str:
+    """What was flagged and what not, and how far that goes."""
+    shipped, faulty = [row for row in found if row.fault is None], [row for row in found if row.fault is not None]
+    caught, wrong = sum(row.flagged for row in faulty), sum(row.flagged for row in shipped)
+    first = "no shipped mechanism flagged" if not wrong else f"{wrong} of {len(shipped)} audits of shipped mechanisms flagged"
+    second = f"all {caught} faults flagged" if caught == len(faulty) else f"{caught} of {len(faulty)} faults flagged"
+    words = f"{first}, {second}" if faulty else f"{first}, and no fault of these was tried with this budget"
+    if any(row.bound < SEEN for row in shipped):
+        words += "; where 0.00 is shown of code as shipped the test says little: the auditor saw no difference at all"
+    return words
+
+
+def _confidence(found: Sequence[Row]) -> str:
+    return f"{100 * found[0].confidence:.4g} %" if found else "95 %"

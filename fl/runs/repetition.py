@@ -1,4 +1,4 @@
-"""Whether two run folders are of one run: models, numbers and answers, bit for bit, and what differs around them."""
+"""Whether two run folders are of one run: models, numbers, answers and accounts, bit for bit, and what differs around them."""
 
 import json
 import math
@@ -15,12 +15,17 @@ from .origin import ORIGIN
 
 TIMED = ("seconds",)
 """Of a round's line, what no two runs share."""
+AROUND = ("seconds", "versions", "machine")
+"""Of a summary, what no two runs need to share; `Repetition.different` says the last two."""
+NAMED = 5
+"""Places that differ, of a file, which are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """same: whether models, numbers and answers are, bit for bit. apart: by how much not, in words. different: versions,
-    processor, data, scenario, in words. models, rounds, answers: how many were compared.
+    """same: whether models, numbers, answers, the accounts of privacy and of sums, and the summary are, bit for bit. apart: by
+    how much not, in words. different: versions, processor, data, scenario, in words. models, rounds, answers: how many were
+    compared.
     """
 
     same: bool
@@ -46,6 +51,7 @@ def compared(first: Path, second: Path) -> Repetition:
     if answers[0] != answers[1]:
         k = next((k for k, (a, b) in enumerate(zip(*answers, strict=False)) if a != b), min(map(len, answers)))
         apart.append(f"what parties were told differs from answer {k + 1} on")
+    apart += _records_apart(first, second)
     different = tuple(_different(first, second))
     return Repetition(not apart, tuple(apart), different, len(models[0]), len(rounds[0]), len(answers[0]))
 
@@ -80,6 +86,30 @@ def _rounds_apart(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> 
     return words
 
 
+def _records_apart(first: Path, second: Path) -> list[str]:
+    """What is said of the privacy that was spent, of the sums that were opened, and of the run as a whole."""
+    words = []
+    if _text(first / "account.jsonl") != _text(second / "account.jsonl"):
+        words.append("the account of opened sums (account.jsonl) differs")
+    for name in ("privacy.json", "summary.json"):
+        one, two = ({k: v for k, v in record(folder / name).items() if k not in AROUND} for folder in (first, second))
+        if places := differing(one, two):
+            more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+            words.append(f"{name} differs in {', '.join(places[:NAMED])}{more}")
+    return words
+
+
+def differing(one: Any, two: Any, place: str = "") -> list[str]:
+    """Where two values of JSON are not the same, as names with dots between."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        keys = {**one, **two}
+        return [at for k in keys for at in differing(one.get(k), two.get(k), f"{place}.{k}" if place else k)]
+    if isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        pairs = zip(one, two, strict=True)
+        return [at for k, (a, b) in enumerate(pairs) for at in differing(a, b, f"{place}.{k}")]
+    return [] if json.dumps(one) == json.dumps(two) else [place]  # as text: what is not a number is the same as itself
+
+
 def _different(first: Path, second: Path) -> list[str]:
     """Of the surroundings, as far as both folders record them."""
     one, two = _json(first / ORIGIN), _json(second / ORIGIN)
@@ -111,6 +141,24 @@ def _lines(folder: Path, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder / name} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def record(path: Path) -> dict[str, Any]:
+    """Empty where there is none. Raises ValueError where it is damaged, which is not the same as being empty."""
+    try:
+        found = json.loads(_text(path) or "{}")
+        if not isinstance(found, dict):
+            raise TypeError
+    except (ValueError, TypeError):
+        raise ValueError(f"{path} is damaged") from None
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

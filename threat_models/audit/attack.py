@@ -11,7 +11,7 @@ from ...fl.data.population import Examples
 from ..inference.label_regression import total_variation
 from .estimates import Estimate
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
-from .images import towards, with_mean
+from .images import read_of, towards, with_mean
 from .lending import lent
 from .membership import compared
 from .reading import Instance
@@ -78,8 +78,11 @@ class Attack:
         victims = victims_of(evidence.view, budget.victims, rng)
         if self.sought == "records":
             return self._records(evidence, truth, victims, budget, rng)
-        score = self._label if self.sought == "labels" else self._images
-        return Finding(victims, np.array([score(evidence, truth, i, rng) for i in victims]))
+        if self.sought == "labels":
+            return Finding(victims, np.array([self._label(evidence, truth, i, rng) for i in victims]))
+        scored = [self._images(evidence, truth, i, rng) for i in victims]
+        records = {i: read for i, (_, read) in zip(victims, scored, strict=True)}
+        return Finding(victims, np.array([value for value, _ in scored]), records=records)
 
     def _updates(self, evidence: Evidence, truth: Truth, rng: np.random.Generator) -> Finding:
         found: dict[Instance, Estimate] = {}
@@ -98,12 +101,13 @@ class Attack:
             raise ValueError(f"{self.name}: shares of labels are not negative, and not all 0")
         return 1 - float(total_variation((guess / guess.sum())[None], truth.histogram(client)[None])[0])
 
-    def _images(self, evidence: Evidence, truth: Truth, client: int, rng: np.random.Generator) -> float:
+    def _images(self, evidence: Evidence, truth: Truth, client: int, rng: np.random.Generator) -> tuple[float, tuple[int, int]]:
         own = truth.population.clients[client].train
         found = np.asarray(self.guess(evidence, client, None, rng), np.float32)
         guess = self._checked(found, (len(found), *own.x.shape[1:])).astype(np.float32)
         mean = evidence.view.public.auxiliary.x.mean(dim=0, keepdim=True)
-        return float(towards(with_mean(torch.from_numpy(guess), own, mean), own, mean)[0].mean())
+        way, got = towards(with_mean(torch.from_numpy(guess), own, mean), own, mean)
+        return float(way.mean()), read_of(got, own, mean)
 
     def _records(
         self, evidence: Evidence, truth: Truth, victims: tuple[int, ...], budget: Budget, rng: np.random.Generator

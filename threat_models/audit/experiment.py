@@ -94,8 +94,8 @@ class Finding:
     """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
-    by what they are called. pictures: to look at. examined: what is judged in the place of values. noticed: what refutes a claim
-    however much was recovered, in words.
+    by what they are called. pictures: to look at. records: of a victim, how many of its records were read, and how many it has.
+    examined: what is judged in the place of values. noticed: what refutes a claim however much was recovered, in words.
     """
 
     victims: tuple[int, ...]
@@ -104,6 +104,7 @@ class Finding:
     others: Values = field(default_factory=lambda: np.zeros(0), repr=False)
     figures: Mapping[str, float] = field(default_factory=dict)
     pictures: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    records: Mapping[int, tuple[int, int]] = field(default_factory=dict, repr=False)
     examined: Examined | None = None
     noticed: str = ""
 

@@ -17,12 +17,11 @@ from ..inference.image_scores import matched_psnr, psnr
 from ..inference.inversion import first_layer, inverting_gradients
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .membership import start_of
+from .scoring import GOOD
 from .truth import Truth
 from .unread import unread
 from .view import CorruptView
 
-GOOD = 30.0
-"""dB at which a picture counts as recovered: hardly to be told from the original."""
 FEW = 8
 """Records of a client up to which an optimiser is set on its images too."""
 SHOWN = 6
@@ -30,14 +29,15 @@ SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class GradientInversion:
-    """Of each victim, the mean over its images of how far the best guess comes from the mean image (0) to GOOD dB (1).
+    """Of each victim whether any of its images was recovered to GOOD dB or better: 1, or 0. The mean is a share of victims.
 
-    Guesses are read off the first layer in closed form where it is linear, and sought by an optimiser where records are FEW.
-    The update is the first that the observer knows a start of.
+    One record that is read is what a client is hurt by, however many others are not: a mean over records would hide it. An image
+    that the mean image comes as close to is not counted. Guesses are read off the first layer in closed form where it is linear,
+    and sought by an optimiser where records are FEW. The update is the first that the observer knows a start of.
     """
 
     name: str = "images"
-    unit: str = f"how far PSNR comes from the mean image's to {GOOD:.0f} dB"
+    unit: str = f"share of clients of whom some record is recovered at {GOOD:.0f} dB or better"
     side: str = "the labels of a client with few records; public images, for their mean"
     source: str = "Phong et al. 2017; Geiping et al. 2020"
     anchor: Anchor = "sums alone"
@@ -58,20 +58,23 @@ class GradientInversion:
         victims = victims_of(view, budget.victims, rng)
         found = {key: e.vector for key, e in evidence.estimated(view).items() if key[1] == "update"}
         mean = view.public.auxiliary.x.mean(dim=0, keepdim=True)
-        values, ratios, shown = [], list[float](), list[dict[str, Any]]()
+        records, ways, ratios, shown = dict[int, tuple[int, int]](), list[float](), list[float](), list[dict[str, Any]]()
         for i in victims:
             own = truth.population.clients[i].train
             guesses = with_mean(guessed(view, i, found, own, budget, rng), own, mean)
             way, got = towards(guesses, own, mean)
-            values.append(float(way.mean()))
+            records[i] = read_of(got, own, mean)
+            ways += way.tolist()
             ratios += np.clip(got, 0, 200).tolist()
             best = int(np.argmax(got - psnr(mean, own.x)[0]))
             nearest = guesses[int(np.argmax(psnr(guesses, own.x[best : best + 1])[:, 0]))]
             picture = {"original": png(own.x[best]), "recovered": png(nearest), "psnr": float(min(got[best], 200.0))}
             shown += [{**picture, "client": i}] * (len(shown) < SHOWN)
         words = "Of each victim the image that was recovered best."
-        figures = {"median PSNR, dB": float(np.median(ratios))}
-        return Finding(victims, np.array(values), figures=figures, pictures={"pairs": shown, "words": words})
+        way_words = f"mean way from the mean image's PSNR to {GOOD:.0f} dB"
+        figures = {"median PSNR, dB": float(np.median(ratios)), way_words: float(np.mean(ways))} if victims else {}
+        values = np.array([float(records[i][0] > 0) for i in victims], np.float64)
+        return Finding(victims, values, figures=figures, pictures={"pairs": shown, "words": words}, records=records)
 
 
 def with_mean(guesses: Tensor, own: Examples, mean: Tensor) -> Tensor:
@@ -83,6 +86,14 @@ def towards(guesses: Tensor, own: Examples, mean: Tensor) -> tuple[Values, Value
     """Of each image of the client how far its guess comes from the mean image (0) to GOOD dB (1), and the guess's PSNR, dB."""
     floor, got = psnr(mean, own.x)[0], matched_psnr(guesses, own.x)
     return np.clip((np.maximum(got, floor) - floor) / (GOOD - np.minimum(floor, GOOD - 1)), 0, 1), got
+
+
+def read_of(got: Values, own: Examples, mean: Tensor) -> tuple[int, int]:
+    """How many of a client's images were recovered at GOOD dB or better where the mean image is not, and how many it has.
+
+    got: of each the PSNR of its guess, dB.
+    """
+    return int(((got >= GOOD) & (psnr(mean, own.x)[0] < GOOD)).sum()), len(own)
 
 
 def guessed(

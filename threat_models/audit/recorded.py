@@ -20,7 +20,8 @@ class Recorded:
     sums: with their means, whoever opened them. seeds: what clients share, by client; empty where they share none. meters: what
     the server could piece together after some rounds, each (rounds played, as a run's summary says it). released: the model that
     each client ended with, float32 (d,): what becomes known where models are given away. pair_keys, pair_seeds: by client, as in
-    `Held`. ran_out: by client, the round in which its privacy budget first did not allow what was asked of it.
+    `Held`. ran_out: by client, the round in which its privacy budget first did not allow what was asked of it. privacy: by unit,
+    what was spent, as `fl.runs.privacy.headline`; empty where nothing has noise.
     """
 
     public: Public
@@ -37,6 +38,7 @@ class Recorded:
     pair_keys: Mapping[int, Mapping[bytes, bytes]] = field(default_factory=dict, repr=False)
     pair_seeds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     ran_out: Mapping[int, int] = field(default_factory=dict, repr=False)
+    privacy: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""

@@ -19,6 +19,7 @@ from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
+from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
 from ...protocol.core.errors import PAST_BUDGET, Fault
@@ -146,6 +147,7 @@ class Recorder:
             self._pair_keys(),
             {i: getattr(of_client.roles.get(PAIR_SEED), "seed", b"") for i, of_client in sorted(clients.items())},
             dict(self._ran_out),
+            headline(spent(simulation.ledgers)),
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:

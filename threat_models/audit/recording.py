@@ -93,6 +93,7 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         pair_keys={i: {d.hex(): key.hex() for d, key in keys.items()} for i, keys in recorded.pair_keys.items()},
         pair_seeds={i: seed.hex() for i, seed in recorded.pair_seeds.items()},
         ran_out=tuple(recorded.ran_out.items()),
+        privacy=json.dumps(recorded.privacy),
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -198,7 +199,15 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
         {i: {bytes.fromhex(d): bytes.fromhex(key) for d, key in of.items()} for i, of in lines.pair_keys.items()},
         {i: bytes.fromhex(seed) for i, seed in lines.pair_seeds.items()},
         dict(lines.ran_out),
+        _spent(lines.privacy),
     )
+
+
+def _spent(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(of, dict) for of in found.values()):
+        raise ValueError("what it says of privacy that was spent is no mapping")
+    return found
 
 
 def _sum(line: SumLine, seen: Arrays) -> PublishedSum:

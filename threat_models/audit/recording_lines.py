@@ -89,7 +89,7 @@ class Lines:
 
     scenario: what of it is code, as text. messages: kinds that there may be. frame_kinds: names of those that were sent.
     left_out: answers that could not be written, "question in round t". seeds, pair_keys,
-    pair_seeds: hexadecimal, by client. meters: JSON, after so many rounds. ran_out: clients with rounds.
+    pair_seeds: hexadecimal, by client. meters: JSON, after so many rounds. ran_out: clients with rounds. privacy: JSON.
     """
 
     run: str
@@ -115,6 +115,7 @@ class Lines:
     pair_keys: Mapping[int, Mapping[str, str]]
     pair_seeds: Mapping[int, str]
     ran_out: tuple[tuple[int, int], ...] = ()
+    privacy: str = "{}"
 
 
 def check(lines: Lines, rounds: int) -> None:

@@ -14,6 +14,9 @@ BOUND = 0.1
 APART = 0.2
 """Least difference between everything and sums alone for a leakage to mean something."""
 
+GOOD = 30.0
+"""dB of PSNR at which a picture counts as recovered: hardly to be told from the original."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

@@ -1,6 +1,6 @@
 """An audit as rows: every experiment on every observer's view, between its anchors, and the claims that it bears on."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -31,9 +31,10 @@ class Row:
     """One experiment on one observer's view, all seeds together. reason: why there is nothing, if there is not.
 
     leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
-    same three. by: of a coalition, the member that found alone what stands here, as all together found less; else empty. failed:
-    an attack of the user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take.
-    tested: by exact tests, and no leakage is measured: the reason says of what.
+    same three. records: that were read, on the view and on its anchors, as `counted` has them. by: of a coalition, the member
+    that found alone what stands here, as all together found less; else empty. failed: an attack of the user's ended in an error,
+    which is the reason. remedy: where nothing can be said, what it would take. tested: by
+    exact tests, and no leakage is measured: the reason says of what.
     """
 
     observer: str
@@ -52,6 +53,7 @@ class Row:
     failed: bool = False
     remedy: str = ""
     tested: bool = False
+    records: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -87,8 +89,17 @@ class Row:
             "values": {name: f.values.round(4).tolist() for name, f in zip(names, self.findings, strict=False)},
             "roc": {name: roc(f) for name, f in zip(names, self.findings, strict=False) if len(f.members) and len(f.others)},
             "figures": dict(self.findings[0].figures) if self.findings else {},
+            "records": dict(self.records),
             "pictures": dict(self.findings[0].pictures) if self.findings else {},
         }
+
+
+def counted(found: Sequence[Finding], seeds: Sequence[int]) -> dict[str, Any]:
+    """Of findings of records, one a seed: how many were read, of how many, of how many of the victims, and whose; else empty."""
+    of = [(seed, i, *f.records[i]) for seed, f in zip(seeds, found, strict=True) for i in f.victims if i in f.records]
+    whose = [{"seed": seed, "client": i, "read": read} for seed, i, read, _ in of if read]
+    sums = {"read": sum(one["read"] for one in whose), "of": sum(one[3] for one in of)}
+    return {**sums, "clients": len(whose), "victims": len(of), "whose": whose} if of else {}
 
 
 def roc(finding: Finding) -> list[list[float]]:
@@ -168,7 +179,10 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
-    return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=remedy(measured, len(tries.played), bound))
+    seeds, needed = [stage.seed for stage in tries.played], remedy(measured, len(tries.played), bound)
+    read = {name: counted([f[k] for f in found], seeds) for k, name in enumerate(("here", anchor, "everything"))}
+    records = read if read["here"] else {}
+    return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=needed, records=records)
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:

@@ -131,14 +131,16 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
         if _mean(also) > _mean(best):
             best, name = also, member
     if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
-        return tuple(replace(mine, values=found.values) for mine, found in zip(own, best, strict=True)), ""
+        pairs = zip(own, best, strict=True)
+        return tuple(replace(mine, values=found.values, records=found.records) for mine, found in pairs), ""
     return best, name
 
 
 def _on_victims(alone: Finding, mine: Finding) -> Finding:
     known = dict(zip(alone.victims, alone.values, strict=True))
     values = [known.get(i, value) for i, value in zip(mine.victims, mine.values, strict=True)]
-    return replace(alone, victims=mine.victims, values=np.array(values, np.float64))
+    records = {**mine.records, **{i: n for i, n in alone.records.items() if i in known}}
+    return replace(alone, victims=mine.victims, values=np.array(values, np.float64), records=records)
 
 
 def _mean(findings: Findings) -> float:

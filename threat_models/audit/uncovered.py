@@ -44,3 +44,12 @@ def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple
         if leak and leak["valid"] and not covered and (leak["value"] > least or leak.get("exposed")):
             found.setdefault(row["observer"], []).append((row["experiment"], leak))
     return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
+
+
+def read_records(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows in which some record was read that the row's anchor does not have, whatever the share of all records is.
+
+    rows: as `Row.as_dict`. Those of most clients first.
+    """
+    found = [row for row in rows if (of := row.get("records")) and of["here"]["read"] > of[row["anchor"]].get("read", 0)]
+    return sorted(found, key=lambda row: -row["records"]["here"]["clients"])

@@ -29,7 +29,7 @@ def central_sum() -> Mechanism:
     def play(neighbour: bool, seed: int, /) -> Floats:
         return _played(neighbour, seed)[0]
 
-    return Mechanism(NAME, ledger.spent, ledger.delta, True, "GDP", play)
+    return Mechanism(NAME, ledger.spent, ledger.delta, True, "GDP", play, unit=ledger.unit)
 
 
 def _played(neighbour: bool, seed: int) -> tuple[Floats, Ledger]:

@@ -38,7 +38,7 @@ def distances(multiplier: float = 0.8) -> Mechanism:
     def play(neighbour: bool, seed: int, /) -> Floats:
         return _reported(choice, neighbour, seed)[0]
 
-    return Mechanism(NAME, ledger.spent, ledger.delta, True, "GDP", play)
+    return Mechanism(NAME, ledger.spent, ledger.delta, True, "GDP", play, unit=ledger.unit)
 
 
 def _reported(choice: Distances, neighbour: bool, seed: int) -> tuple[Floats, Ledger]:

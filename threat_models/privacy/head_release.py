@@ -54,4 +54,4 @@ def head_gradients(multiplier: float = 8.0) -> InOneRun:
         return np.stack(each, axis=1), np.repeat([-1.0, 0.0], PARTS)
 
     ledger = released(choice, nobody, 1, 0)[1]
-    return InOneRun(NAME, ledger.spent, ledger.delta, True, RECORDS, RECORDS // 2, play)
+    return InOneRun(NAME, ledger.spent, ledger.delta, True, RECORDS, RECORDS // 2, play, ledger.unit)

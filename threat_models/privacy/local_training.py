@@ -118,7 +118,14 @@ def _audited(name: str, rounds: int, training: Training, pair: tuple[Examples, E
     spent = trained(executor, factory, training, sent, pair[0], (0,))[1].ledgers[CLIENT]
     auditor: Auditor = "GDP" if gaussian else "Clopper-Pearson"
     return Mechanism(
-        name, spent.spent, spent.delta, gaussian, auditor, lambda neighbour, seed: play_all(neighbour, (seed,))[0], play_all
+        name,
+        spent.spent,
+        spent.delta,
+        gaussian,
+        auditor,
+        lambda neighbour, seed: play_all(neighbour, (seed,))[0],
+        play_all,
+        spent.unit,
     )
 
 
@@ -171,4 +178,4 @@ def loop() -> InOneRun:
     def play(coins: NDArray[np.bool_], seed: int, /) -> tuple[Floats, Floats]:
         return released(coins, seed)[0], towards
 
-    return InOneRun(LOOP, spent.spent, spent.delta, True, CANARIES, CANARIES // 10, play)
+    return InOneRun(LOOP, spent.spent, spent.delta, True, CANARIES, CANARIES // 10, play, spent.unit)

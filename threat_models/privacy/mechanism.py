@@ -41,7 +41,8 @@ class PlayAll(Protocol):
 @dataclass(frozen=True, slots=True)
 class Mechanism:
     """epsilon, delta: what the shipped ledger claims. gaussian: whether its noise is, as `gdp` needs. auditor: which one is named
-    for it; any other that applies is valid too. play_all: None for one trial after the other."""
+    for it; any other that applies is valid too. play_all: None for one trial after the other. unit: what the ledger is of,
+    empty where there is none."""
 
     name: str
     epsilon: float
@@ -50,6 +51,7 @@ class Mechanism:
     auditor: Auditor
     play: Play
     play_all: PlayAll | None = None
+    unit: str = ""
 
     def trials(self, neighbour: bool, seeds: Sequence[int]) -> Floats:
         """What is seen of one side, float64 (seeds, k)."""
@@ -115,6 +117,7 @@ class InOneRun:
     canaries: int
     guesses: int
     play: PlayOnce
+    unit: str = ""
 
     @property
     def auditor(self) -> Auditor:

@@ -103,4 +103,4 @@ def noisy_sum() -> Mechanism:
             seen.append(decoded.mean.astype(np.float64))
         return np.concatenate(seen)
 
-    return Mechanism(NAME, spent.spent, spent.delta, True, "GDP", play)
+    return Mechanism(NAME, spent.spent, spent.delta, True, "GDP", play, unit=spent.unit)

@@ -113,7 +113,7 @@ def mean_sketch(multiplier: float = 0.5) -> Mechanism:
     def play(neighbour: bool, seed: int, /) -> Floats:
         return seen(after if neighbour else before, seed)
 
-    return Mechanism(MEAN, ledger.spent, ledger.delta, True, "GDP", play)
+    return Mechanism(MEAN, ledger.spent, ledger.delta, True, "GDP", play, unit=ledger.unit)
 
 
 def neighbours(number: int) -> tuple[SimulatedEmbedders, SimulatedEmbedders]:
@@ -162,4 +162,4 @@ def clouds(multiplier: float = 3.6) -> InOneRun:
 
     everyone = len(clients) * rows
     ledger = released(choice, own(np.zeros(everyone, np.bool_)), 1, 0)[1]
-    return InOneRun(CLOUDS, ledger.spent, ledger.delta, True, everyone, everyone // 10, play)
+    return InOneRun(CLOUDS, ledger.spent, ledger.delta, True, everyone, everyone // 10, play, ledger.unit)

@@ -47,7 +47,7 @@ QUICK: tuple[Fault, ...] = tuple(fault for fault in FAULTS if fault.times == 1)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One audit. fault: what was put into the code, or None. claimed, bound: epsilon at the mechanism's delta."""
+    """One audit. fault: what was put into the code, or None. claimed, bound: epsilon at the mechanism's delta, for one unit."""
 
     mechanism: str
     fault: str | None
@@ -56,6 +56,8 @@ class Row:
     claimed: float
     bound: float
     confidence: float
+    delta: float
+    unit: str = ""
 
     @property
     def flagged(self) -> bool:
@@ -70,6 +72,16 @@ class Row:
         what = f"{self.mechanism}, {self.fault or 'as shipped'}"
         verdict = ("flagged" if self.flagged else "not flagged") + ("" if self.right else ": WRONG")
         return f"{what}: {verdict} by {self.auditor}, epsilon at least {self.bound:.3g}, claimed {self.claimed:.3g}"
+
+
+def named(only: Iterable[str], faults: Iterable[Fault]) -> tuple[tuple[Callable[[], Audited], ...], tuple[Fault, ...]]:
+    """Of `SHIPPED` those that build mechanisms of these names, and their faults; all where there are none. Raises ValueError."""
+    wanted = set(only)
+    makers = {make().name: make for make in SHIPPED}
+    if unknown := sorted(wanted - makers.keys()):
+        raise ValueError(f"there is no mechanism {unknown[0]!r}; there are {', '.join(makers)}")
+    chosen = {name: make for name, make in makers.items() if not wanted or name in wanted}
+    return tuple(chosen.values()), tuple(fault for fault in faults if fault.mechanism in chosen)
 
 
 def self_test(
@@ -114,4 +126,6 @@ def _audited(mechanism: Audited, fault: str | None, auditor: Auditor, trials: in
         bound = mechanism.audit(seed, confidence)
     else:
         bound = mechanism.audit(trials, seed, confidence, auditor)
-    return Row(mechanism.name, fault, auditor, seed, mechanism.epsilon, bound.epsilon, confidence)
+    return Row(
+        mechanism.name, fault, auditor, seed, mechanism.epsilon, bound.epsilon, confidence, mechanism.delta, mechanism.unit
+    )
