@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from cloister.fl.algorithms.algorithm import Cluster, Measured, cohorts
+from cloister.fl.algorithms.algorithm import Cluster, Measured
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
+from cloister.fl.algorithms.cohorts import cohorts
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.fl.runs.simulation import Simulation

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.algorithms.algorithm import Cluster, Sampling, Start, cohorts, invited
+from cloister.fl.algorithms.algorithm import Cluster, Start
 from cloister.fl.algorithms.cfl import CFL, Absolute
+from cloister.fl.algorithms.cohorts import Sampling, cohorts, divided, invited
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, FedProx
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.meters.participation import participation
+from cloister.fl.meters.algebra import unit_rows
+from cloister.fl.meters.participation import leverages, participation
 from cloister.fl.robust.averages import Mean
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
@@ -51,6 +53,40 @@ def test_cohorts_part_the_members_and_none_is_below_the_size(ids: list[int], sha
     assert max(map(len, found)) < 2 * size or len(found) == 1
     assert found == cohorts(cluster, share, least)
     assert all(tuple(sorted(part)) == part for part in found)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_sums_over_the_cohorts_of_parted_clusters_tell_no_more_than_the_smallest(data: st.DataObject) -> None:
+    clients = data.draw(st.integers(4, 40))
+    share, least = data.draw(st.sampled_from((0.1, 0.25, 0.5))), data.draw(st.integers(1, 4))
+    side = data.draw(st.lists(st.integers(0, 2), min_size=clients, max_size=clients))
+    sides = [[i for i in range(clients) if side[i] == k] for k in sorted(set(side))]
+    parts = cohorts(Cluster(tuple(range(clients)), Model("m"), 0, data.draw(st.integers(0, 99))), share, least)
+    found = divided(parts, sides, least)
+    if not found[0]:
+        assert found == tuple(() for _ in sides)
+        return
+    for members, within in zip(sides, found, strict=True):
+        assert sorted(i for part in within for i in part) == members
+        assert all(len(part) >= min(least, len(members)) for part in within)
+        child = Cluster(tuple(members), Model("m"), 5, 1, within=within)
+        assert cohorts(child, share, least) == within
+        assert cohorts(replace(child, members=(*members, clients)), share, least) != within
+    if all(any({*part} <= {*whole} for whole in parts) for within in found for part in within):  # none was joined to another
+        cells = [part for within in found for part in within]
+        rows = np.array([[float(i in row) for i in range(clients)] for row in [*parts, *sides, *cells, range(clients)]])
+        assert leverages(unit_rows(rows)).max() <= 1 / min(map(len, cells)) + 1e-9
+
+
+def test_cohorts_are_joined_where_a_side_has_too_few_of_one() -> None:
+    parts = ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11))
+    near = (0, 1, 4, 5, 8, 9)
+    far = (2, 3, 6, 7, 10, 11)
+    assert divided(parts, (near, far), 2) == (((0, 1), (4, 5), (8, 9)), ((2, 3), (6, 7), (10, 11)))
+    assert divided(parts, (near, far), 3) == ((), ())  # all in one
+    assert divided(parts, ((0, 1, 2), tuple(range(3, 12))), 2) == (((0, 1, 2),), ((3, 4, 5, 6, 7), (8, 9, 10, 11)))
+    assert divided(parts, ((0, 1, 2, 3), tuple(range(4, 12))), 4) == (((0, 1, 2, 3),), ((4, 5, 6, 7), (8, 9, 10, 11)))
 
 
 def test_every_cohort_has_its_turn_and_other_members_have_other_cohorts() -> None:

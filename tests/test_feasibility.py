@@ -9,7 +9,8 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
-from cloister.fl.algorithms.algorithm import Cluster, cohort_sizes, cohorts, invited
+from cloister.fl.algorithms.algorithm import Cluster
+from cloister.fl.algorithms.cohorts import cohort_sizes, cohorts, invited
 from cloister.fl.runs.feasibility import Doubt, check_feasible, doubts
 from cloister.protocol.view.answers import Model
 

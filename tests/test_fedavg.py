@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.fl.algorithms.algorithm import Algorithm, Start, sample
+from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.cohorts import sample
 from cloister.fl.algorithms.fedavg import FedAvg, FedProx, Local, Oracle, State
 from cloister.fl.clients.training import Job, PlainLoop, Training, train_one
 from cloister.fl.data.partition import LabelSwap

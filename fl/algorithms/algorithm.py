@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Cluster:
     """Clients that share a model. members: ascending ids. born: the round from which the cluster trains. seed: as in `Start`.
 
     alone: of a single client that trains by itself the cluster that it was of; the model is its own then. least: fewest members
-    that are invited to a round.
+    that are invited to a round. within: cohorts that its members were left in when it was parted from others (`cohorts.divided`).
     """
 
     members: tuple[int, ...]
@@ -53,6 +53,7 @@ class Cluster:
     seed: int = 0
     alone: Few | None = None
     least: int = 1
+    within: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,55 +168,6 @@ class Algorithm(Protocol[V]):
     def round(self, state: Any, view: V, rng: np.random.Generator, /) -> Any: ...
 
 
-Sampling = Literal["cohorts", "random"]
-"""Who takes part where not all do: one of fixed cohorts, in turn, or a new uniform sample in every round.
-
-Sums over random samples tell, round by round, what each client does: so cohorts are the default.
-"""
-
-
-def invited(
-    cluster: Cluster, round: int, participation: float, sampling: Sampling, rng: np.random.Generator, least: int = 1
-) -> tuple[int, ...]:
-    """Who of a cluster takes part in this round, ascending: ceil(participation * members), at least `least`, or a few more."""
-    if sampling == "random":
-        return sample(cluster.members, participation, rng, least)
-    parts = cohorts(cluster, participation, least)
-    return parts[(round - cluster.born) % len(parts)]
-
-
-def cohorts(cluster: Cluster, participation: float, least: int = 1) -> tuple[tuple[int, ...], ...]:
-    """The members in cohorts that always take part together, drawn anew for other members alone: each ascending.
-
-    As many as can have ceil(participation * members) members each, at least `least`; who is left over joins one of them.
-    """
-    members = sorted(cluster.members)
-    order = np.random.default_rng([cluster.seed, cluster.born, *members]).permutation(np.array(members, np.int64))
-    parts = np.array_split(order, max(1, len(members) // max(1, _count(members, participation, least))))
-    return tuple(tuple(sorted(part.tolist())) for part in parts)
-
-
-def cohort_sizes(clients: int, participation: float, sampling: Sampling, least: int = 1) -> tuple[int, ...]:
-    """How many of so many members take part in a round, at least and at most."""
-    count = _count(range(clients), participation, least)
-    if sampling == "random":
-        return (count,)
-    parts = max(1, clients // max(1, count))
-    return tuple(sorted({clients // parts, -(-clients // parts)}))
-
-
-def _count(members: Sequence[int], participation: float, least: int) -> int:
-    return min(len(members), max(least, int(np.ceil(participation * len(members) - 1e-9))))
-
-
-def sample(members: Sequence[int], participation: float, rng: np.random.Generator, least: int = 1) -> tuple[int, ...]:
-    """A uniform sample of ceil(participation * members), at least `least` of them, ascending."""
-    count = _count(members, participation, least)
-    if count == len(members):
-        return tuple(sorted(members))
-    return tuple(sorted(int(i) for i in rng.choice(np.array(sorted(members)), size=count, replace=False)))
-
-
 def mean_of(members: Sequence[int], by_samples: bool) -> Weights:
     """The weights of a mean over these clients: uniform, or by their numbers of samples."""
     return Weights(dict.fromkeys(members, 1.0), times_samples=by_samples)
@@ -261,18 +213,6 @@ def trained_alone(view: Trains, round: int, clusters: Mapping[str, Cluster], res
     own = {c.members[0]: c.model for c in clusters.values() if c.alone and c.members[0] not in resting}
     trained = view.train_alone(round, own) if own else {}
     return {name: replace(c, model=trained.get(c.members[0], c.model)) if c.alone else c for name, c in clusters.items()}
-
-
-def check_participation(participation: float) -> None:
-    """Raise ValueError unless 0 < participation <= 1."""
-    if not 0 < participation <= 1:
-        raise ValueError(f"participation is a share above 0 and at most 1, not {participation}")
-
-
-def check_sampling(sampling: str) -> None:
-    """Raise ValueError for a kind of sampling that there is not."""
-    if sampling not in get_args(Sampling):
-        raise ValueError(f"sampling is {' or '.join(map(repr, get_args(Sampling)))}, not {sampling!r}")
 
 
 def check_counts(**counts: object) -> None:

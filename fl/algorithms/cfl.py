@@ -37,7 +37,8 @@ from ..clients.training import Training
 from ..clustering.bipartition import Bipartition, optimal_bipartition
 from ..clustering.separation import accepts, cosine_similarity
 from ..clustering.split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
-from .algorithm import Cluster, Measured, Sampling, Start, advanced, check_participation, check_sampling, invited
+from .algorithm import Cluster, Measured, Start, advanced
+from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
 from .sight import Compared, Sight, Similarity, size
@@ -84,6 +85,10 @@ class Linkage(Protocol):
     """How a similarity matrix, rows in the order of the clients, is cut in two."""
 
     def __call__(self, similarity: NDArray[np.float64], clients: Sequence[int], /) -> Bipartition: ...
+
+
+LEAST = 2
+"""Clients that a cohort has at least: of one alone nothing can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +262,8 @@ class CFL:
             edge = self._edge(view, answered, seen.clients)
             tree[name] = Node(cluster.members, cluster.model, cluster.born, state.round, children, sides, edge)
             del clusters[name]
-            for child, members in zip(children, sides, strict=True):
-                clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed)
+            for child, members, within in zip(children, sides, self._within(cluster, sides), strict=True):
+                clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed, within=within)
             waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
         resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
         return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, measured)
@@ -268,8 +273,14 @@ class CFL:
         everybody = name in state.candidates
         if everybody:
             return Assignment(cluster.model, cluster.members, cluster.members)
-        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least=2)
+        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, LEAST)
         return Assignment(cluster.model, chosen, cluster.members)
+
+    def _within(self, cluster: Cluster, sides: Sequence[Sequence[int]]) -> Sequence[tuple[tuple[int, ...], ...]]:
+        """The cohorts in which the sides of a split go on training."""
+        if self.participation == 1 or self.sampling == "random":
+            return [() for _ in sides]
+        return divided(cohorts(cluster, self.participation, LEAST), sides, LEAST)
 
     def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float, fixed: bool) -> bool:
         """Whether the split test is passed (Eq. 32 and 33) by a cluster that can be split at all; of a fixed cohort, whether

@@ -46,20 +46,8 @@ from ..emd.embedding import LAST_LINEAR, Embedding
 from ..emd.judging import Gap, Judging, Pair, Replicates, Share, Tau, Tolerance, in_euclidean_units, tau_of
 from ..emd.pairs import Cores
 from ..emd.subsample import Size
-from .algorithm import (
-    Cluster,
-    Flat,
-    Sampling,
-    Start,
-    advanced,
-    check_participation,
-    check_sampling,
-    cohorts,
-    left_alone,
-    moved,
-    sample,
-    trained_alone,
-)
+from .algorithm import Cluster, Flat, Start, advanced, left_alone, moved, trained_alone
+from .cohorts import Sampling, check_participation, check_sampling, cohorts, sample
 
 if TYPE_CHECKING:
     from torch import nn

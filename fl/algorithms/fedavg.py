@@ -10,19 +10,8 @@ from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
-from .algorithm import (
-    Cluster,
-    Flat,
-    Sampling,
-    Start,
-    advanced,
-    check_participation,
-    check_sampling,
-    invited,
-    left_alone,
-    mean_of,
-    trained_alone,
-)
+from .algorithm import Cluster, Flat, Start, advanced, left_alone, mean_of, trained_alone
+from .cohorts import Sampling, check_participation, check_sampling, invited
 
 
 class FedAvgView(Trains, Sums, MovesModels, Protocol):

@@ -28,18 +28,8 @@ from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
 from ..clustering.kmeans import Labels, Values, coordinates, grouped, kmeans, lloyd
 from ..clustering.separation import norms
-from .algorithm import (
-    Cluster,
-    Flat,
-    Measured,
-    Sampling,
-    Start,
-    check_counts,
-    check_participation,
-    check_sampling,
-    invited,
-    moved,
-)
+from .algorithm import Cluster, Flat, Measured, Start, check_counts, moved
+from .cohorts import Sampling, check_participation, check_sampling, invited
 
 ALL = "all"
 """The cluster that all clients' work is named by."""

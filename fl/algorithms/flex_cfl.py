@@ -31,7 +31,8 @@ from ..clustering.directions import cosines_to_means, decomposed_cosines, differ
 from ..clustering.kmeans import grouped, kmeans
 from ..clustering.linkage import cut
 from ..clustering.separation import cosine_similarity, norms
-from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, sample
+from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts
+from .cohorts import sample
 from .fedavg import Averaging
 
 ALL, NEW = "all", "newcomers"

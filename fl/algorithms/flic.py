@@ -45,19 +45,8 @@ from ..clustering.communities import (
     one_plus_cosine_squared,
 )
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
-from .algorithm import (
-    Cluster,
-    Flat,
-    Measured,
-    Sampling,
-    Start,
-    advanced,
-    check_counts,
-    check_participation,
-    check_sampling,
-    invited,
-    mean_of,
-)
+from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, mean_of
+from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
 
 ALL = "0"
@@ -209,7 +198,13 @@ class FLIC:
         if not ripe:
             return state
         before = state.clusters[ALL]
-        clusters = {name: Cluster(c, before.model, state.round, before.seed) for name, c in named(found).items()}  # line 16
+        groups = named(found)  # line 16
+        parts = cohorts(before, self.participation, self.least) if self.sampling == "cohorts" else ()
+        within = divided(parts, list(groups.values()), self.least)
+        clusters = {
+            name: Cluster(c, before.model, state.round, before.seed, within=w)
+            for (name, c), w in zip(groups.items(), within, strict=True)
+        }
         waiting = tuple(sorted(set(before.members) - set(seen.clients)))
         return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting)
 

@@ -35,18 +35,8 @@ from ...protocol.view.fusion import Fuses
 from ..clients.training import Training
 from ..clustering.fusion import L1, Penalty, Scad, Values, components
 from ..clustering.fusion_theory import Condition, theorem_1
-from .algorithm import (
-    Cluster,
-    Flat,
-    Measured,
-    Sampling,
-    Start,
-    check_counts,
-    check_participation,
-    check_sampling,
-    invited,
-    moved,
-)
+from .algorithm import Cluster, Flat, Measured, Start, check_counts, moved
+from .cohorts import Sampling, check_participation, check_sampling, invited
 from .fedavg import Averaging
 
 ALL = "all"

@@ -51,7 +51,8 @@ from ..clients.training import Training
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from ..robust.mixing import of_gram
 from ..robust.rule import GramRule
-from .algorithm import Cluster, Measured, Start, advanced, check_counts, check_participation
+from .algorithm import Cluster, Measured, Start, advanced, check_counts
+from .cohorts import check_participation
 from .flic import ALL
 from .hardened.choices import quorum
 from .hardened.evidence import Evidence

@@ -28,7 +28,8 @@ from ..clients.cosine_pull import CosinePull
 from ..clients.training import Training
 from ..clustering.separation import cosine_similarity, norms
 from ..clustering.simplex import weights_by_similarity
-from .algorithm import Cluster, Flat, Measured, Sampling, Start, check_participation, check_sampling, invited, moved
+from .algorithm import Cluster, Flat, Measured, Start, moved
+from .cohorts import Sampling, check_participation, check_sampling, invited
 
 Values = NDArray[np.float64]
 ALL = "all"

@@ -18,7 +18,8 @@ from ..robust.function import as_rule
 from ..robust.rule import Rule, Sight
 from ..robust.smoothing import CRFL
 from ..robust.weiszfeld import CenteredClipping
-from .algorithm import Cluster, Flat, Measured, Sampling, Start, check_participation, check_sampling, invited
+from .algorithm import Cluster, Flat, Measured, Start
+from .cohorts import Sampling, check_participation, check_sampling, invited
 from .robust_sum import Outcome, RobustSum, RobustView, check_answerable, functionalities, robust_sum
 from .rule_history import Past, carries
 

@@ -15,7 +15,8 @@ from ...protocol.view.answers import Assignment, BelowFloor, Model, Sum
 from ...protocol.view.asks import MovesModels, Slots
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
-from .algorithm import Cluster, Flat, Sampling, Start, advanced, check_counts, check_participation, check_sampling, invited
+from .algorithm import Cluster, Flat, Start, advanced, check_counts
+from .cohorts import Sampling, check_participation, check_sampling, invited
 
 
 class SlotsView(Slots, MovesModels, Protocol):

@@ -8,8 +8,8 @@ from typing import Any
 from ...protocol.masked.graph import agreed
 from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
-from ..algorithms.algorithm import Sampling, cohort_sizes
 from ..algorithms.cfl import CFL
+from ..algorithms.cohorts import Sampling, cohort_sizes
 from .scenario import Scenario
 
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
