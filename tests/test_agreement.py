@@ -1,9 +1,6 @@
 """What a client is told before it trains: on which data, by what its scenario differs, and that a run did not begin."""
 
-import os
 import re
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +22,7 @@ from cloister.protocol.links.terms import NEVER_BEGAN, Limits, LinkRefused, grpc
 from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
 
+from .commanded import commanded
 from .served import SMALL, Served, played
 from .test_own_data_check import AGREED, of, table
 
@@ -40,25 +38,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, *more):
-    words = [sys.executable, "-m", "cloister", "join", *more]
-    return subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False, env=os.environ)
-
-
 def test_nobody_trains_on_made_up_rows_unasked(folder):
     for more in (("--check",), ("localhost:1", "--folder", "c", "--client", "0", "--insecure-loopback")):
-        done = command(folder, *more, "--scenario", "agreed.py")
+        done = commanded(folder, "join", *more, "--scenario", "agreed.py")
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
             "cloister: give --data FILE: without it this client would train on the rows of columns.csv; if that is meant,"
             " --data scenario\n"
         )
-    asked = command(folder, "--check", "--scenario", "agreed.py", "--data", "scenario")
+    asked = commanded(folder, "join", "--check", "--scenario", "agreed.py", "--data", "scenario")
     assert (asked.returncode, asked.stdout.splitlines()[-1]) == (0, "it fits"), asked.stderr
 
 
 def test_with_keys_nobody_trains_on_a_share_unasked(tmp_path):
-    done = command(tmp_path, "--check", "--scenario", "cloister:quickstart", "--keys", "anywhere")
+    done = commanded(tmp_path, "join", "--check", "--scenario", "cloister:quickstart", "--keys", "anywhere")
     assert done.returncode == 1
     assert "train on its share of the scenario's data; if that is meant, --data scenario" in done.stderr
 
@@ -66,7 +59,7 @@ def test_with_keys_nobody_trains_on_a_share_unasked(tmp_path):
 def test_own_data_are_read_before_anybody_is_connected_to(folder):
     table(folder / "mine.csv", of(40, "yes"))
     at = ("127.0.0.1:1", "--folder", "c", "--client", "0", "--insecure-loopback", "--patience", "5")
-    done = command(folder, *at, "--scenario", "agreed.py", "--data", "mine.csv")
+    done = commanded(folder, "join", *at, "--scenario", "agreed.py", "--data", "mine.csv")
     assert done.returncode == 1
     assert "is 'Yes' meant?" in done.stderr
     assert "cannot be reached" not in done.stderr

@@ -228,6 +228,7 @@ def test_breakdown_and_attack_are_played_from_python_and_read_again(tmp_path):
         cloister.attack(small, tmp_path / "n", attacks="IPM")
 
 
+@pytest.mark.slow
 def test_a_file_that_plays_itself_is_told_to_guard_it(tmp_path):
     """Reading it for what it holds would play it without end."""
     done, begun = script(tmp_path, "\nevaluation = small\ncloister.evaluate('mine.py', 'out', workers=2, quiet=True)\n")

@@ -16,6 +16,8 @@ from cloister.fl.data.spelling import check_spelling, nearest
 from cloister.own_data_check import fits, seen
 from cloister.scenario_file import load
 
+from .commanded import commanded
+
 AGREED = """
 from pathlib import Path
 from cloister import Scenario, Training, algorithms, data, protections
@@ -162,7 +164,7 @@ def test_the_command_connects_to_nobody(folder):
     good = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
     assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "it fits"), good.stderr
     table(folder / "mine.csv", of(40, "yes"))
-    bad = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
+    bad = commanded(folder, "join", "--check", "--data", "mine.csv", "--scenario", "agreed.py")
     assert bad.returncode == 1
     assert bad.stderr.count("\n") == 1
     assert "is 'Yes' meant?" in bad.stderr
@@ -170,11 +172,11 @@ def test_the_command_connects_to_nobody(folder):
     assert list(folder.glob("*/journal")) == []
     (folder / "agreed.py").write_text(AGREED.replace("model=network", "model=network((2,), 2)"))
     table(folder / "mine.csv", of(40))
-    finished = run("--check", "--data", "mine.csv", "--scenario", "agreed.py")
+    finished = commanded(folder, "join", "--check", "--data", "mine.csv", "--scenario", "agreed.py")
     assert finished.returncode == 1
     assert "the model is a finished module: a module's weights are drawn wherever the file is read" in finished.stderr
     given = "import torch\ntorch.manual_seed(0)\n" + (folder / "agreed.py").read_text()
     (folder / "agreed.py").write_text(given)  # the same each time
-    assert run("--check", "--data", "mine.csv", "--scenario", "agreed.py").returncode == 0
-    lacking = run("localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
+    assert commanded(folder, "join", "--check", "--data", "mine.csv", "--scenario", "agreed.py").returncode == 0
+    lacking = commanded(folder, "join", "localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
     assert (lacking.returncode, lacking.stderr) == (1, "cloister: give --folder, or --check\n")

@@ -257,7 +257,7 @@ FEW = {
 def test_a_small_self_test_passes() -> None:
     faults = [fault for fault in self_test.QUICK if (fault.name, fault.mechanism) in FEW]
     assert len(faults) == len(FEW)
-    rows = self_test.self_test(trials=300, seeds=(1,), faults=faults)
+    rows = self_test.self_test(trials=200, seeds=(1,), faults=faults)
     assert [str(row) for row in rows if not row.right] == []
     assert len(rows) == AUDITS + len(FEW)
     assert {row.confidence for row in rows} == {1 - 0.001 / AUDITS}

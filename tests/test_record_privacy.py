@@ -377,7 +377,7 @@ def test_noise_that_is_not_a_number_has_no_epsilon(adjacency: Any) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "records", "batch", "epochs", "rounds", "parameters", "adjacency"),
     [
-        (8.0, 100, 50, 1, 5, 1_000_000, "replace"),
+        pytest.param(8.0, 100, 50, 1, 5, 1_000_000, "replace", marks=pytest.mark.slow),
         (2.0, 100, 32, 2, 2, 5_000, "add or remove"),
         (0.5, 1000, 1000, 1, 4, 20_000_000, "replace"),
         (3.0, 1000, 2000, 3, 10, 1_000, "add or remove"),

@@ -4,13 +4,16 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cloister import cli
+from cloister.auditing.play import BUDGETS
 from cloister.fl.runs import experiment
+from cloister.threat_models.audit.experiment import QUICK
 
 SCENARIO = """
 from dataclasses import replace
@@ -82,7 +85,9 @@ def test_recording_adds_a_folder_and_changes_nothing_else(cloister: Command) -> 
 
 
 @pytest.mark.trains
-def test_an_audit_of_the_run_is_that_of_its_scenario(cloister: Command) -> None:
+def test_an_audit_of_the_run_is_that_of_its_scenario(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(QUICK, victims=3, records=20, steps=5, shadows=4)
+    monkeypatch.setitem(BUDGETS, "quick", small)
     assert cloister(*RUN)[0] == 0
     Path("scenario.py").rename("moved.py")  # the folder is enough
     code, out, _ = cloister("audit", "r", "--seeds", 5, "--out", "a", "--json")
