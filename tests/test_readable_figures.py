@@ -130,7 +130,7 @@ def search_of(seeds: int = 3) -> Search:
 
 def test_a_search_says_what_is_lost_in_points(tmp_path: Path) -> None:
     search = search_of()
-    assert "loses 50.0 points of accuracy (the client that loses most 100.0)" in verdict(search)
+    assert "loses 50.0 points of accuracy (the client that loses most, in any seed, 100.0)" in verdict(search)
     assert point_json(next(iter(search.points.values())))["loss"] == 0.01
     titles = " ".join(str(table.title) for table in (points_table(search), curve_table(search)))
     assert titles.count("in points of 100") == 2
@@ -141,9 +141,9 @@ def test_a_search_says_what_is_lost_in_points(tmp_path: Path) -> None:
         assert f">{head}</th>" in page
     assert "0.123" not in page
     (chart,) = charts(search)
-    assert chart["legend"][1][0] == "the bound, 5 points, above which is a break"
+    assert chart["legend"][1][0] == "the bound, 5 points, above which is a break if it holds on every seed"
     assert chart["legend"][1][2]
-    assert "the bound, 5 points, above which is a break</span>" in page
+    assert "the bound, 5 points, above which is a break if it holds on every seed</span>" in page
 
 
 def test_figures_in_points_have_no_negative_nothing() -> None:

@@ -14,8 +14,9 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..tables_out import csv_of
 from ..threat_models.broken import points
+from ..threat_models.search.found import Point
 from .data import Search, curve, found_words, read_search, said
-from .points import markdown, point_rows, shown, with_interval
+from .points import figures_words, markdown, no_break, played_by, point_rows, shown, with_interval
 from .tables import break_words, failed_words, point_json, verdict
 
 WORST_SHOWN = 30
@@ -43,6 +44,7 @@ def render(search: Search) -> str:
         about=about,
         shown=[row | {name: with_interval(row, name) for name in ("loss", "gained")} for row in shown(search)],
         broken=break_words(search),
+        figures=figures_words(shown(search)),
         curve=[row | {"found": found_words(row)} for row in curve(search)],
         not_played=failed_words(search),
         charts=charts(search),
@@ -59,17 +61,25 @@ def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
     attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
-    worst = max((p.loss for p in search.played), default=None)
+    worst = max(search.played, key=lambda p: p.loss, default=None)
     failed = len(search.points) - len(search.played)
     return [
         Tile(
-            "cheapest break", attackers, "clients that attack" if cheapest else f"by up to {about['most']} of {about['clients']}"
+            "cheapest break", attackers, "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
         ),
-        Tile("worst loss", in_points(worst), "points of accuracy, any number of attackers"),
+        Tile("worst loss", in_points(None if worst is None else worst.loss), _worst_words(search, worst)),
         Tile("points tried", f"{len(search.points)}", f"{failed} could not be played" if failed else "none failed"),
         Tile("runs", f"{len(search.rows)}", _budget(about)),
         Tile("time", time_words(search.seconds), "of one core"),
     ]
+
+
+def _worst_words(search: Search, point: Point | None) -> str:
+    """What the worst loss is of, and whether that is a break."""
+    if point is None:
+        return "points of accuracy"
+    by = f"points of accuracy, by {point.attackers} attacker{'s' * (point.attackers != 1)}"
+    return f"{by}; {no_break(search, point) or 'a break'}"
 
 
 def _budget(about: Row) -> str:
@@ -91,14 +101,16 @@ def charts(search: Search) -> list[dict[str, Any]]:
     if len(steps) > 1:
         runs = np.array([s[0] for s in steps] + [len(search.rows)], dtype=np.float64)
         severity = np.array([s[1] for s in steps] + [steps[-1][1]])
-        one = Line("the bound, above which is a break", runs, np.ones(len(runs)), 0)
+        one = Line("the bound, above which it breaks the defence there", runs, np.ones(len(runs)), 0)
         chart = Chart(name="runs", thin=[Line("worst so far", runs, severity, 1)], dashed=[one], axis="runs")
-        found.append(_panel("Worst so far, as a multiple of the bound that it comes nearest to, by runs spent", chart))
+        place = search.seed_searched if len(search.about["seeds"]) == 1 else f"any of {search.seed_searched}"
+        title = f"Worst so far on {place}, as a multiple of the bound that it comes nearest to, by runs spent"
+        found.append(_panel(title, chart))
     return found
 
 
 def _bound(loss: float) -> str:
-    return f"the bound, {points(loss)}, above which is a break"
+    return f"the bound, {points(loss)}, above which is a break if it holds on every seed"
 
 
 def _panel(title: str, chart: Chart) -> dict[str, Any]:
