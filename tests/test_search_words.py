@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,12 @@ from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.tables import points_table, verdict
+from cloister.attacking.words import WORDS, words_of
+from cloister.threat_models.partial import InLayer, LoneInLayer
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.play import Harm
+from cloister.threat_models.search.space import AROUND
+from cloister.threat_models.simple_attacks import Scaled
 
 from .test_readable_figures import search_of
 
@@ -112,3 +117,26 @@ def test_the_course_of_a_search_is_said_to_be_of_the_seed_searched() -> None:
         (chart,) = charts(replace(search(points, seeds=seeds), rows=rows))
         assert chart["title"].startswith(f"Worst so far {place}, as a multiple")
         assert chart["legend"][-1][0] == "the bound, above which it breaks the defence there"
+
+
+# --- names in points --------------------------------------------------------------------------------------------------
+
+
+def test_names_in_points_are_explained_where_they_were_tried_and_in_the_glossary() -> None:
+    numbers: dict[str, Any] = {"attack": "IPM", "variant": "Jittered", "Jittered.spread": 0.1, "schedule": "pulses"}
+    numbers |= {"schedule.duty": 0.5, "layers": "one", "InLayer.layer": "last", "which": "any"}
+    one = replace(point(2, 0.1), numbers=numbers)
+    assert [name for name, _ in words_of([one])] == ["Jittered", "InLayer", "pulses", "duty"]
+    assert [name for name, _ in words_of([replace(one, numbers={"attack": "IPM", "which": "most"})])] == ["which"]
+    page = render(search([one]))
+    for name, meaning in words_of([one]):
+        assert f"<b>{name}</b>: {meaning}" in page.replace("&#39;", "'")
+    assert "What the names in the points mean" not in render(search([point(2, 0.1)]))
+    glossary = (Path(__file__).parent.parent / "docs" / "reference" / "glossary.md").read_text()
+    heads = " ".join(line for line in glossary.splitlines() if line.startswith("**"))
+    assert all(name in heads for name in WORDS)
+
+
+@pytest.mark.parametrize("kind", [*AROUND, InLayer, LoneInLayer, Scaled])
+def test_each_attack_about_another_one_has_its_line(kind: type) -> None:
+    assert kind.__name__ in WORDS

@@ -18,6 +18,7 @@ from ..threat_models.search.found import Point
 from .data import Search, curve, found_words, read_search, said
 from .points import figures_words, markdown, no_break, played_by, point_rows, shown, with_interval
 from .tables import break_words, failed_words, point_json, verdict
+from .words import words_of
 
 WORST_SHOWN = 30
 
@@ -50,6 +51,7 @@ def render(search: Search) -> str:
         charts=charts(search),
         worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN]],
         attacks=by_attack(search),
+        words=words_of(search.points.values()),
         failed=search.failed,
         found=search.found,
         repeat=[*flat(about["scenario"])],
