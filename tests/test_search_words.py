@@ -49,12 +49,18 @@ def test_points_with_fewer_attackers_that_did_not_hold_are_in_the_verdict() -> N
     best, open_ = point(3, 0.5, 0.5, 0.5), point(2, 0.3)
     refuted = [point(1, 0.4, 0.02), point(2, 0.45, 0.5, 0.01)]
     words = verdict(search([best, open_, *refuted, point(1, 0.01)], cheapest=3))
-    assert "With fewer, 4 points were tried, of which 1 broke the seed searched and could not be tried on all others" in words
+    assert (
+        "With fewer (1 and 2), 4 points were tried, of which 1 broke the seed searched and could not be tried on all others"
+        in words
+    )
     assert "; 2 more broke the seed searched and did not hold on others. The worst of these: loses 32.0 points" in words
     assert words.endswith("(the client that loses most, in any seed, 100.0) by 2.")
     alone = verdict(search([best, *refuted], cheapest=3))
-    assert "With fewer, 2 points were tried, of which 2 broke the seed searched and did not hold on others. The worst" in alone
-    assert verdict(search([best, point(1, 0.01)], cheapest=3)).endswith("With fewer, none was found in 1 point.")
+    assert (
+        "With fewer (1 and 2), 2 points were tried, of which 2 broke the seed searched and did not hold on others. The worst"
+        in alone
+    )
+    assert verdict(search([best, point(1, 0.01)], cheapest=3)).endswith("With fewer (1), none was found in 1 point.")
     assert "With fewer" not in verdict(search([best], cheapest=3))
 
 
@@ -110,13 +116,18 @@ def test_brackets_of_two_seeds_are_not_called_an_interval() -> None:
         assert words.replace("'", "&#39;") in render(of)
 
 
-def test_the_course_of_a_search_is_said_to_be_of_the_seed_searched() -> None:
+def test_the_course_of_a_search_is_said_to_be_of_the_seed_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the worst so far drawn above the bound before the run that found it: before, a slope led there."""
     points = [point(2, 0.01), point(2, 0.5)]
     rows = [{"numbers": p.numbers, "attackers": 2, "seed": 0, "cost": {"seconds": 1.0}} for p in points]
+    drawn: list[Any] = []
+    monkeypatch.setattr("cloister.attacking.report._both", drawn.append)
     for seeds, place in (((0,), "on the seed searched"), ((0, 5), "on any of the seeds searched")):
         (chart,) = charts(replace(search(points, seeds=seeds), rows=rows))
         assert chart["title"].startswith(f"Worst so far {place}, as a multiple")
         assert chart["legend"][-1][0] == "the bound, above which it breaks the defence there"
+        (line,) = drawn.pop().thin
+        assert [*zip(line.x, line.y, strict=True)] == [(1, pytest.approx(0.2)), (2, pytest.approx(0.2)), (2, 10), (2, 10)]
 
 
 # --- names in points --------------------------------------------------------------------------------------------------

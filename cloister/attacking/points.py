@@ -1,6 +1,6 @@
 """The points of a search as tidy rows: each is one point that was played, with what it did and what it costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..grids.spread import Spread, in_points, spread
@@ -89,16 +89,20 @@ def no_break(search: Search, point: Point) -> str:
 
 
 def played_by(search: Search) -> str:
-    """The numbers of attackers that were played, those that follow each other as a span: "1 to 3, 5 and 8 of 10 clients"."""
+    """The numbers of attackers that were played, in words: "1 to 3, 5 and 8 of 10 clients"."""
+    return f"{counts_words(p.attackers for p in search.played)} of {search.about['clients']} clients"
+
+
+def counts_words(counts: Iterable[int]) -> str:
+    """Numbers in words, three and more that follow each other as a span: "1 to 3, 5 and 8"."""
     spans: list[list[int]] = []
-    for n in sorted({p.attackers for p in search.played}):
+    for n in sorted(set(counts)):
         if spans and spans[-1][-1] == n - 1:
             spans[-1].append(n)
         else:
             spans.append([n])
     said = [word for of in spans for word in ([f"{of[0]} to {of[-1]}"] if len(of) > 2 else map(str, of))]
-    counts = " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
-    return f"{counts} of {search.about['clients']} clients"
+    return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
 
 
 def shown(search: Search) -> list[dict[str, Any]]:

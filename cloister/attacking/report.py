@@ -101,8 +101,9 @@ def charts(search: Search) -> list[dict[str, Any]]:
         chart = Chart(name="cost", thin=[line], dashed=[bound], unit="points", axis="attackers", ticks=list(x))
         found.append(_panel("Worst loss found, in points of accuracy, by number of attackers", chart))
     if len(steps) > 1:
-        runs = np.array([s[0] for s in steps] + [len(search.rows)], dtype=np.float64)
-        severity = np.array([s[1] for s in steps] + [steps[-1][1]])
+        ends = [*(run for run, *_ in steps[1:]), len(search.rows)]  # up to which each was the worst that was known
+        runs = np.array([x for (run, *_), end in zip(steps, ends, strict=True) for x in (run, end)], dtype=np.float64)
+        severity = np.array([s[1] for s in steps for _ in range(2)])
         one = Line("the bound, above which it breaks the defence there", runs, np.ones(len(runs)), 0)
         chart = Chart(name="runs", thin=[Line("worst so far", runs, severity, 1)], dashed=[one], axis="runs")
         place = search.seed_searched if len(search.about["seeds"]) == 1 else f"any of {search.seed_searched}"

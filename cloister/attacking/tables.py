@@ -9,7 +9,7 @@ from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
 from .data import Search, curve, found_words, said
-from .points import figures_words, played_by, point_rows, shown, with_interval
+from .points import counts_words, figures_words, played_by, point_rows, shown, with_interval
 
 
 def verdict(search: Search) -> str:
@@ -45,9 +45,10 @@ def _with_fewer(search: Search, attackers: int) -> str:
     left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
     if not weaker:
         return ""
+    fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
     if not left and not refuted:
-        return f" With fewer, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
-    words = f" With fewer, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried"
+        return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
+    words = f" {fewer}, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried"
     if left:
         words += (
             f", of which {left} broke {search.seed_searched} and could not be tried on all others (a larger budget says more)"

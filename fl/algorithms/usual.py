@@ -15,7 +15,7 @@ Kind = TypeVar("Kind", bound=type)
 
 def says_what_is_usual(kind: Kind) -> Kind:
     """A class of algorithms, made without a field that has a usual value, ends in a TypeError with `usual_words`."""
-    make: Callable[..., None] = kind.__init__
+    make: Callable[..., None] = vars(kind)["__init__"]
 
     @wraps(make)
     def init(self: object, *args: Any, **kwargs: Any) -> None:
