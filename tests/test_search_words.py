@@ -87,6 +87,13 @@ def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeyp
     assert ("This is" in _source(one, given, given, given, None, of)) == bool(words)
 
 
+def test_points_that_did_nothing_are_not_among_the_worst() -> None:
+    page = render(search([point(2, 0.5), point(3, 2e-16)]))
+    assert "loses 50.0 points" in page
+    assert "loses 0.0 points" not in page
+    assert "came to a hundredth of a bound" in render(search([point(3, 2e-16)]))
+
+
 # --- what was played --------------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,8 @@ from .tables import break_words, failed_words, point_json, verdict
 from .words import words_of
 
 WORST_SHOWN = 30
+LEAST = 0.01
+"""Of a bound, below which a point is not shown among the worst: it did nothing."""
 
 
 def write_search_report(folder: Path) -> Path:
@@ -49,7 +51,7 @@ def render(search: Search) -> str:
         curve=[row | {"found": found_words(row)} for row in curve(search)],
         not_played=failed_words(search),
         charts=charts(search),
-        worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN]],
+        worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN] if p.severity >= LEAST],
         attacks=by_attack(search),
         words=words_of(search.points.values()),
         failed=search.failed,

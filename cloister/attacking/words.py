@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from typing import Any
 
 WORDS = {
-    "Jittered": "each member adds noise of its own, of norm `spread` times that of what it sends: no two uploads are alike",
+    "Jittered": "each member adds noise of its own, of norm spread times that of what it sends: no two uploads are alike",
     "SignBalanced": "the attack, its distance from the honest mean turned round in a random half of the coordinates",
-    "Magnified": "what a member alone sends, times `factor`",
+    "Magnified": "what a member alone sends, times factor",
     "KernelPoison": "of another attack only what the protection's sketch does not see",
     "InLayer": "the attack, of members that act together, in one layer, the first or the last; honest work in all others",
     "LoneInLayer": "the attack, of a member by itself, in one layer, the first or the last; honest work in all others",
-    "Scaled": "poisoned work, times `factor`",
-    "from": "the attack begins in round `start`",
-    "pulses": "in every `period` rounds from `start` on, members attack in some and are honest in the rest",
+    "Scaled": "poisoned work, times factor",
+    "from": "the attack begins in round start",
+    "pulses": "in every period rounds from start on, members attack in some and are honest in the rest",
     "duty": "which share of a period's rounds but its last they attack in, one round at least",
     "which": "who attacks: any clients, or those with the most, the fewest or the oddest examples",
 }
