@@ -75,8 +75,8 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "clusters found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
     if names := summary.get("names"):
         yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
-    if planted:
-        yield "agreement", ", ".join(agreement_in_words(summary))
+    if planted and (agreement := agreement_in_words(summary)):
+        yield "agreement", ", ".join(agreement)
     yield from worth_in_words(summary)
     if unsure := undecided_in_words(summary):
         yield UNDECIDED, unsure

@@ -260,6 +260,7 @@ def test_the_summary_of_a_run_under_attack_says_so(tmp_path: Path) -> None:
     rows = dict(summary_rows(result.summary))
     assert rows["corrupt"].startswith("2 of 8 clients, uploads by IPM(eps=0.5): {")
     assert "late in the run (the last evaluation)" in rows["accuracy of the loyal"]
+    assert all(rows.values()), "a row with nothing in it"
     assert "Corrupt: 2 of 8 clients, uploads by IPM(eps=0.5). Accuracy of the loyal" in result.report.read_text()
 
 
