@@ -48,6 +48,7 @@ from ..clustering.separation import cosine_similarity, norm_of_combination, norm
 from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, mean_of
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
+from .usual import says_what_is_usual
 
 ALL = "0"
 """The cluster of all clients, until communities are found."""
@@ -90,6 +91,7 @@ class State(Flat):
         return [*self.memory.handles, *self.kept]
 
 
+@says_what_is_usual
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
