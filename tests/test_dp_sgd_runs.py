@@ -289,6 +289,7 @@ def test_executors_give_the_same_run() -> None:
     np.testing.assert_allclose(runs[0].vectors()[0], runs[1].vectors()[0], rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_the_example_runs_within_its_budget(tmp_path: Path) -> None:
     """And with unlike labels private clients do better together than each alone without noise, by more than .05."""
     example = load("dp_sgd")

@@ -88,7 +88,12 @@ def test_a_mechanisms_ledger_says_what_others_say(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rate", "steps"), [(8.0, 1.0, 60), (8.0, 0.1, 500), (2.0, 0.05, 200), (1.0, 0.3, 30), (4.0, 0.5, 10)]
+    ("epsilon", "rate", "steps"),
+    [
+        (8.0, 1.0, 60),
+        (1.0, 0.3, 30),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((8.0, 0.1, 500), (2.0, 0.05, 200), (4.0, 0.5, 10))),
+    ],
 )
 def test_a_multiplier_that_was_found_for_an_epsilon_costs_it(epsilon: float, rate: float, steps: int) -> None:
     """Under addition and removal, which Opacus knows. The multiplier is the least within 1 %."""

@@ -21,6 +21,7 @@ QUICK: Any = EXAMPLE.quick
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_the_groups_are_found_and_clients_gain_by_it() -> None:
     """Two seeds: exactly the planted groups each time; on the mean more accurate than federated averaging, by .1 at least."""
     gained = []

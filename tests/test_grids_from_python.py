@@ -137,6 +137,7 @@ def script(folder, text, *arguments):
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_workers_do_not_run_the_script_that_began_them(tmp_path):
     """The grid is in a file of its own; the script that plays it has no guard, and two workers."""
     (tmp_path / "grid.py").write_text(GRID.format(root=str(ROOT)).replace("begun", "read") + "\nevaluation = small\n")

@@ -46,7 +46,7 @@ PLAYED = [
     pytest.param(
         *(protection, bound, participation, average),
         id=f"{type(protection).__name__}-{participation}-{average}",
-        marks=[pytest.mark.slow] if isinstance(protection, Encrypted) and (participation, average) != (0.5, "gradients") else [],
+        marks=[pytest.mark.slow] if isinstance(protection, Encrypted) else [],
     )
     for protection, bound in WITH_SLOTS
     for participation in (1.0, 0.5)

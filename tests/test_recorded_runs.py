@@ -85,6 +85,7 @@ def test_recording_adds_a_folder_and_changes_nothing_else(cloister: Command) -> 
 
 
 @pytest.mark.trains
+@pytest.mark.slow
 def test_an_audit_of_the_run_is_that_of_its_scenario(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(QUICK, victims=3, records=20, steps=5, shadows=4)
     monkeypatch.setitem(BUDGETS, "quick", small)

@@ -21,7 +21,7 @@ FOUND = {
     "a task that comes when its session is over": Schedule("two servers", (Fate("Task", 1, "stale"),), calm=False, again=True),
 }
 """Schedules that found something, as they were shrunk."""
-SCHEDULES, PARTS = 600, 10
+SCHEDULES, PARTS = 400, 10
 QUICK = 40
 """Seeds that a planted defect may take in the quick tests."""
 
