@@ -94,7 +94,7 @@ def test_opacus_says_what_is_written_here() -> None:
 
 
 @pytest.mark.parametrize(
-    ("q", "z"), [(0.5, 2.0), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0.1, 1.0), (0.3, 0.7)))]
+    ("q", "z"), [(0.5, 2.0), pytest.param(0.1, 1.0, marks=pytest.mark.slow), pytest.param(0.3, 0.7, marks=pytest.mark.slow)]
 )
 def test_one_step_under_replacement_is_the_integral(q: float, z: float) -> None:
     """One record may be +C where the other is -C, each there with chance q: the worst case in one dimension."""
