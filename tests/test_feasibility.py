@@ -38,13 +38,19 @@ few = Scenario(
     rounds=1,
 )
 HALVES = {0: 0, 1: 0, 2: 1, 3: 1}
-SPLIT = "a split of 4 clients leaves a side below the floor of 3, which is then trained no more: take 6 clients or more"
+SPLIT = "every split of 4 clients leaves a side below the floor of 3, and is turned down: take 6 clients or more"
 
 
 def test_a_floor_that_no_split_could_meet_is_said():
     split, group = doubts(few, 4, HALVES)
     assert split.startswith(SPLIT)
-    assert group.startswith("a planted group has 2 clients, which is below the floor of 3")
+    assert group.startswith("a planted group has 2 clients, which is below the floor of 3: it gets no model of its own")
+    for algorithm, then in (
+        (algorithms.FLIC(rounds_before=1), "each of its clients trains alone"),
+        (algorithms.FeSEM(models=2), "by itself it is trained no more"),
+    ):
+        (group,) = doubts(replace(few, algorithm=algorithm), 4, HALVES)
+        assert group.startswith(f"a planted group has 2 clients, which is below the floor of 3: {then}; take larger")
     assert doubts(few, 12, {i: i % 2 for i in range(12)}) == []
     assert doubts(replace(few, protection=protections.Plain()), 4, HALVES) == []
     assert doubts(replace(few, algorithm=algorithms.FedAvg()), 4, HALVES) == []
@@ -69,6 +75,18 @@ def test_a_cohort_below_the_protocols_solver_is_said():
     assert doubts(replace(lossy, protection=protections.Masked()), 40, {}) == []
 
 
+def test_weights_too_uneven_for_the_floor_are_said():
+    (line,) = doubts(replace(few, algorithm=algorithms.PFedGraph()), 12, {})
+    assert line.startswith("a client's mean in which another one has more than 1/3 of the squared weights is not opened")
+    assert "take a larger algorithm.lam, such as 3, or" in line
+    (line,) = doubts(replace(few, algorithm=algorithms.FedSaC(), protection=protections.Masked(corrupt=1)), 12, {})
+    assert "1/4 of" in line
+    assert "smaller algorithm.l1 and algorithm.l2" in line
+    for algorithm in (algorithms.PFedGraph(lam=3.0), algorithms.FedSaC(l1=0.1, l2=0.2)):
+        assert doubts(replace(few, algorithm=algorithm), 12, {}) == []
+    assert doubts(replace(few, algorithm=algorithms.PFedGraph(), protection=protections.Plain()), 12, {}) == []
+
+
 def test_planted_groups_that_can_be_masked_raise_no_doubt():
     """A cluster at the floor could not be masked, and none of this size is planted."""
     grouped = replace(few, protection=protections.Masked(corrupt=2))
@@ -79,7 +97,7 @@ def test_planted_groups_that_can_be_masked_raise_no_doubt():
 
 @pytest.mark.trains
 def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, monkeypatch, capsys):
-    with pytest.warns(Doubt, match="a split of 4 clients leaves a side below the floor of 3"):
+    with pytest.warns(Doubt, match="every split of 4 clients leaves a side below the floor of 3"):
         result = cloister.run(few, tmp_path / "r", quiet=True)
     assert len(result.summary["doubts"]) == 2
     assert SPLIT in html.unescape(result.report.read_text())

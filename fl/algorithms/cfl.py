@@ -20,6 +20,8 @@ Where the paper is silent, this is what happens:
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
   cached; without the cache the split waits for a round in which all answer.
 - A zero update has similarity 0 to all others. A cluster of one is never split, one of two splits into its members.
+- A cut of which a side has fewer members than sums need (`Sums.least`) is turned down, as one that gamma_max does: that side
+  would never be trained again. A round invites as many at least. Where sums have no floor, nothing is different.
 - The published mean of a splitting round still goes to the whole cluster (lines 12 and 17: D_c is computed for c).
 """
 
@@ -205,7 +207,7 @@ class CFL:
     def round(self, state: State, view: CflView, rng: np.random.Generator, /) -> State:
         """One communication round of Algorithm 5 in every cluster, and one step of Algorithm 4 for whoever waits."""
         sight = self._sight
-        work = {name: self._invited(state, name, rng) for name in sorted(state.clusters)}
+        work = {name: self._invited(state, name, rng, max(2, view.least)) for name in sorted(state.clusters)}
         updates = view.train(state.round, {**work, **placements(state.tree, state.waiting)})  # lines 6-9
         gradients = view.train(state.round, work, "gradient") if sight.printed and self.similarity == "gradient" else {}
         clusters, waiting = descended(state.tree, state.clusters, state.waiting, view, updates)
@@ -252,6 +254,10 @@ class CFL:
             if doubt or not accepts(cut.cross, self.gamma_max):  # lines 16-17
                 resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
                 continue
+            if min(len(cut.left), len(cut.right)) < view.least:
+                resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
+                measured[name] = replace(seen, turned_down=_too_small(cut, view.least))
+                continue
             measured[name] = replace(seen, split=cut)
             sides, children = (cut.left, cut.right), names_of_children(name)
             edge = self._edge(view, answered, seen.clients)
@@ -263,12 +269,12 @@ class CFL:
         resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
         return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, measured)
 
-    def _invited(self, state: State, name: str, rng: np.random.Generator) -> Assignment:
+    def _invited(self, state: State, name: str, rng: np.random.Generator, least: int) -> Assignment:
         cluster = state.clusters[name]
         everybody = name in state.candidates
         if everybody:
             return Assignment(cluster.model, cluster.members, cluster.members)
-        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least=2)
+        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least)
         return Assignment(cluster.model, chosen, cluster.members)
 
     def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float, fixed: bool) -> bool:
@@ -291,3 +297,8 @@ class CFL:
         if not self.remember:
             return None
         return view.remember(updates, clients) if self.similarities == "every round" else view.edge(updates, clients)
+
+
+def _too_small(cut: Bipartition, least: int) -> str:
+    """Why a cut is turned down of which a side would have no sum."""
+    return f"a cut into {len(cut.left)} and {len(cut.right)} clients was turned down: sums need {least}"

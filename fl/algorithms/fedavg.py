@@ -21,6 +21,7 @@ from .algorithm import (
     invited,
     left_alone,
     mean_of,
+    resting,
     trained_alone,
 )
 
@@ -79,9 +80,8 @@ class Averaging:
         weights = {name: replace(mean_of(a.participants, self.by_samples), complete=self.complete) for name, a in work.items()}
         means = view.train_and_sum(round, work, weights) if work else {}
         moved = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}
-        every = max(1, int(np.floor(1 / self.participation + 0.5)))  # who is alone works in as many rounds as others
-        resting = {c.members[0] for c in clusters.values() if c.alone and (round + c.members[0]) % every}
-        return trained_alone(view, round, left_alone(moved, means) if parts else moved, resting)
+        idle = resting(clusters, round, self.participation)
+        return trained_alone(view, round, left_alone(moved, means) if parts else moved, idle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

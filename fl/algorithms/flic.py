@@ -18,6 +18,8 @@ Where paper and authors' code differ or are silent, this is what happens:
 - A client whose cosine to another is exactly 1 is compared like any other.
 - A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one. By default
   it is one of fixed cohorts, in turn, so that sums of many rounds tell no client from its cohort; the paper's is random.
+- A community that is too small for a sum (`Sums.least`) would keep the first model for good: each of its clients trains alone
+  from it, from the round after T, and newcomers choose among the models of the others.
 - After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
 - Right after T all communities have one model, and nobody could choose among them: clients that were never sampled wait until
   each community has trained for `settle` rounds. They judge on their own training or validation examples, not on test images.
@@ -56,7 +58,10 @@ from .algorithm import (
     check_participation,
     check_sampling,
     invited,
+    left_alone,
     mean_of,
+    resting,
+    trained_alone,
 )
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
 
@@ -116,6 +121,7 @@ class FLIC:
     """
 
     span: ClassVar[int] = 1
+    alone_if_few: ClassVar[bool] = True
 
     rounds_before: int
     participation: float = 1.0
@@ -215,13 +221,16 @@ class FLIC:
 
     def _apart(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
-        work = {
-            name: Assignment(c.model, invited(c, state.round, self.participation, self.sampling, rng, self.least), c.members)
-            for name, c in sorted(clusters.items())
-        }
+        work = {}
+        for name, c in sorted(clusters.items()):
+            if not c.alone:
+                who = invited(c, state.round, self.participation, self.sampling, rng, max(self.least, c.least))
+                work[name] = Assignment(c.model, who, c.members)
         weights = {name: mean_of(a.participants, self.by_samples) for name, a in work.items()}
-        means = view.train_and_sum(state.round, work, weights)  # lines 18-21
+        means = view.train_and_sum(state.round, work, weights) if work else {}  # lines 18-21
+        idle = resting(clusters, state.round, self.participation)
         clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}  # line 22
+        clusters = trained_alone(view, state.round, left_alone(clusters, means), idle)
         following = State(state.round + 1, clusters, waiting=state.waiting)
         trained = following.round - max(c.born for c in clusters.values())
         return placed(following, view) if state.waiting and trained >= self.settle else following
@@ -233,8 +242,11 @@ def named(communities: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
 
 
 def placed(state: State, view: FlicView) -> State:
-    """Every waiting client that answers joins the community whose model it says serves it best."""
-    chosen = view.choose(state.round - 1, {name: c.model for name, c in state.clusters.items()}, state.waiting)
+    """Every waiting client that answers joins the community whose model it says serves it best; none, where all are alone."""
+    offered = {name: c.model for name, c in state.clusters.items() if not c.alone}
+    if not offered:
+        return state
+    chosen = view.choose(state.round - 1, offered, state.waiting)
     clusters = {
         name: replace(c, members=tuple(sorted({*c.members, *(i for i, best in chosen.items() if best == name)})))
         for name, c in state.clusters.items()

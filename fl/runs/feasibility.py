@@ -10,6 +10,9 @@ from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import Sampling, cohort_sizes
 from ..algorithms.cfl import CFL
+from ..algorithms.fedsac import FedSaC
+from ..algorithms.hardened_flic import HardenedFLIC
+from ..algorithms.pfed_graph import PFedGraph
 from .scenario import Scenario
 
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
@@ -94,18 +97,20 @@ def doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> list[
 def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iterator[str]:
     protection: Any = scenario.protection
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
+    if floor > 1:
+        yield from _uneven(scenario.algorithm, floor + corrupt)
     if floor < 2 or Functionality.SUMS not in scenario.algorithm.needs:
         return
     least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
     if isinstance(scenario.algorithm, CFL) and clients < 2 * least:
         yield (
-            f"a split of {clients} clients leaves a side below {why}, which is then trained no more: take {2 * least} clients or"
-            " more, or a lower protection.floor"
+            f"every split of {clients} clients leaves a side below {why}, and is turned down: take {2 * least} clients or more,"
+            " or a lower protection.floor"
         )
     sizes = Counter(groups.values())
     if scenario.algorithm.needs & GROUPS and sizes and (small := min(sizes.values())) < least:
         yield (
-            f"a planted group has {small} clients, which is below {why}: by itself it is trained no more; take larger groups, or"
+            f"a planted group has {small} clients, which is below {why}: {_by_itself(scenario.algorithm)}; take larger groups, or"
             " a lower protection.floor"
         )
     if isinstance(protection, Masked):
@@ -114,6 +119,30 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
         part = {"the smallest planted group": max(least, min(sizes.values()))} if sizes else {"a cluster at the floor": least}
         cohorts = {"a cohort": whole, **part}
         yield from _unmasked(protection, cohorts, bool(scenario.algorithm.needs & GROUPS))
+
+
+def _uneven(algorithm: object, least: int) -> Iterator[str]:
+    """Means for single clients in which one of the others outweighs the rest: weights differ by cosines over twice `lam`."""
+    if isinstance(algorithm, PFedGraph):
+        lam, change = algorithm.lam, f"a larger algorithm.lam, such as {least}"
+    elif isinstance(algorithm, FedSaC):
+        lam, change = 1 / max(algorithm.l1 + algorithm.l2, 1e-9), "smaller algorithm.l1 and algorithm.l2"
+    else:
+        return
+    if lam < least:
+        yield (
+            f"a client's mean in which another one has more than 1/{least} of the squared weights is not opened, and with"
+            f" weights as uneven as these many clients go on by themselves: take {change}, or a lower protection.floor"
+        )
+
+
+def _by_itself(algorithm: object) -> str:
+    """What becomes of a group that is too small for a sum."""
+    if isinstance(algorithm, CFL | HardenedFLIC):
+        return "it gets no model of its own"
+    if getattr(algorithm, "alone_if_few", False):
+        return "each of its clients trains alone"
+    return "by itself it is trained no more"
 
 
 def _unmasked(protection: Masked, cohorts: Mapping[str, int], grouped: bool) -> Iterator[str]:
