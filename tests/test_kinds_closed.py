@@ -13,6 +13,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import SECOND_SERVER
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.masked.client_inputs import OTHER_KIND
+from cloister.protocol.parts.held import Held
 from cloister.protocol.two_servers.second import Second, closing, restored
 from cloister.protocol.two_servers.sharing import Sharing
 from cloister.protocol.view.answers import Assignment, BelowFloor, Sum, Updates, Weights
@@ -148,6 +149,19 @@ def test_a_client_encrypts_work_of_the_round_of_the_sum_alone() -> None:
     forget(view)
     assert isinstance(summed(view, replace(second, round=1)), BelowFloor)
     assert any("another round" in fault.reason for fault in view.record.faults)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["held", "promised"])
+@pytest.mark.parametrize("ask", ["sum", "sketch"])
+def test_work_for_slots_is_encrypted_as_nothing_else(ask: str, later: bool) -> None:
+    view = opened(Encrypted(floor=3))
+    work = {"root": Assignment(START, CLIENTS, CLIENTS, (START,))}
+    updates = sides.part(view, Held).hear(0, work, "slots", later=later, most=1)["root"]
+    if ask == "sum":
+        assert isinstance(summed(view, updates), BelowFloor)
+    else:
+        assert view.gram(updates, origin=True).clients == ()
+    assert any("another kind of work" in fault.reason for fault in view.record.faults)
 
 
 @pytest.mark.parametrize("first", ["receiver", "server"])
