@@ -64,6 +64,7 @@ from .algorithm import (
     trained_alone,
 )
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
+from .usual import says_what_is_usual
 
 ALL = "0"
 """The cluster of all clients, until communities are found."""
@@ -106,6 +107,7 @@ class State(Flat):
         return [*self.memory.handles, *self.kept]
 
 
+@says_what_is_usual
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.
