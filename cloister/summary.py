@@ -9,7 +9,7 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.figures import byte_words
-from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, up
+from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, turned_down_in_words, up
 
 UNDECIDED = "not compared"
 """The row that warns."""
@@ -113,6 +113,8 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "note", doubt
     if conditions := summary.get("conditions"):
         yield "its theorem", conditions_in_words(conditions)
+    if turned := summary.get("turned_down"):
+        yield "not split", "; ".join(turned_down_in_words(turned))
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         why = "too few clients for a sum that hides them, so their training stopped"

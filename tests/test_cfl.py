@@ -15,8 +15,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree, State
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.parameter_tree import ROOT
 from cloister.fl.clustering.bipartition import complete_linkage_bipartition
-from cloister.protocol import Permuted, Plain
+from cloister.protocol import Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.view.answers import Model
 from cloister.protocol.view.protection import Protection, Setup
@@ -306,7 +307,7 @@ def towards(targets: Mapping[int, ArrayLike]) -> Answer:
     return lambda job: (np.asarray(targets[job.client]) - job.start) / 3
 
 
-@pytest.mark.parametrize("protection", [Plain(), Permuted()], ids=["plain", "permuted"])
+@pytest.mark.parametrize("protection", [Plain(), Permuted(floor=1)], ids=["plain", "permuted"])
 def test_until_the_first_split_the_run_is_fedavg_bit_for_bit(protection: Protection) -> None:
     targets = dict(enumerate(np.random.default_rng(5).standard_normal((6, 7))))
     cfl, fedavg = (Toy(range(6), towards(targets), 7, protection=protection) for _ in range(2))
@@ -484,14 +485,19 @@ def test_a_cluster_in_which_nobody_answers_keeps_its_model() -> None:
     assert second.measured == {}
 
 
-def test_a_cluster_below_the_floor_keeps_the_parents_model() -> None:
+def test_no_cut_leaves_a_side_below_the_floor() -> None:
     toy = Toy(tuple(FAN), constant(FAN), protection=Permuted(floor=3))
-    algorithm = PRINTED(thresholds=ALWAYS, gamma_max=0.29)
-    split = toy.play(algorithm, 1)
-    assert members(split) == {(3, 10, 42, 57), (90,)}
-    later = toy.step(algorithm, split)
-    assert np.array_equal(toy.model(later, 90), toy.model(split, 90))
-    assert not np.array_equal(toy.model(later, 3), toy.model(split, 3))
+    state = toy.play(PRINTED(thresholds=ALWAYS, gamma_max=0.29), 1)
+    assert members(state) == {(3, 10, 42, 57, 90)}
+    assert state.measured[ROOT].turned_down == "a cut into 4 and 1 clients was turned down: sums need 3"
+    assert not toy.view.record.below_floor
+
+
+def test_a_round_invites_as_many_as_a_sum_needs() -> None:
+    vectors = {i: at(3.0 * i) for i in range(6)}
+    toy = Toy(tuple(vectors), constant(vectors), protection=Plain(floor=3))
+    toy.play(CFL(thresholds=ALWAYS, participation=0.2), 4)
+    assert not toy.view.record.below_floor
 
 
 # --- newcomers --------------------------------------------------------------------------------------------------------
@@ -583,3 +589,14 @@ def test_wrong_hyper_parameters_are_named(wrong: dict[str, object], words: str) 
     with pytest.raises(ValueError, match=words) as caught:
         PRINTED(thresholds=ALWAYS, **wrong)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+# --- the floor of sums --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [PRINTED(thresholds=ALWAYS), CFL(thresholds=ALWAYS)], ids=["printed", "when ripe"])
+@pytest.mark.parametrize("protection", [Plain, TwoServer])
+def test_a_cut_that_leaves_a_side_without_a_sum_is_turned_down(algorithm: CFL, protection: type[Plain] | type[TwoServer]) -> None:
+    vectors = {i: at(3.0 * i if i < 4 else 180.0 + 3.0 * i) for i in range(6)}
+    assert splits(vectors, algorithm, protection=protection(floor=2)) == {(0, 1, 2, 3), (4, 5)}
+    assert splits(vectors, algorithm, protection=protection(floor=3)) == {(0, 1, 2, 3, 4, 5)}

@@ -39,13 +39,19 @@ few = Scenario(
     rounds=1,
 )
 HALVES = {0: 0, 1: 0, 2: 1, 3: 1}
-SPLIT = "a split of 4 clients leaves a side below the floor of 3, which is then trained no more: take 6 clients or more"
+SPLIT = "every split of 4 clients leaves a side below the floor of 3, and is turned down: take 6 clients or more"
 
 
 def test_a_floor_that_no_split_could_meet_is_said():
     split, group = doubts(few, 4, HALVES)
     assert split.startswith(SPLIT)
-    assert group.startswith("a planted group has 2 clients, which is below the floor of 3")
+    assert group.startswith("a planted group has 2 clients, which is below the floor of 3: it gets no model of its own")
+    for algorithm, then in (
+        (algorithms.FLIC(rounds_before=1), "each of its clients trains alone"),
+        (algorithms.FeSEM(models=2), "by itself it is trained no more"),
+    ):
+        (group,) = doubts(replace(few, algorithm=algorithm), 4, HALVES)
+        assert group.startswith(f"a planted group has 2 clients, which is below the floor of 3: {then}; take larger")
     assert doubts(few, 12, {i: i % 2 for i in range(12)}) == []
     assert doubts(replace(few, protection=protections.Plain()), 4, HALVES) == []
     assert doubts(replace(few, algorithm=algorithms.FedAvg()), 4, HALVES) == []
@@ -61,26 +67,32 @@ def test_fewer_clients_than_any_sum_needs_are_refused_before_anything_is_written
     assert not (tmp_path / "r").exists()
 
 
-def test_a_cohort_below_the_protocols_solver_is_said():
-    """With half of them gone no threshold is both above half and reached."""
-    lossy = replace(few, algorithm=algorithms.FedAvg(participation=0.25), protection=protections.Masked(dropped=0.5))
-    (line,) = doubts(lossy, 40, {})
-    assert line.startswith("a cohort, of 10 clients, cannot be masked, and is not summed: 10 clients with 0 corrupt")
-    assert "\n" not in line
-    assert doubts(replace(lossy, protection=protections.Masked()), 40, {}) == []
+def test_weights_too_uneven_for_the_floor_are_said():
+    (line,) = doubts(replace(few, algorithm=algorithms.PFedGraph()), 12, {})
+    assert line.startswith("a client's mean in which another one has more than 1/3 of the squared weights is not opened")
+    assert "take a larger algorithm.lam, such as 3, or" in line
+    (line,) = doubts(replace(few, algorithm=algorithms.FedSaC(), protection=protections.Masked(corrupt=1)), 12, {})
+    assert "1/4 of" in line
+    assert "smaller algorithm.l1 and algorithm.l2" in line
+    for algorithm in (algorithms.PFedGraph(lam=3.0), algorithms.FedSaC(l1=0.1, l2=0.2)):
+        assert doubts(replace(few, algorithm=algorithm), 12, {}) == []
+    assert doubts(replace(few, algorithm=algorithms.PFedGraph(), protection=protections.Plain()), 12, {}) == []
 
 
-def test_planted_groups_that_can_be_masked_raise_no_doubt():
-    """A cluster at the floor could not be masked, and none of this size is planted."""
+def test_planted_groups_that_cannot_be_masked_are_said():
+    """Five reach the floor of three and two corrupt, and no threshold serves them."""
     grouped = replace(few, protection=protections.Masked(corrupt=2))
     assert doubts(grouped, 24, {i: i // 8 for i in range(24)}) == []
-    (line,) = doubts(grouped, 24, {})
-    assert line.startswith("a cluster at the floor, of 5 clients, cannot be masked")
+    assert doubts(grouped, 24, {}) == []
+    (line,) = doubts(grouped, 20, {i: i // 5 for i in range(20)})
+    assert line.startswith(
+        "a planted group has 5 clients, which is below the 6 that can be masked together with 2 corrupt and 25 %"
+    )
 
 
 @pytest.mark.trains
 def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, monkeypatch, capsys):
-    with pytest.warns(Doubt, match="a split of 4 clients leaves a side below the floor of 3"):
+    with pytest.warns(Doubt, match="every split of 4 clients leaves a side below the floor of 3"):
         result = cloister.run(few, tmp_path / "r", quiet=True)
     assert len(result.summary["doubts"]) == 2
     assert SPLIT in html.unescape(result.report.read_text())
@@ -97,16 +109,27 @@ def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, m
 
 
 def test_cohorts_that_cannot_be_masked_are_refused_before_anything_is_written(tmp_path):
-    """Half of ten clients, two of whom may be corrupt: no threshold serves five, and every sum would end below the floor."""
-    half = algorithms.FedAvg(participation=0.5, by_samples=False)
-    ten = partitions.LabelSwap(clients=10, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
-    nothing = replace(few, partition=ten, algorithm=half, protection=protections.Masked(corrupt=2))
-    with pytest.raises(ValueError, match=r"a cohort of 5 of the 10 clients cannot be masked, .* let at least \d+ take part"):
+    """Five clients, two of whom may be corrupt: no threshold serves them, and every sum would end below the floor."""
+    averaged = algorithms.FedAvg(by_samples=False)
+    five = partitions.LabelSwap(clients=5, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    nothing = replace(few, partition=five, algorithm=averaged, protection=protections.Masked(corrupt=2))
+    with pytest.raises(
+        ValueError, match=r"a sum of all clients cannot be masked: 5 clients with 2 corrupt and 1 dropped: .*lower either"
+    ):
         cloister.run(nothing, tmp_path / "r", quiet=True)
     assert not (tmp_path / "r").exists()
-    for fine in (replace(half, participation=1.0), replace(half, participation=0.9)):
-        check_feasible(replace(nothing, algorithm=fine), 10)
-    check_feasible(replace(nothing, protection=protections.TwoServer(corrupt=2)), 10)
+    check_feasible(replace(nothing, protection=protections.TwoServer(corrupt=2)), 5)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("method", [algorithms.FedAvg, algorithms.FLIC, algorithms.CFL], ids=lambda method: method.__name__)
+def test_as_many_are_invited_as_can_be_masked(method, tmp_path):
+    """Half of ten clients, two of whom may be corrupt: no threshold serves five, so all ten take part."""
+    more = {algorithms.FLIC: {"rounds_before": 3}, algorithms.CFL: {"thresholds": algorithms.ScaleFree(eps1=0.1, eps2=0.9)}}
+    half = method(participation=0.5, by_samples=False, **more.get(method, {}))
+    ten = partitions.LabelSwap(clients=10, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    run = replace(few, partition=ten, algorithm=half, protection=protections.Masked(corrupt=2), rounds=2)
+    assert not cloister.run(run, tmp_path / "r", quiet=True).summary["below_floor"]
 
 
 @pytest.mark.parametrize("participation", [0.5, 1.0])

@@ -209,6 +209,21 @@ def test_groups_attract_each_other_as_printed() -> None:
     assert Functionality.REVISION not in FlexCFL(groups=3).needs
 
 
+@pytest.mark.parametrize("eta_g", [0.0, 0.4])
+def test_clients_of_a_group_below_the_floor_train_alone_and_attract_nobody(eta_g: float) -> None:
+    run = Run(FlexCFL(groups=3, eta_g=eta_g, by_samples=False), Plain(floor=4), present=[i for i in CLIENTS if i != 3])
+    for _ in range(2):
+        run.step()
+    assert run.members == ((0,), (1,), (2,), (4, 5, 6, 7), (8, 9, 10, 11))
+    before = run.models()
+    run.step()
+    assert all(not np.array_equal(before[c], model) for c, model in run.models().items())
+    run.state = run.algorithm.join(run.state, [3])
+    run.step()
+    assert {(0,), (1,), (2,)} < set(run.members)
+    assert any(3 in members and len(members) == 5 for members in run.members)
+
+
 def test_where_clients_own_models_attraction_is_refused_by_name() -> None:
     check_composition("FlexCFL", FlexCFL(groups=3).needs, Permuted(), PROTECTIONS)
     with pytest.raises(Refused, match="FlexCFL needs models that the server may change, which Permuted"):

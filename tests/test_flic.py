@@ -429,15 +429,30 @@ def test_newcomers_are_members_before_t_and_choose_after() -> None:
     assert {1, 3, 5} <= set(home)
 
 
-def test_a_community_below_the_floor_keeps_its_model_and_another_trains() -> None:
+def test_clients_of_a_community_below_the_floor_train_alone() -> None:
+    """After the round in which their sum was not answered."""
     vectors = groups_of(200, 5, 1) | {5: -groups_of(200, 1, 1)[0], 6: -groups_of(200, 2, 1)[1]}
     toy = Toy(range(7), constant(vectors), 200, Plain(floor=3))
     algorithm = PRINTED(rounds_before=1)
     state = toy.play(algorithm, 1)
     assert members(state) == {(0, 1, 2, 3, 4), (5, 6)}
     later = toy.step(algorithm, state)
-    assert np.array_equal(toy.model(later, 5), toy.model(state, 5))
-    assert not np.array_equal(toy.model(later, 0), toy.model(state, 0))
+    assert members(later) == {(0, 1, 2, 3, 4), (5,), (6,)}
+    assert len(toy.view.record.below_floor) == 1
+    before = {client: toy.model(later, client) for client in (5, 6)}
+    last = toy.step(algorithm, later)
+    for client, model in before.items():
+        assert toy.model(last, client) == pytest.approx(model + vectors[client], abs=1e-5)
+    assert len(toy.view.record.below_floor) == 1
+
+
+def test_newcomers_choose_among_communities_and_not_among_clients_that_are_alone() -> None:
+    vectors = groups_of(200, 5, 1) | {5: -groups_of(200, 1, 1)[0], 6: -groups_of(200, 2, 1)[1], 7: np.ones(200)}
+    toy = Toy(range(7), constant(vectors), 200, Plain(floor=3), late=[7])
+    algorithm = PRINTED(rounds_before=1)
+    state = algorithm.join(toy.play(algorithm, 2), [7])
+    assert members(toy.step(algorithm, state)) == {(0, 1, 2, 3, 4, 7), (5,), (6,)}
+    assert toy.offered == [(7, 1)]
 
 
 # --- records, states, arguments ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.flic import ALL
+from cloister.fl.algorithms.hardened.choices import quorum
 from cloister.fl.algorithms.hardened.serving import moved, offers, regrouped
 from cloister.fl.algorithms.hardened.state import FIRST, Anchor, State
 from cloister.fl.algorithms.hardened_flic import ALONE, OPPOSED, HardenedFLIC
@@ -363,7 +364,7 @@ def grouped(**others: Any) -> State:
 
 def everywhere(chosen: dict[int, str], state: State | None = None) -> State:
     state = state or grouped()
-    return regrouped(state, chosen, offers(state, 4), 0.2, 4)
+    return regrouped(state, chosen, offers(state, 4), quorum(len(state.everybody), 0.2), 4)
 
 
 def served(state: State) -> dict[int, str]:
@@ -422,7 +423,7 @@ def test_single_clients_move_without_anybody_else() -> None:
 def test_models_to_go_back_to_are_far_apart_and_few() -> None:
     state = grouped(anchors={FIRST: Anchor(Model("init"), 0)})
     for t in range(12, 40, 2):
-        state = regrouped(replace(state, round=t), {}, offers(replace(state, round=t), 4), 0.2, 4)
+        state = regrouped(replace(state, round=t), {}, offers(replace(state, round=t), 4), 4, 4)
         times = sorted({anchor.round for name, anchor in state.anchors.items() if name != FIRST})
         assert len(times) <= 2
         assert all(later - earlier >= 4 for earlier, later in pairwise(times))

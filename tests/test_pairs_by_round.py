@@ -10,11 +10,13 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received, Send
 from cloister.protocol.pairs.choices import ONE_RELEASE, PerClient, PerRound
+from cloister.protocol.pairs.client import peer_step
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.question import Comparing, PairQuestion
 from cloister.protocol.pairs.terms import ONCE, terms_of
 from cloister.protocol.view.answers import Assignment, Memory, Model
 from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import Declined
 
 from . import sides
 from .pairs_sample import (
@@ -145,6 +147,15 @@ def test_a_server_that_wants_more_of_a_round_gets_nothing():
         assert peer.state == before
     (again,) = peer.handle(offer(terms(1)))
     assert isinstance(again, Send)
+
+
+def test_one_that_lacks_the_secret_of_all_says_so_and_blames_nobody():
+    view = opened(Plain())
+    released(view)
+    peer = replace(sides.comparers(view)[1].state, group=None, said=None, phases={})
+    after, (answer,) = peer_step(peer, offer(terms(0)))
+    assert after == peer
+    assert answer.envelope.message == Declined("no secret of all, under which one release would be for all")
 
 
 def test_who_releases_once_in_a_run_releases_no_bases():

@@ -15,10 +15,14 @@ from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Received
 from cloister.protocol.messages import decode
+from cloister.protocol.parts.held import Held
 from cloister.protocol.view.answers import Assignment, Gram, Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import WORK, Retain
 
 from . import sides
 from .coalition_sample import SMALL
@@ -132,3 +136,19 @@ def test_a_scenario_agrees_on_its_algorithms(algorithm: Any) -> None:
     assert not simulation.view.record.faults
     asked = [entry for entry in simulation.view.record.log if entry.what == "gram(recall)"]
     assert len(asked) == (recalls_of(algorithm) > 0)
+
+
+def test_what_is_kept_is_told_as_no_promised_work_of_the_same_name() -> None:
+    """A server that keeps an update under the name of a later round's, which is only promised then, and asks for its sketch."""
+    view = Watching(1).view
+    held = sides.part(view, Held)
+    first = view.train(0, {"root": Assignment(START, CLIENTS, CLIENTS)})["root"]
+    word = Retain(WORK, held.made[first.name].session, "root@1/update")
+    for i, party in sides.clients(view).parties.items():
+        party.handle(Received(Envelope(bytes(32), SERVER, i, word)))
+        assert list(party.sketcher.kept) == ["root@1/update"]
+    view.harness.retire([START], [])
+    promised = held.hear(1, {"root": Assignment(START, CLIENTS, CLIENTS)}, "update", later=True)["root"]
+    assert promised.clients == CLIENTS
+    assert view.gram(promised).clients == ()
+    assert {fault.reason for fault in view.record.faults} == {"no work that this sketch would be of"}

@@ -18,6 +18,8 @@ from cloister.fl.runs.standstill import Standstill, standing_still
 from cloister.fl.runs.vitals import Vitals
 from cloister.protocol import Masked
 from cloister.protocol.view.answers import BelowFloor, Model
+from cloister.reporting.headline import turned_down_in_words
+from cloister.reporting.panels import why_no_split
 from cloister.reporting.report import stood_still, write_report
 from cloister.reporting.run_data import Run
 
@@ -117,3 +119,15 @@ def test_pauses_that_are_over_are_told_too():
     (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
     assert small.endswith("the split made it smaller than the floor of 3 clients, so that it had no sum, whoever was there.")
     assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."
+
+
+def test_a_cut_that_was_turned_down_is_said_once_for_each_cluster():
+    rounds = [
+        {"round": t, "clusters": {"0": [0, 1]}, "turned_down": {"0": "a cut into 5 and 2 clients was turned down: sums need 3"}}
+        for t in (4, 9)
+    ]
+    words = "cluster 0: a cut into 5 and 2 clients was turned down: sums need 3 (round 9, 2 times so far)"
+    run = Run("x", {}, {}, [*rounds, {"round": 10, "clusters": {"0": [0, 1]}}], [], [], [], [], [], {})
+    assert stood_still(run) == [f"Not split: {words}."]
+    assert why_no_split(run) == f"No cluster was split in 3 rounds. In {words}."
+    assert turned_down_in_words([{}, {"turned_down": None}]) == []

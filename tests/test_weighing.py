@@ -149,3 +149,16 @@ def test_corrupt_clients_need_a_bound_on_claims_that_is_near_the_counts():
 def test_encrypted_refuses_sample_counts_by_name():
     with pytest.raises(Refused, match="Encrypted cannot hold"):
         asked(view_of(Encrypted(), [10] * 6), 6, dict.fromkeys(range(6), 1.0), True)
+
+
+def test_a_sum_that_one_client_would_surely_not_give_to_is_not_asked_for():
+    """Of five with 40 samples each, beside one that may claim 64: the server knows by the two sums, and says what to do."""
+    view = view_of(Masked(corrupt=1, max_samples=64), [40] * 5)
+    assert isinstance(asked(view, 5, dict.fromkeys(range(5), 1.0), True), BelowFloor)
+    (fault,) = view.record.faults
+    assert "is not asked for: beside what corrupt clients may claim" in fault.reason
+    assert "Bring protection.max_samples near" in fault.reason
+    assert not [d for d in view.record.log if d.what == "sums"]
+    near = view_of(Masked(corrupt=1, max_samples=42), [40] * 5)
+    assert isinstance(asked(near, 5, dict.fromkeys(range(5), 1.0), True), Sum)
+    assert not near.record.faults

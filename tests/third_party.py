@@ -187,6 +187,7 @@ class EightBitView:
     def __init__(self, setup: Setup, how: EightBits) -> None:
         rules, network = Rules(how.floor), network_of(setup, MESSAGES, most=4 * len(setup.initial))
         self.record = Record(network, rules, sees_updates=True)
+        self.least = rules.least
         run = Run(setup, network, Clients(setup, Maker(roles)), Gate(rules), self.record)
         models = Models(run, "server")
         collected = Collected(run, models)

@@ -1,7 +1,7 @@
 """The first sentence about privacy in a run's report: who saw what, at most."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .run_data import Run, number
@@ -91,6 +91,19 @@ def ran_out_in_words(out: Mapping[str, Any]) -> str:
     count = len(out["clients"])
     words = f"The privacy budget of {count} client{'s' * (count != 1)} ran out, first in round {out['round']}"
     return f"{words}, and no more came of them."
+
+
+def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Cuts that were not made as a side would have had no sum, one for each cluster: the last, and how often it was so.
+
+    lines: of the rounds' metrics.
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    for line in lines:
+        for name, words in (line.get("turned_down") or {}).items():
+            found.setdefault(str(name), []).append((line.get("round", 0), str(words)))
+    often = {name: f", {len(of)} times so far" if len(of) > 1 else "" for name, of in found.items()}
+    return [f"cluster {name}: {of[-1][1]} (round {of[-1][0]}{often[name]})" for name, of in found.items()]
 
 
 def corrupt_in_words(said: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from ..protocol.view.disclosure import PARTIES
 from . import figures
 from .figures import NARROW, WIDE, Band, Chart, Line
+from .headline import turned_down_in_words
 from .run_data import (
     Row,
     Run,
@@ -116,6 +117,8 @@ def why_no_split(run: Run) -> str:
     if run.splits:
         return ""
     start = f"No cluster was split in {len(run.rounds)} round{'s' * (len(run.rounds) != 1)}."
+    if why := turned_down_in_words(run.rounds):
+        return f"{start} In {'; in '.join(why)}."
     if turned_down := len(run.summary.get("below_floor") or []):
         return f"{start} {turned_down} time(s) a part would have had fewer members than the floor allows."
     norms = [

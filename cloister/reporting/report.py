@@ -13,7 +13,7 @@ from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_in_words
 from .distances import distances_panel
 from .figures import byte_words
-from .headline import attacked_in_words, privacy_in_words
+from .headline import attacked_in_words, privacy_in_words, turned_down_in_words
 from .matrices import filling_panels, matrix_panel
 from .page import environment, write_page
 from .panels import (
@@ -186,7 +186,8 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
 
 
 def stood_still(run: Run) -> list[str]:
-    """A sentence on each cluster whose training stood still, for some rounds or at the end, and one on clients in no cluster."""
+    """A sentence on each cluster whose training stood still, for some rounds or at the end, on each that was not split as a side
+    would have had no sum, and one on clients in no cluster."""
     last = run.rounds[-1] if run.rounds else {}
     protection = run.scenario.get("protection")
     rules = protection if isinstance(protection, Mapping) else {}
@@ -214,6 +215,7 @@ def stood_still(run: Run) -> list[str]:
         whom = (last.get("clusters") or {}).get(name) or []
         members = ", ".join(run.name_of(i) for i in whom)
         found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(whom)}.")
+    found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found

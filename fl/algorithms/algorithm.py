@@ -64,7 +64,8 @@ class Measured:
     them. similarity: cosines of updates, or, where `centred`, of their deviations from their mean; None where it did not ask.
     communities: what it found among the clients, where it looked. known: bool (m, m), which cosines it has; None for all.
     left_out: clients whose updates were not summed, and why. distances: in the place of cosines, where clients are compared by
-    how far apart they are; joins: up to which they belong together, where one number says it.
+    how far apart they are; joins: up to which they belong together, where one number says it. turned_down: in words, a cut that
+    was not made as sums need more clients than a side has.
     """
 
     mean: float | None
@@ -79,6 +80,7 @@ class Measured:
     centred: bool = False
     distances: NDArray[np.float64] | None = field(default=None, repr=False)
     joins: float | None = None
+    turned_down: str = ""
 
 
 class State(Protocol):
@@ -148,7 +150,8 @@ class Algorithm(Protocol[V]):
     pulled to them (`Assignment.own`, `toward`), by `starts_apart`, which clients agree on before the run; one
     that asks for other kinds of work than `works_of` says by itself names all of them as `works`, and one that recalls what
     clients keep more than once in a run says how often at most as `recalls`; one that says how many independent sums, at most, it
-    asks for that one client's updates of a work session are in, says so as `span`. One
+    asks for that one client's updates of a work session are in, says so as `span`; one whose clients train alone where their
+    group is too small for a sum, as `alone_if_few`. One
     whose clients are compared by something else than embeddings of examples brings `embedders`, of a population and the module
     that clients train, as initialised. One whose convergence is proved under conditions brings `conditions`, (training, sizes,
     smoothness or None) to what the report says of each (`clustering.fusion_theory.Condition`).
@@ -213,6 +216,12 @@ def trained_alone(view: Trains, round: int, clusters: Mapping[str, Cluster], res
     own = {c.members[0]: c.model for c in clusters.values() if c.alone and c.members[0] not in resting}
     trained = view.train_alone(round, own) if own else {}
     return {name: replace(c, model=trained.get(c.members[0], c.model)) if c.alone else c for name, c in clusters.items()}
+
+
+def resting(clusters: Mapping[str, Cluster], round: int, participation: float) -> set[int]:
+    """Who is alone and has no work in this round: such clients work in as many rounds as others."""
+    every = max(1, int(np.floor(1 / participation + 0.5)))
+    return {c.members[0] for c in clusters.values() if c.alone and (round + c.members[0]) % every}
 
 
 def check_counts(**counts: object) -> None:

@@ -20,6 +20,8 @@ Where the paper is silent, this is what happens:
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
   cached; without the cache the split waits for a round in which all answer.
 - A zero update has similarity 0 to all others. A cluster of one is never split, one of two splits into its members.
+- A cut of which a side has fewer members than sums need (`Sums.least`) is turned down, as one that gamma_max does: that side
+  would never be trained again. A round invites as many at least. Where sums have no floor, nothing is different.
 - The published mean of a splitting round still goes to the whole cluster (lines 12 and 17: D_c is computed for c).
 """
 
@@ -85,10 +87,6 @@ class Linkage(Protocol):
     """How a similarity matrix, rows in the order of the clients, is cut in two."""
 
     def __call__(self, similarity: NDArray[np.float64], clients: Sequence[int], /) -> Bipartition: ...
-
-
-LEAST = 2
-"""Clients that a cohort has at least: of one alone nothing can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,8 @@ class CFL:
     def round(self, state: State, view: CflView, rng: np.random.Generator, /) -> State:
         """One communication round of Algorithm 5 in every cluster, and one step of Algorithm 4 for whoever waits."""
         sight = self._sight
-        work = {name: self._invited(state, name, rng) for name in sorted(state.clusters)}
+        least = max(2, view.least)
+        work = {name: self._invited(state, name, rng, least) for name in sorted(state.clusters)}
         updates = view.train(state.round, {**work, **placements(state.tree, state.waiting)})  # lines 6-9
         gradients = view.train(state.round, work, "gradient") if sight.printed and self.similarity == "gradient" else {}
         clusters, waiting = descended(state.tree, state.clusters, state.waiting, view, updates)
@@ -257,30 +256,34 @@ class CFL:
             if doubt or not accepts(cut.cross, self.gamma_max):  # lines 16-17
                 resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
                 continue
+            if min(len(cut.left), len(cut.right)) < view.least:
+                resting[name] = state.round + 1 + (0 if sight.printed else self.pause)
+                measured[name] = replace(seen, turned_down=_too_small(cut, view.least))
+                continue
             measured[name] = replace(seen, split=cut)
             sides, children = (cut.left, cut.right), names_of_children(name)
             edge = self._edge(view, answered, seen.clients)
             tree[name] = Node(cluster.members, cluster.model, cluster.born, state.round, children, sides, edge)
             del clusters[name]
-            for child, members, within in zip(children, sides, self._within(cluster, sides), strict=True):
+            for child, members, within in zip(children, sides, self._within(cluster, sides, least), strict=True):
                 clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed, within=within)
             waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
         resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
         return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, measured)
 
-    def _invited(self, state: State, name: str, rng: np.random.Generator) -> Assignment:
+    def _invited(self, state: State, name: str, rng: np.random.Generator, least: int) -> Assignment:
         cluster = state.clusters[name]
         everybody = name in state.candidates
         if everybody:
             return Assignment(cluster.model, cluster.members, cluster.members)
-        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, LEAST)
+        chosen = invited(cluster, state.round, self.participation, self.sampling, rng, least)
         return Assignment(cluster.model, chosen, cluster.members)
 
-    def _within(self, cluster: Cluster, sides: Sequence[Sequence[int]]) -> Sequence[tuple[tuple[int, ...], ...]]:
+    def _within(self, cluster: Cluster, sides: Sequence[Sequence[int]], least: int) -> Sequence[tuple[tuple[int, ...], ...]]:
         """The cohorts in which the sides of a split go on training."""
         if self.participation == 1 or self.sampling == "random":
             return [() for _ in sides]
-        return divided(cohorts(cluster, self.participation, LEAST), sides, LEAST)
+        return divided(cohorts(cluster, self.participation, least), sides, least)
 
     def _ripe(self, round: int, cluster: Cluster, seen: Measured, first: float, fixed: bool) -> bool:
         """Whether the split test is passed (Eq. 32 and 33) by a cluster that can be split at all; of a fixed cohort, whether
@@ -302,3 +305,8 @@ class CFL:
         if not self.remember:
             return None
         return view.remember(updates, clients) if self.similarities == "every round" else view.edge(updates, clients)
+
+
+def _too_small(cut: Bipartition, least: int) -> str:
+    """Why a cut is turned down of which a side would have no sum."""
+    return f"a cut into {len(cut.left)} and {len(cut.right)} clients was turned down: sums need {least}"

@@ -12,7 +12,8 @@ Where paper and authors' code differ or are silent, this is what happens:
   for p > 1 and a known K. Who does not answer has its column shrunk by 1 - beta, as by a gradient of 0.
 - All models begin at w^0. A cluster's model is moved by the uniform mean of its members' local training; the code's other choice,
   a step along the mean of their gradients, is left out. (The code pairs that one with profiles of gradients, and the mean of
-  models with profiles of what models moved by.) A cluster without members stays.
+  models with profiles of what models moved by.) A cluster without members stays;
+  so does the model of one that is too small for a sum, until clients are grouped anew.
 - Of K! permutations the best is found by a Hungarian matching.
 - With K unknown everybody trains one model for `warm_up` rounds and is asked about it in each (the code in every p-th, and it
   groups at the next of them); then the dimension is that of the largest gap of singular values, at least 3, and K the number of

@@ -28,7 +28,7 @@ Where the paper is silent:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,8 @@ class EMDCFL:
     public: builds the public embedding, for choices that have one, from the shape of inputs; None for the initial model's.
     measured: solves every distance exactly and keeps it, as for `emd.figure`, although eps is a number and bounds would decide.
     """
+
+    alone_if_few: ClassVar[bool] = True
 
     eps: Tolerance = NOISE
     choice: Choice = ORTHONORMAL

@@ -80,6 +80,11 @@ class FedClust(Averaging):
             raise ValueError(f"threshold is 0 or more and finite, not {self.threshold}")
 
     @property
+    def alone_if_few(self) -> bool:
+        """Whether clients of a cluster that is too small for a sum train alone: newcomers may still make it larger."""
+        return not self.newcomers
+
+    @property
     def needs(self) -> frozenset[Functionality]:
         placed = {Functionality.GRAM_ORIGIN, Functionality.GRAM_HISTORY} if self.newcomers else {Functionality.GRAM}
         return frozenset({Functionality.SUMS} | placed)

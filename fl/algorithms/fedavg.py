@@ -10,7 +10,7 @@ from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
-from .algorithm import Cluster, Flat, Start, advanced, left_alone, mean_of, trained_alone
+from .algorithm import Cluster, Flat, Start, advanced, left_alone, mean_of, resting, trained_alone
 from .cohorts import Sampling, check_participation, check_sampling, invited
 
 
@@ -63,14 +63,13 @@ class Averaging:
         for name, c in sorted(clusters.items()):
             if c.alone:
                 continue
-            who = invited(c, round, self.participation, self.sampling, rng, c.least)
+            who = invited(c, round, self.participation, self.sampling, rng, max(c.least, view.least))
             work[name] = Assignment(c.model, who, c.members)
         weights = {name: replace(mean_of(a.participants, self.by_samples), complete=self.complete) for name, a in work.items()}
         means = view.train_and_sum(round, work, weights) if work else {}
         moved = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}
-        every = max(1, int(np.floor(1 / self.participation + 0.5)))  # who is alone works in as many rounds as others
-        resting = {c.members[0] for c in clusters.values() if c.alone and (round + c.members[0]) % every}
-        return trained_alone(view, round, left_alone(moved, means) if parts else moved, resting)
+        idle = resting(clusters, round, self.participation)
+        return trained_alone(view, round, left_alone(moved, means) if parts else moved, idle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,7 @@ class FeSEM:
         """Local training, then (E) and (M)."""
         everyone = state.everyone
         least = 1 if state.centres else self.models  # the first round makes so many centres
-        active = invited(everyone, state.round, self.participation, self.sampling, rng, least)
+        active = invited(everyone, state.round, self.participation, self.sampling, rng, max(least, view.least))
         own = {i: centre.model for centre in state.centres.values() for i in centre.members if i in active}
         updates = view.train(state.round, {ALL: Assignment(everyone.model, active, everyone.members, own=own)}).get(ALL)
         following = replace(state, round=state.round + 1, measured={})

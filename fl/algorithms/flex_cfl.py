@@ -11,7 +11,9 @@ Where paper and authors' code differ or are silent, this is what happens:
 - Pre-training is one round of the scenario's local training, as every other method has; the code's is 50 minibatches. It is a
   round of the run.
 - Newcomers are compared with the cold start's means, not with later ones. Whoever does not answer is asked again.
-- A group whose mean is not published, because too few are in it, begins at w^0. A zero update has cosine 0 to everything.
+- A group whose mean is not published, because too few are in it, begins at w^0, and each of its clients trains alone once
+  nobody waits for a group; those models neither attract nor are attracted, and newcomers join others. A zero update has
+  cosine 0 to everything.
 - The mean over groups, which the code evaluates, is not made; data that drift, which regroup clients ("migration"), there are
   none; and the code's test of them passes counts as samples, so that it does not see swapped labels.
 - Norms of models are known where the server owns them: elsewhere eta_g is 0.
@@ -19,7 +21,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +86,8 @@ class FlexCFL(Averaging):
     remembered, or a "random" one (the paper's RAC). The others as in `Averaging`.
     """
 
+    alone_if_few: ClassVar[bool] = True
+
     groups: int
     eta_g: float = 0.0
     measure: Literal["EDC", "MADC"] = "EDC"
@@ -124,7 +128,7 @@ class FlexCFL(Averaging):
         if state.found is None:
             return self._cold_start(state, view, rng)
         joining = self._placed(state, view, rng) if state.waiting else {}
-        clusters = self._attracted(view, self.averaged(state.round, state.clusters, view, rng))
+        clusters = self._attracted(view, self.averaged(state.round, state.clusters, view, rng, parts=not state.waiting))
         clusters = {
             name: replace(c, members=tuple(sorted({*c.members, *(i for i, group in joining.items() if group == name)})))
             for name, c in clusters.items()
@@ -162,28 +166,30 @@ class FlexCFL(Averaging):
 
     def _placed(self, state: State, view: FlexView, rng: np.random.Generator) -> dict[int, str]:
         """Client cold start: of every newcomer that answers the group that it joins."""
-        found = state.found
+        found, there = state.found, [name for name, c in state.clusters.items() if not c.alone]
+        if not there:
+            return {}
         if found is None or found.handle is None:
-            return dict(zip(state.waiting, rng.choice(list(state.clusters), len(state.waiting)).tolist(), strict=True))
+            return dict(zip(state.waiting, rng.choice(there, len(state.waiting)).tolist(), strict=True))
         work = {NEW: Assignment(state.start.model, state.waiting, state.start.members)}  # from the original w^0
         updates = view.train(state.round, work).get(NEW)
         if updates is None:
             return {}
         cosines = view.cosines(updates, found.handle)
         row = {client: k for k, client in enumerate(found.handle.clients)}
-        groups = [[row[i] for i in members] for members in found.groups.values()]
+        groups = [[row[i] for i in found.groups[name]] for name in there]
         near = cosines_to_means(cosines, norms(found.inner), found.inner, groups)  # least (1 - cos) / 2
-        names = list(found.groups)
         compared = [k for k, row_of in enumerate(cosines) if not np.isnan(row_of).any()]
-        return {updates.clients[k]: names[int(np.argmax(near[k]))] for k in compared}
+        return {updates.clients[k]: there[int(np.argmax(near[k]))] for k in compared}
 
     def _attracted(self, view: FlexView, clusters: dict[str, Cluster]) -> dict[str, Cluster]:
         """Inter-group aggregation."""
         if self.eta_g == 0:
             return clusters
-        lengths = {name: view.norm(cluster.model) for name, cluster in clusters.items()}
-        moved = {}
-        for name, cluster in clusters.items():
+        shared = {name: cluster for name, cluster in clusters.items() if not cluster.alone}
+        lengths = {name: view.norm(cluster.model) for name, cluster in shared.items()}
+        moved = {**clusters}
+        for name, cluster in shared.items():
             parts: dict[Model, float] = {}
             for other, weight in normalised_mean(lengths, name, self.eta_g).items():
                 model = clusters[other].model

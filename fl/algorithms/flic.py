@@ -18,6 +18,8 @@ Where paper and authors' code differ or are silent, this is what happens:
 - A client whose cosine to another is exactly 1 is compared like any other.
 - A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one. By default
   it is one of fixed cohorts, in turn, so that sums of many rounds tell no client from its cohort; the paper's is random.
+- A community that is too small for a sum (`Sums.least`) would keep the first model for good: each of its clients trains alone
+  from it, from the round after T, and newcomers choose among the models of the others.
 - After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
 - Right after T all communities have one model, and nobody could choose among them: clients that were never sampled wait until
   each community has trained for `settle` rounds. They judge on their own training or validation examples, not on test images.
@@ -45,7 +47,7 @@ from ..clustering.communities import (
     one_plus_cosine_squared,
 )
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
-from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, mean_of
+from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, left_alone, mean_of, resting, trained_alone
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
 from .usual import says_what_is_usual
@@ -107,6 +109,7 @@ class FLIC:
     """
 
     span: ClassVar[int] = 1
+    alone_if_few: ClassVar[bool] = True
 
     rounds_before: int
     participation: float = 1.0
@@ -167,7 +170,7 @@ class FLIC:
     def _together(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         cluster, last = state.clusters[ALL], state.round + 1 >= self.rounds_before
         share = 1.0 if last and self.similarities == "once" else self.participation
-        there = invited(cluster, state.round, share, self.sampling, rng, self.least)  # line 4
+        there = invited(cluster, state.round, share, self.sampling, rng, max(self.least, view.least))  # line 4
         updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)  # lines 5-6
         following = replace(state, round=state.round + 1, measured={})
         if updates is not None:
@@ -177,7 +180,7 @@ class FLIC:
         if last and following.kept:
             following = _with(following, view.recall(state.round, following.kept))
         ripe = last and bool(following.memory.clients)
-        return self._grouped(following, ripe, rng) if ripe or (self.trace and following.measured) else following
+        return self._grouped(following, view, ripe, rng) if ripe or (self.trace and following.measured) else following
 
     def _compared(self, state: State, view: FlicView, updates: Updates, mean: Sum | BelowFloor, last: bool) -> State:
         """The state with what this round's updates tell, or, where they are compared later, with handles on them."""
@@ -192,7 +195,7 @@ class FLIC:
                 return replace(state, memory=memory, measured=_measured(gram, mean, memory))
         return state
 
-    def _grouped(self, state: State, ripe: bool, rng: np.random.Generator) -> State:
+    def _grouped(self, state: State, view: FlicView, ripe: bool, rng: np.random.Generator) -> State:
         """Line 14: the communities of the clients that are in memory, on record, and, if it is time, as clusters."""
         seen = state.memory
         found = detect(self.detector, self._similarity, seen.cosines, seen.known, seen.clients, rng)
@@ -201,8 +204,9 @@ class FLIC:
             return state
         before = state.clusters[ALL]
         groups = named(found)  # line 16
-        parts = cohorts(before, self.participation, self.least) if self.sampling == "cohorts" else ()
-        within = divided(parts, list(groups.values()), self.least)
+        least = max(self.least, view.least)
+        parts = cohorts(before, self.participation, least) if self.sampling == "cohorts" else ()
+        within = divided(parts, list(groups.values()), least)
         clusters = {
             name: Cluster(c, before.model, state.round, before.seed, within=w)
             for (name, c), w in zip(groups.items(), within, strict=True)
@@ -212,13 +216,16 @@ class FLIC:
 
     def _apart(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
-        work = {
-            name: Assignment(c.model, invited(c, state.round, self.participation, self.sampling, rng, self.least), c.members)
-            for name, c in sorted(clusters.items())
-        }
+        work = {}
+        for name, c in sorted(clusters.items()):
+            if not c.alone:
+                who = invited(c, state.round, self.participation, self.sampling, rng, max(self.least, view.least, c.least))
+                work[name] = Assignment(c.model, who, c.members)
         weights = {name: mean_of(a.participants, self.by_samples) for name, a in work.items()}
-        means = view.train_and_sum(state.round, work, weights)  # lines 18-21
+        means = view.train_and_sum(state.round, work, weights) if work else {}  # lines 18-21
+        idle = resting(clusters, state.round, self.participation)
         clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}  # line 22
+        clusters = trained_alone(view, state.round, left_alone(clusters, means), idle)
         following = State(state.round + 1, clusters, waiting=state.waiting)
         trained = following.round - max(c.born for c in clusters.values())
         return placed(following, view) if state.waiting and trained >= self.settle else following
@@ -230,8 +237,11 @@ def named(communities: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
 
 
 def placed(state: State, view: FlicView) -> State:
-    """Every waiting client that answers joins the community whose model it says serves it best."""
-    chosen = view.choose(state.round - 1, {name: c.model for name, c in state.clusters.items()}, state.waiting)
+    """Every waiting client that answers joins the community whose model it says serves it best; none, where all are alone."""
+    offered = {name: c.model for name, c in state.clusters.items() if not c.alone}
+    if not offered:
+        return state
+    chosen = view.choose(state.round - 1, offered, state.waiting)
     clusters = {
         name: replace(c, members=tuple(sorted({*c.members, *(i for i, best in chosen.items() if best == name)})))
         for name, c in state.clusters.items()

@@ -5,9 +5,9 @@ What it does, in the order of a round, and what each part is against:
 - **Evidence.** Of every session the cosines go into running averages, plain numbers: a client that is honest when it is looked
   at was looked at in all other rounds too (`hardened/evidence.py`).
 - **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and
-  by the round itself (`hardened/forks.py`). Every part of at least a quorum gets a sum and a model of its own; smaller ones
-  sit the round out. Nobody asks which part is loyal, so a majority gains nothing by being one. There is no schedule: an
-  attack of a single round meets a fork in that round.
+  by the round itself (`hardened/forks.py`). Every part of at least a quorum, and of as many as a sum needs, gets a sum and a
+  model of its own; smaller ones sit the round out. Nobody asks which part is loyal, so a majority gains nothing by being one.
+  There is no schedule: an attack of a single round meets a fork in that round.
 - **Shortening, likeness, agreement** inside a part (`hardened/shares.py`), and any robust rule of the Gram matrix instead of
   the mean.
 - **Choice** (`hardened/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T
@@ -149,7 +149,7 @@ class HardenedFLIC:
         offered = offers(state, self.every)
         if len(offered) > 1 and (state.forks or (due and state.round >= self.rounds_before)):
             chosen = view.choose(state.round - 1, offered, state.everybody)
-            return regrouped(state, chosen, offered, self.share, self.every)
+            return regrouped(state, chosen, offered, max(view.least, quorum(len(state.everybody), self.share)), self.every)
         asked = tuple(sorted({*state.waiting, *_alone(state)}))
         return moved(state, view.choose(state.round - 1, offered, asked), offered) if asked and len(offered) > 1 else state
 
@@ -169,7 +169,8 @@ class HardenedFLIC:
         cosines, of = cosine_similarity(gram.matrix), norms(gram.matrix)
         community = tuple(sorted({*state.contributors[name], *gram.clients}))
         evidence = with_session(state.evidence, gram.clients, cosines, len(community) / len(state.everybody))
-        least = max(2, ceil(quorum(len(state.everybody), self.share) * len(gram.clients) / len(community) - 1e-9))
+        fewest = max(view.least, quorum(len(state.everybody), self.share))
+        least = max(2, view.least, ceil(fewest * len(gram.clients) / len(community) - 1e-9))
         parts = _parts(state.evidence, evidence, community, gram, cosines, of, least)
         going = [part for part in parts if len(part.present) >= least] or parts[:1]
         left_out = {i: ALONE for part in parts if part not in going for i in part.present}

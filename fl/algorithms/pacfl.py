@@ -24,7 +24,7 @@ Where paper and authors' code differ or are silent, this is what happens:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from torch import nn
@@ -72,6 +72,8 @@ class State(Flat):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PACFL(Averaging):
     """beta: in degrees. vectors: p. measure: of two bases, as above. choice: what clients release. The rest as in `Averaging`."""
+
+    alone_if_few: ClassVar[bool] = True
 
     beta: float
     vectors: int = 3

@@ -10,8 +10,10 @@ Where papers and authors' codes differ or are silent, this is what happens:
   that mean's length. Newcomers after the first round are pulled to w^0.
 - p_j is uniform over those that answered: sample counts would have to be told. Whoever is absent keeps its model.
 - Cosines above `snap`, where there is one, count as 1. A client that has not moved has cosine 0 to all others.
-- Whose mean a protection does not tell, because it rests on too few others, goes on from what it trained. So does a client whose
-  weights are on itself alone. So does who does not say that it holds its mean.
+- Whose mean a protection does not tell, because it rests on too few others, goes on from what it trained. With the papers'
+  weights and a floor of 3 those are most: of 16 clients in two groups of swapped labels 1 to 4 were told one at lambda = .8,
+  15 or 16 at 3 (one seed, three rounds). So does a client whose weights are on itself alone. So does who does not say that it
+  holds its mean.
 - Newcomers start from w^0.
 """
 

@@ -23,7 +23,7 @@ A client that lies about its sketch can join any cluster, or part others; nothin
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from torch import nn
@@ -77,6 +77,8 @@ class PrivateCFL(Averaging):
     frequent as it would be among equals. error: chance of a cut too many, for each cluster of clients of one distribution.
     The others as in `Averaging`.
     """
+
+    alone_if_few: ClassVar[bool] = True
 
     noise: Noise
     records: int

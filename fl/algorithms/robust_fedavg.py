@@ -99,7 +99,7 @@ class RobustFedAvg:
     def round(self, state: State, view: RobustView, rng: np.random.Generator, /) -> State:
         """Clients train; the view answers what the rule must see; the model moves by what the rule made of it."""
         cluster = state.clusters[ALL]
-        there = invited(cluster, state.round, self.participation, self.sampling, rng)
+        there = invited(cluster, state.round, self.participation, self.sampling, rng, view.least)
         if self.root is not None:
             there = tuple(sorted({*there, self.root}))
         faults = len(view.record.faults)

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from math import ceil
 from typing import Any
 
-from ...protocol.masked.graph import agreed
+from ...protocol.masked.graph import fewest
 from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
 from ..algorithms.cfl import CFL
 from ..algorithms.cohorts import Sampling, cohort_sizes
+from ..algorithms.fedsac import FedSaC
+from ..algorithms.hardened_flic import HardenedFLIC
+from ..algorithms.pfed_graph import PFedGraph
 from .scenario import Scenario
 
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
@@ -34,11 +36,10 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
             f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
             " protection.floor"
         )
-    if isinstance(scenario.protection, Masked) and Functionality.SUMS in scenario.algorithm.needs:
+    counted = Functionality.SUMS in scenario.algorithm.needs and getattr(scenario.algorithm, "by_samples", False)
+    if isinstance(scenario.protection, Masked) and samples is not None and counted:
         sizes = _cohorts(scenario, scenario.protection, clients)
-        _check_masked(scenario.protection, sizes, clients)
-        if samples is not None and getattr(scenario.algorithm, "by_samples", False):
-            _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
+        _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
 
 
 def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int, ...]:
@@ -46,33 +47,8 @@ def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int,
     algorithm: Any = scenario.algorithm
     share: float = getattr(algorithm, "participation", 1.0)
     sampling: Sampling = getattr(algorithm, "sampling", "cohorts")
-    return cohort_sizes(clients, share, sampling, max(protection.rules.least, getattr(algorithm, "least", 1)))
-
-
-def _check_masked(protection: Masked, sizes: tuple[int, ...], clients: int) -> None:
-    """Raises ValueError where no cohort can be masked, whatever clients do: every sum would end below the floor."""
-    reasons = []
-    for size in sizes:
-        try:
-            agreed(size, protection.corrupt, protection.dropped)
-        except ValueError as error:
-            reasons.append(str(error))
-        else:
-            return
-    enough = next((n for n in range(max(sizes) + 1, clients + 1) if _can_be_masked(n, protection)), None)
-    raise ValueError(
-        f"a cohort of {max(sizes)} of the {clients} clients cannot be masked, so that no sum is ever opened ({reasons[-1]}):"
-        + (f" let at least {enough} take part (algorithm.participation)," if enough else " take more clients,")
-        + " or lower protection.corrupt or protection.dropped"
-    )
-
-
-def _can_be_masked(clients: int, protection: Masked) -> bool:
-    try:
-        agreed(clients, protection.corrupt, protection.dropped)
-    except ValueError:
-        return False
-    return True
+    least = fewest(protection.rules.least, protection.corrupt, protection.dropped)
+    return cohort_sizes(clients, share, sampling, max(least, getattr(algorithm, "least", 1)))
 
 
 def _check_counted(protection: Masked, samples: list[int]) -> None:
@@ -94,34 +70,46 @@ def doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> list[
 def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iterator[str]:
     protection: Any = scenario.protection
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
+    if floor > 1:
+        yield from _uneven(scenario.algorithm, floor + corrupt)
     if floor < 2 or Functionality.SUMS not in scenario.algorithm.needs:
         return
     least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
+    if isinstance(protection, Masked) and (masked := fewest(least, corrupt, protection.dropped)) > least:
+        least = masked
+        why = f"the {masked} that can be masked together with {corrupt} corrupt and {100 * protection.dropped:.0f} % dropped"
     if isinstance(scenario.algorithm, CFL) and clients < 2 * least:
         yield (
-            f"a split of {clients} clients leaves a side below {why}, which is then trained no more: take {2 * least} clients or"
-            " more, or a lower protection.floor"
+            f"every split of {clients} clients leaves a side below {why}, and is turned down: take {2 * least} clients or more,"
+            " or a lower protection.floor"
         )
     sizes = Counter(groups.values())
     if scenario.algorithm.needs & GROUPS and sizes and (small := min(sizes.values())) < least:
         yield (
-            f"a planted group has {small} clients, which is below {why}: by itself it is trained no more; take larger groups, or"
+            f"a planted group has {small} clients, which is below {why}: {_by_itself(scenario.algorithm)}; take larger groups, or"
             " a lower protection.floor"
         )
-    if isinstance(protection, Masked):
-        share = float(getattr(scenario.algorithm, "participation", 1.0))
-        whole = max(least, ceil(share * clients - 1e-9))
-        part = {"the smallest planted group": max(least, min(sizes.values()))} if sizes else {"a cluster at the floor": least}
-        cohorts = {"a cohort": whole, **part}
-        yield from _unmasked(protection, cohorts, bool(scenario.algorithm.needs & GROUPS))
 
 
-def _unmasked(protection: Masked, cohorts: Mapping[str, int], grouped: bool) -> Iterator[str]:
-    """Sums that the solver of the masking graph finds no threshold for."""
-    for what, size in cohorts.items():
-        if what != "a cohort" and not grouped:
-            continue
-        try:
-            agreed(size, protection.corrupt, protection.dropped)
-        except ValueError as error:
-            yield f"{what}, of {size} clients, cannot be masked, and is not summed: {error}"
+def _uneven(algorithm: object, least: int) -> Iterator[str]:
+    """Means for single clients in which one of the others outweighs the rest: weights differ by cosines over twice `lam`."""
+    if isinstance(algorithm, PFedGraph):
+        lam, change = algorithm.lam, f"a larger algorithm.lam, such as {least}"
+    elif isinstance(algorithm, FedSaC):
+        lam, change = 1 / max(algorithm.l1 + algorithm.l2, 1e-9), "smaller algorithm.l1 and algorithm.l2"
+    else:
+        return
+    if lam < least:
+        yield (
+            f"a client's mean in which another one has more than 1/{least} of the squared weights is not opened, and with"
+            f" weights as uneven as these many clients go on by themselves: take {change}, or a lower protection.floor"
+        )
+
+
+def _by_itself(algorithm: object) -> str:
+    """What becomes of a group that is too small for a sum."""
+    if isinstance(algorithm, CFL | HardenedFLIC):
+        return "it gets no model of its own"
+    if getattr(algorithm, "alone_if_few", False):
+        return "each of its clients trains alone"
+    return "by itself it is trained no more"

@@ -28,6 +28,8 @@ def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | Non
         "detected": {name: _detected(m, groups) for name, m in state.measured.items() if m.communities},
         "left_out": {str(i): reason for m in state.measured.values() for i, reason in m.left_out.items()},
     }
+    turned_down = {name: m.turned_down for name, m in state.measured.items() if m.turned_down}
+    line |= {"turned_down": turned_down} if turned_down else {}
     return line if evaluated is None else line | scores(evaluated)
 
 

@@ -38,7 +38,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     scenario, state, groups = simulation.scenario, simulation.state, simulation.population.groups
     clusters = [list(c.members) for _, c in sorted(simulation.clusters.items())]
     placed = {i for members in clusters for i in members}
-    final = folder.read("metrics.jsonl")[-1]
+    lines = folder.read("metrics.jsonl")
+    final = lines[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
         logged = len(simulation.view.record.log)
         final |= scores(simulation.evaluate())
@@ -51,6 +52,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     faults = folder.read("faults.jsonl")
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
+    turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
     targets = simulation.population.clients[min(placed)].test.y
     summary = {
@@ -77,7 +79,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
         "rejected": [f for f in faults if f["rejected"]],
-        "below_floor": [row for line in folder.read("metrics.jsonl") for row in line["below_floor"]],
+        **({"turned_down": turned_down} if turned_down else {}),
+        "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
         "faults": len(faults),

@@ -28,7 +28,7 @@ class KeyHolder:
         self.role = role
         self._client = client
         self._doing: tuple[str, bytes, Request] | None = None
-        self._summed = -1, b""  # the round of its latest input to a sum, and the work session that it was of
+        self._summed = -1, b""  # the round of the work of its latest input to a sum, and that work's session
 
     @property
     def state(self) -> Any:
@@ -76,13 +76,15 @@ class KeyHolder:
         """Give the work that is asked for, or do it now where that was promised."""
         client = self._client
         name = next((name for name, taken in client.taken.items() if taken.session == asked.work), "")
+        if name and (client.taken[name].work == "slots") != (asked.protocol == SLOTS):
+            return self._declined(session, "another kind of work than this would be of")
+        if name and client.taken[name].round != asked.round:
+            return self._declined(session, "work of another round than this is")
         if name in client.promised:
             self._doing = name, session, asked
             return (Compute(client.job(client.promised[name])),)
         if name not in client.held:
             return self._declined(session, "no work that this would be of")
-        if (client.taken[name].work == "slots") != (asked.protocol == SLOTS):
-            return self._declined(session, "another kind of work than this would be of")
         return self._given(session, asked, client.held[name])
 
     def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:

@@ -47,6 +47,7 @@ class EncryptedSlotSums:
         how = EncryptedSlots(count, d, most, max(run.gate.rules.least, 2))
         members = work.members or work.participants
         updates = self._held.hear(round, {name: work}, "slots", most=most)[name]
+        run.gate.into_slots(updates.name, updates.clients)
         try:
             ended, session = self._summed(how, updates, members)
         except Refused as error:

@@ -48,21 +48,23 @@ class Inputs:
     before: dict[bytes, Plan] = field(default_factory=dict)
     gave: tuple[int, bytes, bool] = (-1, b"", False)
 
-    def against(self, protocol: str, taken: "Taken", given: GivenUpdates) -> str | None:
+    def against(self, protocol: str, taken: "Taken", given: GivenUpdates, joined: Mapping[str, int]) -> str | None:
         """Why this client gives nothing to a session of this name, whatever its terms, or None. taken: the work that it is of.
 
-        given: what it signed, which outlives its process.
+        given: what it signed. joined: the next round by name, of sessions that it joined. Both outlive its process.
         """
         round, work, opened = self.gave
-        if round == taken.round and opened != (kind_of(protocol) == OPENED):
+        signed, to_receiver = given.at(taken.round).updates.keys(), kind_of(protocol) == OPENED
+        other_kind = signed if to_receiver else _opened_in(taken.round, joined)
+        if other_kind or (round == taken.round and opened != to_receiver):
             return OTHER_KIND
-        if (round == taken.round and work != taken.session) or given.at(taken.round).updates.keys() - inputs_of(taken.session):
+        if (round == taken.round and work != taken.session) or signed - inputs_of(taken.session):
             return OTHER_WORK
         return None
 
-    def put_in(self, plan: Plan, work: LocalWork, taken: "Taken", given: GivenUpdates) -> Ring | str:
-        """The input, or why there is none. taken: the task that the work is of. given: what it signed."""
-        found = self.against(plan.session.protocol, taken, given) or self._made(plan, work, taken.most, given)
+    def put_in(self, plan: Plan, work: LocalWork, taken: "Taken", given: GivenUpdates, joined: Mapping[str, int]) -> Ring | str:
+        """The input, or why there is none. taken: the task that the work is of. given, joined: as in `against`."""
+        found = self.against(plan.session.protocol, taken, given, joined) or self._made(plan, work, taken.most, given)
         if not isinstance(found, str):
             self.gave = taken.round, taken.session, kind_of(plan.session.protocol) == OPENED
         return found
@@ -167,6 +169,11 @@ class Inputs:
                 continue
             return slots.encode(chosen(work), opened, Nearest())
         return reason
+
+
+def _opened_in(round: int, joined: Mapping[str, int]) -> bool:
+    """Whether some sum that it joined in this round is one that a receiver opens."""
+    return any(after == round + 1 and kind_of(protocol) == OPENED for protocol, after in joined.items())
 
 
 def chosen(work: LocalWork) -> dict[int, Weighted]:

@@ -10,6 +10,7 @@ bind what every client committed to, not only what the server chose. Who is corr
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -23,6 +24,8 @@ Dropouts = Literal["independent", "chosen"]
 
 COMPLETE_UP_TO = 32
 """So few clients are all neighbours: it costs little, and shares of the clients say little about so few."""
+MOST_FEW = 1000
+"""Numbers of clients up to which `fewest` looks for one that can be masked."""
 
 
 GRINDING = 2.0**-80
@@ -94,6 +97,14 @@ def agreed(clients: int, corrupt: int, dropped: float) -> Parameters:
     Against a server that lies, and chooses the graph's seed. corrupt: clients of the run, all of whom may be in this sum.
     """
     return solve(clients, corrupt, dropped, privacy=GRINDING, malicious=True)
+
+
+def fewest(least: int, corrupt: int, dropped: float) -> int:
+    """The fewest clients, at least `least`, whose sum can be masked (`agreed`); `least` itself where no number can."""
+    for clients in range(max(2, least), MOST_FEW):
+        with suppress(ValueError):
+            return agreed(clients, corrupt, dropped).clients
+    return least
 
 
 def solve(

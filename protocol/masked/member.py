@@ -73,7 +73,8 @@ class Member:
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
                 taken = self._client.taken.get(self._name(proposal.protocol, proposal.update))
-                if taken is not None and (reason := self._inputs.against(proposal.protocol, taken, self.state.given)):
+                known = self.state.given, self.state.next_round
+                if taken is not None and (reason := self._inputs.against(proposal.protocol, taken, *known)):
                     raise ProtocolError(reason, SERVER)
                 model = b"" if taken is None else taken.model
                 updates = {held: taken.round for held, taken in works_held(self._client).items()}
@@ -119,10 +120,11 @@ class Member:
 
     def _put_in(self, name: str, work: LocalWork) -> tuple[Effect, ...]:
         plan = self.state.plan
-        if (spending := self.state.idle.spending) is not None:
-            ring = spending.put_in(work, self.state.idle.entropy)
+        idle = self.state.idle
+        if (spending := idle.spending) is not None:
+            ring = spending.put_in(work, idle.entropy)
         else:
-            ring = self._inputs.put_in(plan, work, self._client.taken[name], self.state.idle.given)
+            ring = self._inputs.put_in(plan, work, self._client.taken[name], idle.given, idle.next_round)
         return self._declined(ring) if isinstance(ring, str) else self.masker.handle(Worked(ring, 1))
 
     def _declined(self, reason: str) -> tuple[Effect, ...]:

@@ -49,6 +49,7 @@ class MaskedSlots:
         clients = updates.clients
         if len(clients) < max(rules.least, 2):
             return tuple(unsummed(label, clients) for label in labels)
+        run.gate.into_slots(updates.name, clients)
         try:
             grid = FixedPoint.finest(how.ring_bits, how.clip, len(clients), most)
         except ValueError as error:

@@ -21,6 +21,7 @@ from ..seeding.group_seed import seat
 from ..seeding.messages import MESSAGES as SEEDING
 from ..view.protection import Setup
 from .clients import SUMS, masking_clients
+from .graph import fewest
 from .known import charter_of, numbers_of, sketched_of
 from .masking import MaskedSessions
 from .messages import MESSAGES as MASKED
@@ -74,6 +75,7 @@ class MaskedView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = held.train, models.train_alone
+        self.least = fewest(how.rules.least, how.corrupt, how.dropped)
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = MaskedSlots(run, models, held, sessions, numbers, how.slot_spare, noisy is not None).slots

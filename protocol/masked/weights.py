@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..core.session import Session
+from ..core.session import SERVER, Session
 from ..parts.held import Held
 from ..parts.held_sums import Question
 from ..parts.run import Run
@@ -13,6 +13,10 @@ from .terms import Plan
 from .weighing import WEIGHTS, Weighing, second_protocol
 
 OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their squares, before any update"
+OUTWEIGHED = (
+    "is not asked for: beside what corrupt clients may claim, one that counts its samples would outweigh the others. Bring"
+    " protection.max_samples near what clients have, or take algorithm.by_samples=False"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Weighed:
     @property
     def protocol(self) -> str:
         return second_protocol(self.counting, self.sums)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether one of its clients at least will not give: the one of the largest weight, which is no less than the mean."""
+        return not self.weighing.holds(self.sums[0] / len(self.question.row), self.sums, *[len(self.question.row)] * 2)
 
     @property
     def threshold(self) -> int:
@@ -66,7 +75,11 @@ class MaskedWeights:
             run.record.disclose(q.updates.round, "server", "weights", summed.clients, 2, OF_WEIGHTS)
             run.record.disclose(q.updates.round, "clients", "weights", summed.clients, 2, OF_WEIGHTS)
             plan, about = plans[q.label], replace(q, row={i: q.row[i] for i in summed.clients})
-            found[q.label] = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums)
+            weighed = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums)
+            if weighed.hopeless:
+                run.record.fault(SERVER, f"the sum {q.label} {OUTWEIGHED}")
+                continue
+            found[q.label] = weighed
         return found
 
     def _weighing(self, question: Question, largest: float | None = None) -> Weighing:

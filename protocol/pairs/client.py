@@ -37,6 +37,7 @@ from .terms import KEY, ONCE, PairTerms
 
 MOST_OPEN = 64
 """Sessions of one pair, or of one release for all, that are open at once at most."""
+LACKING = "no secret of all, under which one release would be for all"
 
 
 class Computer(Protocol):
@@ -176,11 +177,12 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
         "an offer taken already": digest in state.phases,
         "an offer where too many are open": sum(p.terms.session.roster == session.roster for p in state.phases.values())
         >= MOST_OPEN,
-        "an offer of one release for all without a secret of all": once and terms.released != "samples" and state.group is None,
     }
     reason = next((reason for reason, found in problems.items() if found), None) or state.policy.refusal(terms)
     if reason is not None:
         raise ProtocolError(reason, SERVER)
+    if once and terms.released != "samples" and state.group is None:  # as others may have it, nobody is to blame
+        return state, (Send(Envelope(digest, state.me, SERVER, Declined(LACKING))),)
     if once and state.said is not None and not (terms.anew and terms.session.round > state.said.round):
         return _repeated(state, terms, state.said)
     if terms.embedding != "public" and state.weights is None:

@@ -148,11 +148,18 @@ class Gate:
         told.rows.extend(fit.values())
         return list(fit)
 
+    def into_slots(self, name: str, clients: Iterable[int]) -> None:
+        """Count sums into slots as published, from before they are asked for: anybody may be in each. Raises Refused."""
+        row = dict.fromkeys(clients, 1.0)
+        self._check_kinds(name, [row])
+        self.told[name].rows.append(row)
+
     def _check_kinds(self, name: str, rows: Iterable[Row]) -> None:
         """An update and a gradient of one model have much in common, and so would their sums over other clients."""
         clients = {client for row in rows for client in row}
-        for other, told in self.told.items() if self.one_kind else ():
-            if other != name and any(not clients.isdisjoint(row) for row in told.rows):
+        beside = {other: told for other, told in self.told.items() if other != name and _round(other) == _round(name)}
+        for other, told in beside.items() if self.one_kind else ():
+            if any(not clients.isdisjoint(row) for row in told.rows):
                 raise Refused(f"sums of {other} were published, of the same clients: one kind of a round's work goes to sums")
 
     def count(self, name: str, row: Row, times_samples: bool) -> None:
@@ -197,6 +204,11 @@ class Gate:
         if told.split not in ("", split):
             raise Refused(f"{name} was compared with another split; two of them tell more than either")
         told.split = split
+
+
+def _round(name: str) -> str:
+    """Of updates, as their name says it: `cluster@round/kind`."""
+    return name.rpartition("@")[2].partition("/")[0]
 
 
 def one_direction(rows: Sequence[Row]) -> bool:

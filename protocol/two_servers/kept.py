@@ -13,7 +13,7 @@ from ..core.session import DEALER, SECOND_SERVER
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot
 from .questions import Row
-from .second import Holding, Second
+from .second import Holding, Second, closing
 from .terms import Words
 from .upload import from_words, to_words
 
@@ -72,7 +72,7 @@ def unpacked(
     second, dealer = helpers[SECOND_SERVER], helpers[DEALER]
     rounds = dict(snapshot.next_round[SECOND_SERVER])
     number = rounds.pop(QUESTION)
-    spent = {"next_round": rounds, "next_question": number, "opened": {}}
+    spent = {"next_round": closing(rounds.values()), "next_question": number, "opened": {}}
     second.restart(replace(second.state, sessions=sessions, questions={}, **spent))
     dealer.restart(replace(dealer.state, next_question=snapshot.next_round[DEALER][QUESTION]))
     return kept, entered

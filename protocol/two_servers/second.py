@@ -5,8 +5,9 @@ everything it answered about the same updates: a lone first server gets no sum u
 and nothing of updates that started from unlike models.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import cbor2
@@ -53,6 +54,7 @@ from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 KEPT = "kept"
 """In its journal: keys that are listed to be kept. The other entries are rounds and numbers that are spent."""
+OTHER_WORK = "a sum of other work of some client than was summed: both have much of it in common"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,8 @@ class Tossed:
 @dataclass(frozen=True, slots=True)
 class Second:
     """The second server. next_round, next_question: what it still takes. opened: the round after each that it opened, as
-    persisted, which `restored` and Keep make next_round. Keys are stored when Keep lists them, and not before. About sessions of
-    slots nothing else is answered.
+    persisted, which `restored` and Keep close for all kinds (`closing`). Keys are stored when Keep lists them, and not before.
+    About sessions of slots nothing else is answered.
     """
 
     run: bytes
@@ -120,8 +122,17 @@ def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
         held = sessions.get(digest)
         before = held if isinstance(held, Holding) else Holding({}, None)
         sessions[digest] = Holding({**before.keys, client: key}, None, {**before.products, client: products})
-    rounds = {work: spent[f"next round {work}"] for work in (*KINDS, SLOTS) if f"next round {work}" in spent}
-    return replace(fresh, next_round=rounds, next_question=spent.get("next question", 0), sessions=sessions)
+    closed = closing(number for key, number in spent.items() if key.startswith("next round "))
+    return replace(fresh, next_round=closed, next_question=spent.get("next question", 0), sessions=sessions)
+
+
+def closing(opened: Iterable[int]) -> dict[str, int]:
+    """The next round of every kind, once what was answered of these is forgotten. opened: the round after each that was opened.
+
+    All kinds are closed up to the latest: of one round's work another kind must not be summed than was.
+    """
+    after = max(opened, default=0)
+    return dict.fromkeys((*KINDS, SLOTS), after) if after else {}
 
 
 def _kept(sessions: Mapping[bytes, Receiving | Holding | SlotHolding]) -> Persist:
@@ -215,7 +226,7 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     holding: Holding | SlotHolding = Holding(keys, round=held.session.round)
     agreed: Agreed | SlotsAgreed = Agreed(alike)
     if held.slots is not None:
-        holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike})
+        holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike}, held.session.round)
         agreed = SlotsAgreed(alike, to_bytes(holding.commitments.values()))
     others = (Refusal(i, another_model(i)) for i in both if i not in keys)
     return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, agreed), *others)
@@ -313,13 +324,22 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
         raise ProtocolError("weights whose sum could wrap around", SERVER)
     if rules.reveals([*held.sums, row]):
         raise ProtocolError(f"a sum that, with those before, would show fewer than {rules.least} clients", SERVER)
-    others = (o for source, o in state.sessions.items() if source != request.source and isinstance(o, Holding))
-    if any(not summed.keys().isdisjoint(row) for o in others if o.round == held.round for summed in o.sums or ()):
-        raise ProtocolError("a sum of other work of some client than was summed: both have much of it in common", SERVER)
+    if not row.keys().isdisjoint(_summed_beside(state, request.source, held.round)):
+        raise ProtocolError(OTHER_WORK, SERVER)
     shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
     total = weighted(row.values(), shares, state.terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}
     return replace(numbered, sessions=sessions), (stored, _send(question, SumAnswer(to_words(total))))
+
+
+def _summed_beside(state: Second, source: bytes, round: int) -> set[int]:
+    """Whose work of other sessions of this round went into sums, or into slots."""
+    found: set[int] = set()
+    for digest, held in state.sessions.items():
+        if digest == source or isinstance(held, Receiving) or held.round != round:
+            continue
+        found.update(held.summed if isinstance(held, SlotHolding) else chain.from_iterable(held.sums or ()))
+    return found
 
 
 def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Second, tuple[Effect, ...]]:
@@ -329,6 +349,8 @@ def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Secon
     if not isinstance(held, SlotHolding):
         raise ProtocolError("a question about slots that are not held", SERVER)
     opened, answer = open_slots(held, request)
+    if not opened.summed.isdisjoint(_summed_beside(state, request.source, held.round)):
+        raise ProtocolError(OTHER_WORK, SERVER)
     return replace(numbered, sessions={**state.sessions, request.source: opened}), (stored, _send(question, answer))
 
 
@@ -343,5 +365,5 @@ def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Eff
         before = kept.get(digest, Holding({}, None))
         products = {**before.products, client: held.products.get(client, 0)}
         kept[digest] = Holding({**before.keys, client: held.keys[client]}, None, products)
-    next_round = {**state.next_round, **state.opened}
-    return replace(numbered, sessions=kept, questions={}, next_round=next_round), (stored, _kept(kept))
+    closed = closing((*state.next_round.values(), *state.opened.values()))
+    return replace(numbered, sessions=kept, questions={}, next_round=closed), (stored, _kept(kept))

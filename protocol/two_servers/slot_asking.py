@@ -52,7 +52,9 @@ class TwoServerSlots:
             how = SharedSlots(count, d, most, self._terms.max_norm, self._terms.rules.least)
         except ValueError as error:
             raise Refused(f"slots of {name}: {error}") from None
-        labels = [f"{name}/{k}@{round}" for k in range(count)]
+        labels, updates = [f"{name}/{k}@{round}" for k in range(count)], f"{name}@{round}/{SLOTS}"
+        run.gate.begin(updates)
+        run.gate.into_slots(updates, work.participants)
         run.network.allow(max_bytes(how.terms, 0) + COMMITMENT_BYTES * len(work.participants))
         try:
             collected = self._shared(round, name, work, how)

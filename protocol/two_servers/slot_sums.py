@@ -120,12 +120,16 @@ def _answered(state: AskingSlots, answer: SlotAnswer) -> SlotsAnswered:
 
 @dataclass(frozen=True, slots=True)
 class SlotHolding:
-    """The survivors of a session about slots: their keys and commitments, until they are opened, once."""
+    """The survivors of a session about slots: their keys and commitments, until they are opened, once.
+
+    round: of the session. summed: whose work was opened; nobody's before.
+    """
 
     slots: SharedSlots
     keys: Mapping[int, bytes] = field(repr=False)
     commitments: Mapping[int, int] = field(repr=False)
-    answered: bool = False
+    round: int = 0
+    summed: frozenset[int] = frozenset()
 
 
 def commitment_of(data: bytes, client: int) -> int:
@@ -150,7 +154,7 @@ def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, S
     slots = held.slots
     keys = {i: key for i, key in held.keys.items() if i not in request.without}
     clients = len(keys)
-    if held.answered:
+    if held.summed:
         raise ProtocolError("slots that were opened before", SERVER)
     if not set(request.without) <= set(held.keys):
         raise ProtocolError("slots without clients that are not there", SERVER)
@@ -168,4 +172,4 @@ def open_slots(held: SlotHolding, request: SlotQuestion) -> tuple[SlotHolding, S
     total = np.array([count % 2**64 for count in theirs], np.uint64) + mine[: slots.count]
     opened = slots.opened(slots.counts(total.view(np.int64), clients))
     answer = SlotAnswer(to_words(mine[: slots.count]), to_words(slots.rows(mine, opened)))
-    return replace(held, answered=True), answer
+    return replace(held, summed=frozenset(keys)), answer

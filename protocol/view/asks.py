@@ -58,6 +58,11 @@ class Sums(Protocol):
         """Whether a sum comes with its norm and, where that is asked for, the mean squared norm (`Weights.energy`)."""
         ...
 
+    @property
+    def least(self) -> int:
+        """Fewest clients in a sum, the corrupt included: of fewer none is ever published. 1 where nothing is asked for."""
+        ...
+
     def train_and_sum(
         self, round: int, work: Mapping[str, Assignment], weights: Mapping[str, Weights], /
     ) -> Mapping[str, Sum | BelowFloor]:

@@ -65,9 +65,10 @@ class Sketcher:
         """The numbers that a task for a sketch asks for; or why there are none.
 
         work: what the client holds under the first name in the task, and made: the digest of its session; None, and empty, for
-        what it does not hold.
+        what it does not hold. What it keeps under that name is told as a recall alone, and counted.
         """
-        vector = self.kept.get(task.models[0]) if work is None else work.sketched
+        recalled = task.work == "recalled offset sketch"
+        vector = self.kept.get(task.models[0]) if recalled else work.sketched if work is not None else None
         if vector is None:
             return "no work that this sketch would be of"
         if task.work not in OFFSET_SKETCHES:

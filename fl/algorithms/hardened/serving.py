@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ....protocol.view.answers import Model
 from ..algorithm import Cluster
-from .choices import blocks, going_on, likeness_to, quorum
+from .choices import blocks, going_on, likeness_to
 from .forks import by_evidence
 from .state import FIRST, Anchor, State
 
@@ -22,16 +22,15 @@ def offers(state: State, every: int) -> dict[str, Model]:
     return models | {name: model for name, model in old.items() if model not in models.values()}
 
 
-def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model], share: float, every: int) -> State:
+def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Model], least: int, every: int) -> State:
     """The state in which everybody is where it chose to be, or, without a word from it, where it was.
 
     Those who train one model are parted where the evidence parts them, each part with a copy of its own. Who chose an earlier
-    model that nobody goes on with has it as it is.
+    model that nobody goes on with has it as it is. least: fewest clients of a community.
     """
     everybody, today = state.everybody, current(state)
     own = {i: offer for offer, name in today.items() for i in state.contributors[name]}
     votes = {i: vote for i in everybody if (vote := chosen.get(i, own.get(i))) is not None}
-    least = quorum(len(everybody), share)
     models = going_on(votes, list(today), list(offered), len(everybody), least)
     origin = {offer: state.forks.get(name, "") for offer, name in today.items()}
     kin = {offer: [o for o in today if origin[o] and origin[o] == origin[offer]] for offer in today}
