@@ -26,7 +26,7 @@ from cloister.fl.robust.similarity import FLTrust
 from cloister.fl.robust.spectral import CAF
 from cloister.fl.robust.weiszfeld import CenteredClipping, GeometricMedian
 from cloister.fl.runs.codec import from_plain, to_plain
-from cloister.protocol import Masked, Permuted
+from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.view.answers import Model
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.work import LocalJob
@@ -242,6 +242,16 @@ def test_two_attackers_sit_the_round_out_and_are_on_record() -> None:
     state = toy.play(FULL, 1)
     assert state.measured[ALL].left_out == {0: ALONE, 1: ALONE}
     assert list(state.contributors) == [ALL]
+
+
+@pytest.mark.parametrize(("floor", "forks"), [(3, True), (5, False)])
+def test_no_fork_leaves_a_part_below_the_floor(floor: int, forks: bool) -> None:
+    """Four of twenty are a quorum, but with a floor of five their part would have no sum."""
+    toy = Toy(range(20), minus_gradient((0, 1, 2, 3)), D, Plain(floor=floor), wants=everybody_wants())
+    state = toy.play(FULL, 1)
+    assert (len(state.contributors) > 1) == forks
+    assert state.measured[ALL].left_out == ({} if forks else dict.fromkeys(range(4), ALONE))
+    assert not toy.view.record.below_floor
 
 
 def test_an_update_against_its_part_is_not_summed_and_on_record() -> None:

@@ -139,7 +139,7 @@ def test_a_scenario_agrees_on_its_algorithms(algorithm: Any) -> None:
 
 
 def test_what_is_kept_is_told_as_no_promised_work_of_the_same_name() -> None:
-    """A server that keeps an update under the name of a later round's, which is only promised then, and asks for its sketch."""
+    """A server keeps an update under the name of a later round's, which is only promised then, and asks for that one's sketch."""
     view = Watching(1).view
     held = sides.part(view, Held)
     first = view.train(0, {"root": Assignment(START, CLIENTS, CLIENTS)})["root"]
