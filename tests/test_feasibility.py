@@ -75,6 +75,13 @@ def test_planted_groups_that_can_be_masked_raise_no_doubt():
     assert doubts(grouped, 24, {i: i // 8 for i in range(24)}) == []
     (line,) = doubts(grouped, 24, {})
     assert line.startswith("a cluster at the floor, of 5 clients, cannot be masked")
+    assert line.endswith("; take more clients, or a lower protection.corrupt or protection.dropped")
+
+
+def test_of_a_planted_group_below_the_floor_no_other_size_is_said():
+    below, cluster = doubts(replace(few, protection=protections.Masked(corrupt=2)), 12, {i: i // 4 for i in range(12)})
+    assert below.startswith("a planted group has 4 clients, which is below the floor of 5 (3, and 2 corrupt)")
+    assert cluster.startswith("a cluster at the floor, of 5 clients, cannot be masked")
 
 
 @pytest.mark.trains

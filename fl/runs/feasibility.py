@@ -111,7 +111,8 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     if isinstance(protection, Masked):
         share = float(getattr(scenario.algorithm, "participation", 1.0))
         whole = max(least, ceil(share * clients - 1e-9))
-        part = {"the smallest planted group": max(least, min(sizes.values()))} if sizes else {"a cluster at the floor": least}
+        small = min(sizes.values(), default=0)
+        part = {"the smallest planted group": small} if small >= least else {"a cluster at the floor": least}
         cohorts = {"a cohort": whole, **part}
         yield from _unmasked(protection, cohorts, bool(scenario.algorithm.needs & GROUPS))
 
@@ -124,4 +125,7 @@ def _unmasked(protection: Masked, cohorts: Mapping[str, int], grouped: bool) -> 
         try:
             agreed(size, protection.corrupt, protection.dropped)
         except ValueError as error:
-            yield f"{what}, of {size} clients, cannot be masked, and is not summed: {error}"
+            yield (
+                f"{what}, of {size} clients, cannot be masked, and is not summed: {error}; take more clients, or a lower"
+                " protection.corrupt or protection.dropped"
+            )
