@@ -413,9 +413,7 @@ def test_an_audit_of_a_run_with_epsilon_says_it_with_delta_unit_and_adjacency():
     of = {"epsilon_worst": 7.123, "delta": 1e-5, "adjacency": "replace", "budget": 8.0}
     noisy = {"training": {"privacy": {"type": "RecordPrivacy"}}}
     lines = notes(found(scenario=noisy, privacy={"0": {"record": of}}))
-    assert lines[0] == (
-        "the run of seed 0 promises epsilon 7.13 at delta 1e-05 for any record, adjacency: replace (budget 8.0)"
-    )
+    assert lines[0] == ("the run of seed 0 promises epsilon 7.13 at delta 1e-05 for any record, adjacency: replace (budget 8.0)")
     assert "on examples of its own, not on this run" in lines[1]
     assert lines[2] == "in clear means without the noise of training too"
     assert notes(found()) == []

@@ -18,7 +18,7 @@ from cloister.fl.runs.standstill import Standstill, standing_still
 from cloister.fl.runs.vitals import Vitals
 from cloister.protocol import Masked
 from cloister.protocol.view.answers import BelowFloor, Model
-from cloister.reporting.report import stood_still, write_report
+from cloister.reporting.report import stood_still, verdict, write_report
 from cloister.reporting.run_data import Run
 
 from .served import SMALL
@@ -117,3 +117,13 @@ def test_pauses_that_are_over_are_told_too():
     (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
     assert small.endswith("the split made it smaller than the floor of 3 clients, so that it had no sum, whoever was there.")
     assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."
+
+
+def test_a_client_in_no_cluster_is_not_counted_among_those_that_ended_in_one():
+    def after(**clusters):
+        lines = [{"round": 0, "clusters": {"00": [0, 1, 2, 3]}}, {"round": 1, "clusters": clusters}]
+        return verdict(Run("r", {"rounds": 2}, {}, [], lines, [], [], [], [], {}), {k: [*map(str, v)] for k, v in clusters.items()})
+
+    assert after(a=[0, 2], b=[1]).startswith(("3 of 4 clients ended in 2 clusters", "Not finished: after round 1"))
+    assert "3 of 4 clients" in after(a=[0, 2], b=[1])
+    assert "of 4 clients" not in after(a=[0, 2], b=[1, 3])
