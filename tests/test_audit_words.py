@@ -437,3 +437,15 @@ def test_a_self_test_takes_no_word_about_a_run():
     assert "there is no mechanism 'no such'; there are " in str(vain.exception)
     vain = CliRunner().invoke(app, ["audit", "x.py", "--mechanism", "DP-SGD"])
     assert "--mechanism is of --self-test" in str(vain.exception)
+
+
+def test_what_was_found_is_told_from_what_may_be_found_with_so_few_victims():
+    """Of 12 victims nothing was found: one in five might be read all the same."""
+    none, all_ = np.zeros(12), np.ones(12)
+    nothing = leakage(none, none, all_, np.random.default_rng(0))
+    words = judged(replace(claim, bound=0.1), nothing).witness
+    assert words.startswith("0.000 was found, which at 95 % may be up to 0.221, where at most 0.10 is claimed: about ")
+    page = render(found(bare("server", "updates", -0.001, low=-0.001, upper=0.22, valid=True)))
+    assert "at most, at 95 %, of updates, where 0.00 was found; 1 is everything" in page
+    assert not any(words in page for words in ('"-0.00,', ">-0.00 [", "[-0.00,"))
+    assert "...." not in render(found(commit="a" * 40, data_sha256={"0": "b" * 64}))

@@ -108,7 +108,10 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     unjudged = [r["experiment"] for r in tried if not r["leakage"]["valid"]]
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
-    detail = "no attack works even in clear" if most is None else f"at most, at 95 %: {most['experiment']}; 1 is everything"
+    detail = "no attack works even in clear"
+    if most is not None:
+        measured = max(0.0, most["leakage"]["value"])
+        detail = f"at most, at 95 %, of {most['experiment']}, where {measured:.2f} was found; 1 is everything"
     if most is not None and unjudged:
         detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
     return [
