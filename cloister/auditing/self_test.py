@@ -51,8 +51,9 @@ def as_table(found: list[Row]) -> Table:
     """A row for each mechanism and auditor as shipped, and for each fault."""
     title = f"Audits of shipped noise, and of faults put into it: epsilon as claimed, and shown at least, at {_confidence(found)}"
     table = Table(title=title, title_justify="left")
-    for head in ("mechanism: unit, delta", "code", "auditor"):
-        table.add_column(head, overflow="fold", min_width=len("Clopper-Pearson") * (head == "auditor"))
+    for head in ("mechanism: unit, delta", "code"):
+        table.add_column(head, overflow="fold")
+    table.add_column("auditor", no_wrap=True)
     for head in ("claimed", "shown"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("flagged", no_wrap=True)
