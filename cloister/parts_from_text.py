@@ -12,8 +12,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from .fl.algorithms.usual import usual_words
-
 MODULES = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules")
 MOST = 4_000
 """Letters of a text."""
@@ -112,9 +110,7 @@ def _mismatch(name: str, part: Callable[..., Any], args: list[Any], keywords: Ma
         return f"{name}: {error}"
     wrong = next((key for key in keywords if key not in takes), None)
     if wrong is None:
-        takes_words = f"; it takes {', '.join(takes) or 'nothing'}"
-        lacks = usual_words(part) if "missing" in str(error) else ""
-        return f"{str(error).replace('.__init__()', '')}{takes_words}{lacks}"
+        return f"{str(error).replace('.__init__()', '')}; it takes {', '.join(takes) or 'nothing'}"
     close = get_close_matches(wrong, takes, 1)
     meant = f"; did you mean {close[0]!r}" if close else ""
     return f"{name} takes no {wrong!r}{meant}; it takes {', '.join(takes) or 'nothing'}"

@@ -111,7 +111,7 @@ def _in_a_notebook(rounds: Iterator[Round], name: str, display: Any) -> Iterator
 def _score(done: Round) -> str:
     """Accuracy of labels, R2 or loss of numbers; empty in a round without evaluation."""
     if done.accuracy is not None:
-        return f"accuracy {done.accuracy:.3f}"
+        return f"accuracy {100 * done.accuracy:.1f} %"
     found = next((name for name in ("R2", "loss_mean") if name in done.numbers), None)
     return f"{found.partition('_')[0]} {done.numbers[found]:.3g}" if found else ""
 

@@ -35,10 +35,10 @@ def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["accuracy_mean"] is None:
         yield from _measured(summary)
         return
-    before, accuracy = summary["accuracy_before_clustering"], f"{summary['accuracy_mean']:.3f}"
-    worst = f"worst client {summary['accuracy_worst']:.3f}"
+    before, accuracy = summary["accuracy_before_clustering"], f"{100 * summary['accuracy_mean']:.1f} %"
+    worst = f"worst client {100 * summary['accuracy_worst']:.1f} %"
     if before is not None and len(summary["clusters"]) > 1:
-        yield "accuracy before clustering", f"{before:.3f}"
+        yield "accuracy before clustering", f"{100 * before:.1f} %"
         yield "accuracy after clustering", f"{accuracy}  ({worst})"
     else:
         yield "accuracy", f"{accuracy}  ({worst})"
@@ -75,8 +75,8 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "clusters found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
     if names := summary.get("names"):
         yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
-    if planted:
-        yield "agreement", ", ".join(agreement_in_words(summary))
+    if planted and (agreement := agreement_in_words(summary)):
+        yield "agreement", ", ".join(agreement)
     yield from worth_in_words(summary)
     if unsure := undecided_in_words(summary):
         yield UNDECIDED, unsure

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
-from .fl.algorithms.usual import usual_words
 from .protocol.core.errors import Refused
 
 PREFIX = "cloister_scenario_"
@@ -55,9 +54,8 @@ def meant(error: BaseException) -> str:
         known = _fields(of)
         return _like(found[2], known) + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
-        of = _class_named(found[1], error.__traceback__)
-        known = _fields(of)
-        return (f"; {found[1]} takes {', '.join(known)}" if known else "") + usual_words(of)
+        known = _fields(_class_named(found[1], error.__traceback__))
+        return f"; {found[1]} takes {', '.join(known)}" if known else ""
     return ""
 
 

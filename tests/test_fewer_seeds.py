@@ -81,6 +81,26 @@ def test_a_defence_that_learned_next_to_nothing_is_not_praised(tmp_path: Path) -
     assert verdict(alone).startswith("No defence that learned half as much as fedavg does without attack holds against every")
 
 
+def test_what_is_at_chance_by_the_number_of_classes_learned_nothing(tmp_path: Path) -> None:
+    """Before: praised where nothing else had learned either, or all others half as little."""
+    grid = made_up(tmp_path, {("mine", "IPM"): [0.1] * 3, ("other", "IPM"): [0.11] * 3})
+    grid = with_clean(with_clean(grid, "mine", 0.1), "other", 0.12)
+    assert verdict(grid).startswith("With as many attackers as they are built for, mine and other hold")  # of who knows how many
+
+    def classes(grid: Grid, count: int) -> Grid:
+        return replace(grid, cells={s: [{**r, "classes": count} for r in rows] for s, rows in grid.cells.items()})
+
+    words = verdict(classes(grid, 10))
+    assert words.startswith("No defence that learned more than chance, 10.0 %, holds against every attack played")
+    assert "mine learned nothing, as chance is 10.0 %: 10.0 %" in words
+    assert "10.0 ±0.0 (at chance) |" in markdown(classes(grid, 10))
+    assert verdict(classes(grid, 100)).startswith("With as many attackers as they are built for, mine and other hold")
+    good = made_up(tmp_path / "b", {("good", "IPM"): [0.9] * 3, ("mine", "IPM"): [0.5] * 3})
+    words = verdict(classes(with_clean(good, "mine", 0.51), 2))  # above half of the best
+    assert "good holds (mine" not in words
+    assert "mine learned nothing, as chance is 50.0 %: 51.0 % without attack" in words
+
+
 def test_the_seeds_that_are_needed_are_as_many_as_decide_anything_and_none_where_cells_failed(tmp_path: Path) -> None:
     for values in ([0.1], [0.1, 0.1 + 1e-6]):
         of = spread(values)

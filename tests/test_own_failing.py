@@ -152,9 +152,7 @@ def test_a_break_says_which_points_of_fewer_were_not_confirmed() -> None:
     )
     told = {"attackers": 3, "said": "x", "did": "y", "after_runs": 1, "after_seconds": 1.0, "fewer_tried": 1}
     search = of([fewer, best], told)
-    words = (
-        "With fewer, 1 points were tried, of which 1 break the defence on the seed searched and were not tried on all held out"
-    )
+    words = "With fewer (1), 1 point was tried, of which 1 broke the seed searched and could not be tried on all others"
     assert words in verdict(search)
     assert [found_words(row) for row in curve(search)] == ["unconfirmed", "yes"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cloister import algorithms, protections
+from cloister import algorithms, attacks, protections
 from cloister.attacking.data import Search
 from cloister.attacking.defence import expressed
 from cloister.attacking.play import _expected
@@ -25,18 +25,19 @@ from cloister.evaluating.result import Evaluated
 from cloister.evaluating.summaries import csv_text, defence_rows, markdown
 from cloister.evaluating.tables import breakdown_words, grid_table
 from cloister.fl.algorithms.usual import usual_words
-from cloister.fl.runs.under_attack import under_attack
+from cloister.fl.runs.under_attack import deeds, under_attack
 from cloister.grids.spread import in_points, percent, spread
 from cloister.parts_from_text import made, tree_of
 from cloister.protocol.core.errors import Refused
 from cloister.reporting.figures import PHONE, outline
 from cloister.reporting.headline import corrupt_in_words, loyal_in_words
-from cloister.summary import summary_rows
+from cloister.summary import _scores, summary_rows
 from cloister.tables_out import SHARE, print_table
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import IPM
 from cloister.threat_models.knowledge import Level
-from cloister.threat_models.membership import Pool
+from cloister.threat_models.membership import Pool, Schedule
+from cloister.threat_models.partial import InLayer
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.play import Harm, Try
 
@@ -130,7 +131,7 @@ def search_of(seeds: int = 3) -> Search:
 
 def test_a_search_says_what_is_lost_in_points(tmp_path: Path) -> None:
     search = search_of()
-    assert "loses 50.0 points of accuracy (the client that loses most 100.0)" in verdict(search)
+    assert "loses 50.0 points of accuracy (the client that loses most, in any seed, 100.0)" in verdict(search)
     assert point_json(next(iter(search.points.values())))["loss"] == 0.01
     titles = " ".join(str(table.title) for table in (points_table(search), curve_table(search)))
     assert titles.count("in points of 100") == 2
@@ -141,9 +142,9 @@ def test_a_search_says_what_is_lost_in_points(tmp_path: Path) -> None:
         assert f">{head}</th>" in page
     assert "0.123" not in page
     (chart,) = charts(search)
-    assert chart["legend"][1][0] == "the bound, 5 points, above which is a break"
+    assert chart["legend"][1][0] == "the bound, 5 points, above which is a break if it holds on every seed"
     assert chart["legend"][1][2]
-    assert "the bound, 5 points, above which is a break</span>" in page
+    assert "the bound, 5 points, above which is a break if it holds on every seed</span>" in page
 
 
 def test_figures_in_points_have_no_negative_nothing() -> None:
@@ -213,6 +214,43 @@ def test_a_run_with_an_adversary_says_who_is_corrupt_what_they_do_and_what_is_le
     assert under_attack(adversary, [0, 1], [0, 1], lines)["accuracy_loyal"] is None
 
 
+def test_what_attackers_do_is_whole_with_the_attack_inside_and_the_rounds() -> None:
+    """Before: "uploads by InLayer(attack=a Jittered)" where the words were long, and nothing of the rounds."""
+    inside = attacks.Jittered(attacks.SignBalanced(IPM(eps=0.123456789)), spread=0.000123456789)
+    when = Schedule(start=2, pauses=((4, 7), (9, 12)))
+    adversary = Adversary(members=Pool(2), upload=InLayer(inside, "first"), when=when, knows=Level.OMNISCIENT)
+    uploads = "InLayer(attack=Jittered(attack=SignBalanced(attack=IPM(eps=0.123456789)), spread=0.000123456789), layer='first')"
+    assert deeds(adversary) == [f"uploads by {uploads}", "from round 2 on, in turn 2 at work and 3 at rest"]
+    assert deeds(Adversary(members=Pool(2), when=when)) == []
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        (Schedule(), ""),
+        (Schedule(start=3), "from round 3 on"),
+        (Schedule(start=3, stop=4), "in round 3 alone"),
+        (Schedule(start=3, stop=9), "in rounds 3 to 8"),
+        (Schedule(stop=0), "in no round"),
+        (Schedule(period=3), "from the first round on, every 3 rounds"),
+        (Schedule(start=1, stop=9, period=3), "in rounds 1 to 8, every 3 rounds"),
+        (Schedule(pauses=((2, 3), (6, 9))), "from the first round on, without 2, 6 to 8"),
+        (Schedule(pauses=((1, 2), (3, 4), (5, 6))), "from the first round on, in turn 1 at work and 1 at rest"),
+    ],
+)
+def test_the_rounds_of_a_schedule_in_words(when: Schedule, words: str) -> None:
+    assert when.in_words == words
+
+
+def test_a_run_says_accuracy_in_per_cent_as_it_does_of_the_loyal() -> None:
+    told = {"accuracy_mean": 0.9416, "accuracy_worst": 0.5, "accuracy_before_clustering": 0.7394, "clusters": [[0], [1]]}
+    assert [*_scores(told)] == [
+        ("accuracy before clustering", "73.9 %"),
+        ("accuracy after clustering", "94.2 %  (worst client 50.0 %)"),
+    ]
+    assert [*_scores(told | {"accuracy_before_clustering": None})] == [("accuracy", "94.2 %  (worst client 50.0 %)")]
+
+
 @pytest.mark.trains
 def test_the_summary_of_a_run_under_attack_says_so(tmp_path: Path) -> None:
     from cloister import run
@@ -222,6 +260,7 @@ def test_the_summary_of_a_run_under_attack_says_so(tmp_path: Path) -> None:
     rows = dict(summary_rows(result.summary))
     assert rows["corrupt"].startswith("2 of 8 clients, uploads by IPM(eps=0.5): {")
     assert "late in the run (the last evaluation)" in rows["accuracy of the loyal"]
+    assert all(rows.values()), "a row with nothing in it"
     assert "Corrupt: 2 of 8 clients, uploads by IPM(eps=0.5). Accuracy of the loyal" in result.report.read_text()
 
 
@@ -247,6 +286,10 @@ def test_what_must_be_said_of_rounds_has_usual_values() -> None:
     with pytest.raises(ValueError, match=r"missing 2 required.*of 40 rounds, HardenedFLIC\(rounds_before=10, every=5\)"):
         made(tree, "algorithm")
     assert usual_words(algorithms.FedAvg) == ""
+    with pytest.raises(TypeError, match=r"missing 2 required.*of 40 rounds, HardenedFLIC\(rounds_before=10, every=5\)$"):
+        algorithms.HardenedFLIC()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'evry'$"):
+        algorithms.HardenedFLIC(evry=5)  # type: ignore[call-arg]
     assert expressed("HardenedFLIC(every=7)", 40) == algorithms.HardenedFLIC(rounds_before=10, every=7)
 
 

@@ -117,7 +117,8 @@ def text_of(vitals):
 
 def test_the_view_names_round_cohort_stage_and_stragglers_longest_first():
     text = text_of(busy)
-    for words in ("3 of 10", "7 of 8 connected", "2, accuracy 0.875", "MaskedInput", "12.0 MB in", "4 unanswered", "1 displaced"):
+    counted = ("12.0 MB in", "4 unanswered", "1 displaced")
+    for words in ("3 of 10", "7 of 8 connected", "2, accuracy 87.5 %", "MaskedInput", *counted):
         assert words in text
     assert "client 5 (30 s), client 3 (12 s)" in text
     assert "client 0" not in text

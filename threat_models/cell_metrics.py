@@ -22,7 +22,14 @@ NO_GROUP = -1
 
 def clean_metrics(trial: Trial) -> dict[str, Any]:
     """Of an attack-free run."""
-    return {**_accuracy(trial, trial.accuracy), "clusters": clusters_of(trial), **price(trial), **trouble(trial)}
+    classes = trial.simulation.population.classes
+    return {
+        **_accuracy(trial, trial.accuracy),
+        "classes": classes,
+        "clusters": clusters_of(trial),
+        **price(trial),
+        **trouble(trial),
+    }
 
 
 def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget | None) -> dict[str, Any]:

@@ -121,6 +121,28 @@ class Schedule:
         within = self.start <= round and (self.stop is None or round < self.stop) and (round - self.start) % self.period == 0
         return within and not any(first <= round < end for first, end in self.pauses)
 
+    @property
+    def in_words(self) -> str:
+        """Which rounds these are, "from round 10 on, in turn 2 at work and 3 at rest"; empty for all."""
+        if self.stop == self.start:
+            return "in no round"
+        if self.stop is None:
+            words = f"from round {self.start} on" if self.start else ""
+        elif self.stop == self.start + 1:
+            words = f"in round {self.start} alone"
+        else:
+            words = f"in rounds {self.start} to {self.stop - 1}"
+        more = [f"every {self.period} rounds"] if self.period > 1 else []
+        more += [self._pauses_in_words()] if self.pauses else []
+        return ", ".join([words or "from the first round on", *more]) if more else words
+
+    def _pauses_in_words(self) -> str:
+        (first, end), n = self.pauses[0], len(self.pauses)
+        active, whole = first - self.start, end - self.start
+        if n > 1 and all(p == (self.start + active + k * whole, self.start + (k + 1) * whole) for k, p in enumerate(self.pauses)):
+            return f"in turn {active} at work and {end - first} at rest"
+        return "without " + ", ".join(f"{a} to {b - 1}" if b > a + 1 else f"{a}" for a, b in self.pauses)
+
 
 ALWAYS = Schedule()
 NEVER = Schedule(stop=0)

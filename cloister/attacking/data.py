@@ -43,6 +43,11 @@ class Search:
         """Numbers of attackers that were tried."""
         return sorted({p.attackers for p in self.points.values()})
 
+    @property
+    def seed_searched(self) -> str:
+        """The seed, or seeds, that were searched, as words."""
+        return "the seed searched" if len(self.about["seeds"]) == 1 else "the seeds searched"
+
     def at(self, count: int) -> list[Point]:
         return [p for p in self.points.values() if p.attackers == count]
 

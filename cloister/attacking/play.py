@@ -30,6 +30,7 @@ from ..threat_models.search.who import clients_of
 from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
+from .points import no_break
 from .report import write_search_report
 from .run import Named, play_hunt
 from .source import Unwritable, scenario_source
@@ -147,11 +148,12 @@ def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin
     """The file that replays a point, under the first seed that was searched. Raises Unwritable."""
     one = Try(point.numbers, point.attackers, plan.seeds[0])
     scenario = scenario_of(space, one, asked.data)
-    told = point_json(point)
+    told, why = point_json(point), no_break(search, point)
     only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {one.seed}."
+    broke = f" This is {why}." if why else ""
     about = (
         f"{point.attackers} of {search.about['clients']} clients are corrupt: {told['said']}\n\n{_expected(search, one)}{only}\n"
-        f"Mean over the seeds that were played: {told['did']}.\n\nFound by\n\n{command_of(asked)}\n"
+        f"Mean over the seeds that were played: {told['did']}.{broke}\n\nFound by\n\n{command_of(asked)}\n"
     )
     return scenario_source(scenario, about, origin, one)
 

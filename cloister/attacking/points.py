@@ -1,6 +1,6 @@
 """The points of a search as tidy rows: each is one point that was played, with what it did and what it costs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..grids.spread import Spread, in_points, spread
@@ -17,7 +17,8 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
 
     attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
     accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
-    can be (None of fewer than three), and the least and the most of any seed; gained: of a backdoor, likewise; all as shares.
+    can be (None of fewer than three), and the least and the most of any seed; gained: of a backdoor, likewise; worst_client: the
+    largest loss of any client in any seed; all as shares.
     severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
@@ -75,7 +76,33 @@ def verdict_of(search: Search, point: Point) -> str:
         return "breaks"
     if not point.suspected:
         return "holds"
-    return "breaks on the seed searched, " + ("not on others" if point.refuted() else "others not tried")
+    return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+
+
+def no_break(search: Search, point: Point) -> str:
+    """Why a point that was played is no break, as far as is known; empty where it is one."""
+    if point.breaks(search.about["held_out"]):
+        return ""
+    if search.unconfirmed(point):
+        return "not known to be a break, as not tried on every seed held out"
+    return "no break, as it does not hold on other seeds" if point.suspected else "no break"
+
+
+def played_by(search: Search) -> str:
+    """The numbers of attackers that were played, in words: "1 to 3, 5 and 8 of 10 clients"."""
+    return f"{counts_words(p.attackers for p in search.played)} of {search.about['clients']} clients"
+
+
+def counts_words(counts: Iterable[int]) -> str:
+    """Numbers in words, three and more that follow each other as a span: "1 to 3, 5 and 8"."""
+    spans: list[list[int]] = []
+    for n in sorted(set(counts)):
+        if spans and spans[-1][-1] == n - 1:
+            spans[-1].append(n)
+        else:
+            spans.append([n])
+    said = [word for of in spans for word in ([f"{of[0]} to {of[-1]}"] if len(of) > 2 else map(str, of))]
+    return " and ".join(filter(None, [", ".join(said[:-1]), *said[-1:]]))
 
 
 def shown(search: Search) -> list[dict[str, Any]]:
@@ -101,6 +128,17 @@ def with_interval(row: dict[str, Any], name: str) -> str:
     return words if low is None else f"{words} ({in_points(low)} to {in_points(high)})"
 
 
+def figures_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the figures of these rows are, by what stands in them."""
+    of = [(row, name) for row in rows for name in ("loss", "gained") if row[name] is not None]
+    interval = any(row[f"{name}_low"] is not None for row, name in of)
+    both = any(row[f"{name}_low"] is None and row[f"{name}_least"] != row[f"{name}_most"] for row, name in of)
+    marks = ["Student's t interval at 95 % (x to y)"] if interval else []
+    marks += ["of two seeds both (x and y)"] if both else []
+    brackets = f", with {', '.join(marks)}" if interval else f", {', '.join(marks)}" if marks else ""
+    return f"loss and gain are means over the seeds that were played{brackets}; worst client: of any client and seed"
+
+
 def markdown(search: Search, words: Sequence[str]) -> str:
     """What was found in words, and a table of all points."""
     heads = ("attackers", "point", "verdict", "loss, points", "worst client, points", "backdoor gained, points")
@@ -109,4 +147,5 @@ def markdown(search: Search, words: Sequence[str]) -> str:
         cells = [str(row["attackers"]), row["point"], row["verdict"], with_interval(row, "loss"), in_points(row["worst_client"])]
         body.append([*cells, with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.1f}"])
     table = markdown_of([*heads, "seeds", "held out", "CPU s"], body)
-    return "\n\n".join([f"# {search.about['name']}: {search.about['defence']} attacked", *words, table]) + "\n"
+    figures = f"Figures in points of 100: {figures_words(point_rows(search))}."
+    return "\n\n".join([f"# {search.about['name']}: {search.about['defence']} attacked", *words, figures, table]) + "\n"

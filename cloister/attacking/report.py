@@ -14,11 +14,15 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..tables_out import csv_of
 from ..threat_models.broken import points
+from ..threat_models.search.found import Point
 from .data import Search, curve, found_words, read_search, said
-from .points import markdown, point_rows, shown, with_interval
+from .points import figures_words, markdown, no_break, played_by, point_rows, shown, with_interval
 from .tables import break_words, failed_words, point_json, verdict
+from .words import words_of
 
 WORST_SHOWN = 30
+LEAST = 0.01
+"""Of a bound, below which a point is not shown among the worst: it did nothing."""
 
 
 def write_search_report(folder: Path) -> Path:
@@ -43,11 +47,13 @@ def render(search: Search) -> str:
         about=about,
         shown=[row | {name: with_interval(row, name) for name in ("loss", "gained")} for row in shown(search)],
         broken=break_words(search),
+        figures=figures_words(shown(search)),
         curve=[row | {"found": found_words(row)} for row in curve(search)],
         not_played=failed_words(search),
         charts=charts(search),
-        worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN]],
+        worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN] if p.severity >= LEAST],
         attacks=by_attack(search),
+        words=words_of(search.points.values()),
         failed=search.failed,
         found=search.found,
         repeat=[*flat(about["scenario"])],
@@ -59,17 +65,25 @@ def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
     attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
-    worst = max((p.loss for p in search.played), default=None)
+    worst = max(search.played, key=lambda p: p.loss, default=None)
     failed = len(search.points) - len(search.played)
     return [
         Tile(
-            "cheapest break", attackers, "clients that attack" if cheapest else f"by up to {about['most']} of {about['clients']}"
+            "cheapest break", attackers, "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
         ),
-        Tile("worst loss", in_points(worst), "points of accuracy, any number of attackers"),
+        Tile("worst loss", in_points(None if worst is None else worst.loss), _worst_words(search, worst)),
         Tile("points tried", f"{len(search.points)}", f"{failed} could not be played" if failed else "none failed"),
         Tile("runs", f"{len(search.rows)}", _budget(about)),
         Tile("time", time_words(search.seconds), "of one core"),
     ]
+
+
+def _worst_words(search: Search, point: Point | None) -> str:
+    """What the worst loss is of, and whether that is a break."""
+    if point is None:
+        return "points of accuracy"
+    by = f"points of accuracy, by {point.attackers} attacker{'s' * (point.attackers != 1)}"
+    return f"{by}; {no_break(search, point) or 'a break'}"
 
 
 def _budget(about: Row) -> str:
@@ -89,16 +103,19 @@ def charts(search: Search) -> list[dict[str, Any]]:
         chart = Chart(name="cost", thin=[line], dashed=[bound], unit="points", axis="attackers", ticks=list(x))
         found.append(_panel("Worst loss found, in points of accuracy, by number of attackers", chart))
     if len(steps) > 1:
-        runs = np.array([s[0] for s in steps] + [len(search.rows)], dtype=np.float64)
-        severity = np.array([s[1] for s in steps] + [steps[-1][1]])
-        one = Line("the bound, above which is a break", runs, np.ones(len(runs)), 0)
+        ends = [*(run for run, *_ in steps[1:]), len(search.rows)]  # up to which each was the worst that was known
+        runs = np.array([x for (run, *_), end in zip(steps, ends, strict=True) for x in (run, end)], dtype=np.float64)
+        severity = np.array([s[1] for s in steps for _ in range(2)])
+        one = Line("the bound, above which it breaks the defence there", runs, np.ones(len(runs)), 0)
         chart = Chart(name="runs", thin=[Line("worst so far", runs, severity, 1)], dashed=[one], axis="runs")
-        found.append(_panel("Worst so far, as a multiple of the bound that it comes nearest to, by runs spent", chart))
+        place = search.seed_searched if len(search.about["seeds"]) == 1 else f"any of {search.seed_searched}"
+        title = f"Worst so far on {place}, as a multiple of the bound that it comes nearest to, by runs spent"
+        found.append(_panel(title, chart))
     return found
 
 
 def _bound(loss: float) -> str:
-    return f"the bound, {points(loss)}, above which is a break"
+    return f"the bound, {points(loss)}, above which is a break if it holds on every seed"
 
 
 def _panel(title: str, chart: Chart) -> dict[str, Any]:

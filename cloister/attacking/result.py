@@ -70,7 +70,8 @@ class Attacked:
         axes.scatter([p.attackers for p in played], losses, s=12, alpha=0.5, label="points that were played")
         rows = [row for row in curve(search) if row["loss"] is not None]
         axes.plot([row["attackers"] for row in rows], [100 * row["loss"] for row in rows], marker="o", label="the largest")
-        axes.axhline(100 * search.sought.bounds.loss, linestyle="--", color="gray", label="the bound, above which is a break")
+        bound = "the bound, above which is a break if it holds on every seed"
+        axes.axhline(100 * search.sought.bounds.loss, linestyle="--", color="gray", label=bound)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         title = f"{search.about['name']} against {search.about['defence']}"
         axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients, points; higher is worse", title=title)

@@ -9,7 +9,7 @@ from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
 from .data import Search, curve, found_words, said
-from .points import point_rows, shown, with_interval
+from .points import counts_words, figures_words, played_by, point_rows, shown, with_interval
 
 
 def verdict(search: Search) -> str:
@@ -22,26 +22,43 @@ def verdict(search: Search) -> str:
         if most is None:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
-        held = f" {search.refuted} did on the seeds searched, and did not hold on others." if search.refuted else ""
+        points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
+        held = f" {search.refuted} did on {search.seed_searched}, and did not hold on others." if search.refuted else ""
         held += (
             f" {search.open} did there and could not be tried on all others: a larger budget says more." if search.open else ""
         )
         return (
-            f"No break found in {spent}, by {about['least']} to {about['most']} of {about['clients']} clients, at"
-            f" {len(search.played)} points; this does not say that there is none.{held} The worst: {_did(most)} by"
-            f" {most.attackers}, {said(most.numbers)}."
+            f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
+            f" none.{held} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
-    fewer = f" With fewer, none was found in {cheapest['fewer_tried']} points." if cheapest["fewer_tried"] else ""
-    weaker = [p for p in search.points.values() if p.attackers < cheapest["attackers"]]
-    if left := sum(map(search.unconfirmed, weaker)):
-        tried = f"{cheapest['fewer_tried']} points were tried, of which {left} break the defence on the seed searched"
-        fewer = f" With fewer, {tried} and were not tried on all held out: a larger budget says more."
     return (
         f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; it holds on"
         f" every seed that was held out ({seeds}). Found in {spent}, the first break after {cheapest['after_runs']} runs and"
-        f" {cheapest['after_seconds']:.0f} CPU seconds.{fewer}"
+        f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
     )
+
+
+def _with_fewer(search: Search, attackers: int) -> str:
+    """What was seen with fewer attackers than the cheapest break has, as sentences; empty where nothing was played."""
+    weaker = [p for p in search.played if p.attackers < attackers]
+    left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
+    if not weaker:
+        return ""
+    fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
+    if not left and not refuted:
+        return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
+    words = f" {fewer}, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried"
+    if left:
+        words += (
+            f", of which {left} broke {search.seed_searched} and could not be tried on all others (a larger budget says more)"
+        )
+    if refuted:
+        top = worst(refuted)
+        more = f"{len(refuted)} more" if left else f"of which {len(refuted)}"
+        words += f"{';' if left else ','} {more} broke {search.seed_searched} and did not hold on others"
+        words += f". The worst of these: {_did(top)} by {top.attackers}" if top else ""
+    return f"{words}."
 
 
 def break_words(search: Search) -> str:
@@ -66,8 +83,8 @@ def _did(point: Point) -> str:
     """What a point did, in the mean of the seeds that it was played on."""
     seen = point.seen
     rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
-    most = in_points(max(h.client for h in seen))
-    words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most {most})"
+    most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ""
+    words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most{any_seed} {most})"
     if rates:
         success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))
         words += f", backdoor success {100 * success:.1f} % (on the models without attack {100 * clean:.1f} %)"
@@ -98,11 +115,12 @@ def points_table(search: Search) -> Table:
     """A row for each of the points that are worth a look, as it was played."""
     about = search.about
     title = f"{about['name']} against {about['defence']}: points that were played, the worst of each number of attackers first"
-    table = Table(title=f"{title}; figures in points of 100, mean over seeds (95 %)", title_justify="left")
+    rows = shown(search)
+    table = Table(title=f"{title}; figures in points of 100: {figures_words(rows)}", title_justify="left")
     for column in ("attackers", "point", "verdict", "loss", "worst client", "backdoor gained", "CPU s"):
         left = column in ("point", "verdict")
         table.add_column(column, justify="left" if left else "right")
-    for row in shown(search):
+    for row in rows:
         client = in_points(row["worst_client"])
         words = (row["point"], row["verdict"], with_interval(row, "loss"), client, with_interval(row, "gained"))
         table.add_row(str(row["attackers"]), *map(escape, words), f"{row['seconds']:.1f}")

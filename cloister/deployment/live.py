@@ -42,7 +42,7 @@ def shown(vitals: Vitals) -> RenderableType:
         more = f" and {len(away) - SHOWN} more" if len(away) > SHOWN else ""
         grid.add_row("missing", Text(words + more, style="yellow"))
     if vitals.clusters:
-        accuracy = "" if vitals.accuracy is None else f", accuracy {vitals.accuracy:.3f}"
+        accuracy = "" if vitals.accuracy is None else f", accuracy {100 * vitals.accuracy:.1f} %"
         grid.add_row("groups", f"{vitals.clusters}{accuracy}")
     if vitals.stopped:
         still = ", ".join(f"{name} (since round {since})" for name, since in [*vitals.stopped.items()][:SHOWN])

@@ -65,6 +65,13 @@ class Grid:
         return Bounds(**self.about["bounds"])
 
     @property
+    def chance(self) -> float | None:
+        """Accuracy of a guess among the labels; None where no line says how many there are."""
+        classes = (row.get("classes") or 0 for rows in self.cells.values() for row in rows)
+        most = max(classes, default=0)
+        return 1 / most if most > 1 else None
+
+    @property
     def expected(self) -> int:
         """Cells of the whole grid."""
         return len(self.about["keys"])

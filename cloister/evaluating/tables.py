@@ -11,6 +11,7 @@ from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
+from .learning import at_chance
 
 
 def grid_table(grid: Grid, protection: str) -> Table:
@@ -59,8 +60,11 @@ def _mean(spot: Spread | None) -> str:
 
 
 def clean_words(grid: Grid, defence: str, protection: str) -> str:
-    """Accuracy without attack, and whether that is of a model that nothing ever moved."""
-    return percent(grid.clean(defence, protection)) + (" (never moved)" if grid.idle(defence, protection) else "")
+    """Accuracy without attack, and whether that is of a model that nothing ever moved, or that is no better than a guess."""
+    of = grid.clean(defence, protection)
+    if grid.idle(defence, protection):
+        return f"{percent(of)} (never moved)"
+    return percent(of) + (" (at chance)" if of is not None and at_chance(grid, of.mean) else "")
 
 
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:

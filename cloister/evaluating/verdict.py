@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from ..grids.spread import spread
 from .data import Grid
 from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
+from .learning import enough_words, learns, little_words, without_attack
 
-LEARNED = 0.5
-"""Of the best accuracy without attack, below which a defence is not praised for what it holds: it learned next to nothing."""
 OPENINGS = {
     True: "within what they are built for",
     None: "defences that state no number of attackers (say it with limits=)",
@@ -47,13 +46,13 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
     place = inside[0].protection
     holding = [d for d in all_holding if learns(grid, d, place)]
     if not holding:
-        nothing = f" that learned half as much as {_most(grid, place)[0]} does without attack" if all_holding else ""
+        nothing = f" that learned {enough_words(grid, place)}" if all_holding else ""
         return f"no defence{nothing} holds against every attack played with as many attackers as it is built for."
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
         who = f"{_names(holding)} {_s(holding, 'hold')}"
         words = f"with as many attackers as {_they(holding)} built for, {who} against every attack played."
-        return f"{words} {_without_attack(grid, holding, place)}"
+        return f"{words} {without_attack(grid, holding, place)}"
     strength = max(common)
     least, *others = sorted(
         (one for d in holding for one in by[d] if one.strength == strength),
@@ -63,31 +62,7 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
         f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
         f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
     )
-    return " ".join(filter(None, [words, _alike(grid, least, others), _without_attack(grid, holding, place)]))
-
-
-def _most(grid: Grid, protection: str) -> tuple[str, float]:
-    """The defence with the best accuracy without attack, and that; the first of equals."""
-    found = {d: of.mean for d in grid.defences if (of := grid.clean(d, protection)) is not None}
-    best = max(found, key=lambda d: found[d], default="")
-    return best, found.get(best, 0.0)
-
-
-def learns(grid: Grid, defence: str, protection: str) -> bool:
-    """Whether its model without attack is worth holding: at least half as accurate as that of the best defence."""
-    own = grid.clean(defence, protection)
-    return own is None or own.mean >= LEARNED * _most(grid, protection)[1]
-
-
-def _without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
-    """What those that hold keep, beside the best: else one that learns little looks as good as one that learns well."""
-    name, best = _most(grid, protection)
-    own = {d: of.mean for d in holding if (of := grid.clean(d, protection)) is not None}
-    if not own:
-        return ""
-    said = ", ".join(f"{d} {100 * mean:.1f} %" for d, mean in own.items())
-    beside = "" if name in own else f"; the best of all, {name}, {100 * best:.1f} %"
-    return f"Accuracy without attack: {said}{beside}."
+    return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
@@ -145,12 +120,7 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
     told = [_points(max((o.harm for o in found if o.harm), key=lambda h: h.lost.mean))] if first == "breaks" else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
-        dull = [
-            f"{d} learned little: {_percent(grid, d, found[0].protection)}"
-            for d in names
-            if not learns(grid, d, found[0].protection)
-        ]
-        told += [f"{', '.join(dull)} without attack"] if dull else []
+        told += filter(None, [little_words(grid, names, found[0].protection)])
     told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean))] if through else []
     most = "at most " if len(found) > 1 and word != "holds" else ""
     return f"{said} ({most}{'; '.join(told)})" if told else said
@@ -166,11 +136,6 @@ def _lacking(found: Sequence[Finding]) -> str:
     counts = {(n, seeds) for _, n, seeds in missing}
     on = f"{missing[0][1]} of {missing[0][2]}" if len(counts) == 1 else "some"
     return f"no result on {on} seeds against some attacks"
-
-
-def _percent(grid: Grid, defence: str, protection: str) -> str:
-    of = grid.clean(defence, protection)
-    return "nothing" if of is None else f"{100 * of.mean:.1f} %"
 
 
 def _points(harm: Harm | None) -> str:

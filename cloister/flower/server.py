@@ -191,7 +191,7 @@ def server_app(scenario: str | Path) -> "ServerApp":
         data = Path(str(given["data"])) if given.get("data") else None
         limits = {name: float(given.get(name, default)) for name, default in (("wait", WAIT), ("patience", PATIENCE))}
         for done in play(found, out, grid, data, **limits):
-            shown = "" if done.accuracy is None else f", accuracy {done.accuracy:.3f}"
+            shown = "" if done.accuracy is None else f", accuracy {100 * done.accuracy:.1f} %"
             print(f"{done.round} of {done.rounds} rounds played: {done.clusters} clusters{shown}", flush=True)  # noqa: T201
         print(f"run folder: {out}; report: {write_report(out)}", flush=True)  # noqa: T201
 

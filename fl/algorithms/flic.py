@@ -59,6 +59,7 @@ from .algorithm import (
     mean_of,
 )
 from .incremental_similarity import EMPTY, Memory, newest, refreshed
+from .usual import says_what_is_usual
 
 ALL = "0"
 """The cluster of all clients, until communities are found."""
@@ -101,6 +102,7 @@ class State(Flat):
         return [*self.memory.handles, *self.kept]
 
 
+@says_what_is_usual
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FLIC:
     """Communities of clients by the similarity of their most recent updates.

@@ -59,6 +59,7 @@ from .hardened.forks import by_evidence, by_round, with_session
 from .hardened.serving import moved, offers, regrouped
 from .hardened.shares import against, counted, of_their_own, shortened
 from .hardened.state import FIRST, Anchor, State
+from .usual import says_what_is_usual
 
 OPPOSED = "an update against those of its community"
 ALONE = "an update that goes its own way, with too few others for a community"
@@ -84,6 +85,7 @@ class Part:
     absent: tuple[int, ...] = ()
 
 
+@says_what_is_usual
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardenedFLIC:
     """FLIC with forks in every round, evidence from all of them, shortening, agreement, and choice.

@@ -1,11 +1,33 @@
 """What algorithms must be told of a run's rounds, and what is usual of it."""
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 SHARES = {"rounds_before": (4, "a quarter"), "every": (8, "an eighth")}
 """Of the run's rounds, by field: one of how many, and that in words."""
 EXAMPLE = 40
+
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def says_what_is_usual(kind: Kind) -> Kind:
+    """A class of algorithms, made without a field that has a usual value, ends in a TypeError with `usual_words`."""
+    make: Callable[..., None] = vars(kind)["__init__"]
+
+    @wraps(make)
+    def init(self: object, *args: Any, **kwargs: Any) -> None:
+        try:
+            make(self, *args, **kwargs)
+        except TypeError as error:
+            if "missing" not in str(error):
+                raise
+            raise TypeError(f"{error}{usual_words(kind)}") from None
+
+    type.__setattr__(kind, "__init__", init)
+    return kind
 
 
 def usual_fields(kind: Any, rounds: int) -> dict[str, int]:

@@ -38,20 +38,33 @@ def under_attack(
 
 
 def deeds(adversary: Any) -> list[str]:
-    """What members do, each in a few words: "uploads by IPM(eps=1.0)"."""
+    """What members do, each in a few words: "uploads by IPM(eps=1.0)"; last in which rounds, if not in all."""
     parts = ((words, getattr(adversary, name, None)) for name, words in DEEDS.items())
     found = [words.format(_called(part)) for words, part in parts if part is not None]
     factor = getattr(adversary, "samples", 1.0)
-    return found + ([f"numbers of examples times {factor:g}"] if factor != 1 else [])
+    found += [f"numbers of examples times {factor:g}"] if factor != 1 else []
+    when = getattr(getattr(adversary, "when", None), "in_words", "")
+    return [*found, when] if found and when else found
 
 
 def _called(part: Any) -> str:
-    """An attack with what is not as usual, a function by its name."""
+    """An attack with what is not as usual, those inside it likewise; a function by its name."""
     function = getattr(part, "function", None)
     if callable(function):
         return name_of(function)
     if not is_dataclass(part) or isinstance(part, type):
         return name_of(part)
     told = ((f, getattr(part, f.name)) for f in fields(part) if f.init)
-    said = [f"{f.name}={brief(value)}" for f, value in told if f.default is MISSING or f.default != value]
+    said = [f"{f.name}={_valued(value)}" for f, value in told if f.default is MISSING or not _same(f.default, value)]
     return f"{name_of(part)}({', '.join(said)})"
+
+
+def _valued(value: Any) -> str:
+    return _called(value) if is_dataclass(value) or callable(value) else brief(value)
+
+
+def _same(usual: Any, value: Any) -> bool:
+    try:
+        return bool(usual == value)
+    except (ValueError, RuntimeError):  # of arrays, whose numbers are compared one by one
+        return False

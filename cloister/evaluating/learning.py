@@ -1,0 +1,65 @@
+"""Whether a defence learned anything without attack: what did not is praised for nothing that it holds."""
+
+from collections.abc import Sequence
+
+from .data import Grid
+
+LEARNED = 0.5
+"""Of the best accuracy without attack, below which a defence is not praised for what it holds: it learned next to nothing."""
+NEAR = 0.05
+"""Of the way from chance to 1, below which an accuracy is no better than chance."""
+
+
+def learns(grid: Grid, defence: str, protection: str) -> bool:
+    """Whether its model without attack is worth holding: better than chance, and at least half as accurate as that of the best
+    defence.
+    """
+    own = grid.clean(defence, protection)
+    return own is None or not (at_chance(grid, own.mean) or own.mean < LEARNED * _best(grid, protection)[1])
+
+
+def at_chance(grid: Grid, accuracy: float) -> bool:
+    """Whether an accuracy is hardly above that of a guess among the labels; False where their number is not known."""
+    chance = grid.chance
+    return chance is not None and accuracy <= chance + NEAR * (1 - chance)
+
+
+def enough_words(grid: Grid, protection: str) -> str:
+    """What a defence must have learned to be praised, "half as much as median does without attack"."""
+    name, best = _best(grid, protection)
+    return (
+        f"more than chance, {_percent(grid.chance)}," if at_chance(grid, best) else f"half as much as {name} does without attack"
+    )
+
+
+def little_words(grid: Grid, defences: Sequence[str], protection: str) -> str:
+    """Which of these learned little, or nothing, and what they have; empty where all did."""
+    said = []
+    for name in defences:
+        own = grid.clean(name, protection)
+        if own is not None and not learns(grid, name, protection):
+            little = f"nothing, as chance is {_percent(grid.chance)}" if at_chance(grid, own.mean) else "little"
+            said.append(f"{name} learned {little}: {_percent(own.mean)}")
+    return f"{', '.join(said)} without attack" if said else ""
+
+
+def without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
+    """What those that hold keep, beside the best: else one that learns little looks as good as one that learns well."""
+    name, best = _best(grid, protection)
+    own = {d: of.mean for d in holding if (of := grid.clean(d, protection)) is not None}
+    if not own:
+        return ""
+    said = ", ".join(f"{d} {_percent(mean)}" for d, mean in own.items())
+    beside = "" if name in own else f"; the best of all, {name}, {_percent(best)}"
+    return f"Accuracy without attack: {said}{beside}."
+
+
+def _best(grid: Grid, protection: str) -> tuple[str, float]:
+    """The defence with the best accuracy without attack, and that; the first of equals."""
+    found = {d: of.mean for d in grid.defences if (of := grid.clean(d, protection)) is not None}
+    best = max(found, key=lambda d: found[d], default="")
+    return best, found.get(best, 0.0)
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100 * share:.1f} %"

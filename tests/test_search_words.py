@@ -1,0 +1,160 @@
+"""What a search says of points that are no break, of the numbers of attackers that were played, and of whose figures it shows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloister.attacking.data import Search
+from cloister.attacking.play import _source
+from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
+from cloister.attacking.report import charts, render, tiles
+from cloister.attacking.tables import points_table, verdict
+from cloister.attacking.words import WORDS, words_of
+from cloister.threat_models.partial import InLayer, LoneInLayer
+from cloister.threat_models.search.found import Point, key_of
+from cloister.threat_models.search.play import Harm
+from cloister.threat_models.search.space import AROUND
+from cloister.threat_models.simple_attacks import Scaled
+
+from .test_readable_figures import search_of
+
+
+def harm(loss: float) -> Harm:
+    return Harm(loss / 0.05, loss, 2 * loss, None, None)
+
+
+def point(attackers: int, searched: float, *held_out: float) -> Point:
+    """One that loses so much on the seed searched, and on each of those held out."""
+    numbers: dict[str, Any] = {"attack": "IPM", "IPM.eps": 1 / attackers + searched}
+    return Point(numbers, attackers, {0: harm(searched)}, {s: harm(h) for s, h in enumerate(held_out, 1)}, seconds=1.0)
+
+
+def search(points: Sequence[Point], cheapest: int | None = None, seeds: Sequence[int] = (0,)) -> Search:
+    """A search of these points, of which the cheapest break has so many attackers."""
+    told = {"attackers": cheapest, "said": "x", "did": "y", "after_runs": 1, "after_seconds": 1.0, "file": "worst.py"}
+    whole = search_of()
+    about = {**whole.about, "most": 8, "seeds": list(seeds), "held_out": [1, 2]}
+    found = {} if cheapest is None else {"cheapest": told}
+    return replace(whole, about=about, points={key_of(p.numbers, p.attackers): p for p in points}, found=found)
+
+
+# --- points that are no break -----------------------------------------------------------------------------------------
+
+
+def test_points_with_fewer_attackers_that_did_not_hold_are_in_the_verdict() -> None:
+    """Before: "With fewer, none was found in 4 points", where three lost 40 points and more on the seed searched."""
+    best, open_ = point(3, 0.5, 0.5, 0.5), point(2, 0.3)
+    refuted = [point(1, 0.4, 0.02), point(2, 0.45, 0.5, 0.01)]
+    words = verdict(search([best, open_, *refuted, point(1, 0.01)], cheapest=3))
+    assert (
+        "With fewer (1 and 2), 4 points were tried, of which 1 broke the seed searched and could not be tried on all others"
+        in words
+    )
+    assert "; 2 more broke the seed searched and did not hold on others. The worst of these: loses 32.0 points" in words
+    assert words.endswith("(the client that loses most, in any seed, 100.0) by 2.")
+    alone = verdict(search([best, *refuted], cheapest=3))
+    assert (
+        "With fewer (1 and 2), 2 points were tried, of which 2 broke the seed searched and did not hold on others. The worst"
+        in alone
+    )
+    assert verdict(search([best, point(1, 0.01)], cheapest=3)).endswith("With fewer (1), none was found in 1 point.")
+    assert "With fewer" not in verdict(search([best], cheapest=3))
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (point(2, 0.5, 0.5, 0.5), ""),
+        (point(2, 0.5, 0.5, 0.01), "no break, as it does not hold on other seeds"),
+        (point(2, 0.5, 0.5), "not known to be a break, as not tried on every seed held out"),
+        (point(2, 0.04), "no break"),
+    ],
+)
+def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the page's tile, and in the docstring of the file that replays it."""
+    of = search([one])
+    assert no_break(of, one) == words
+    (tile,) = [tile for tile in tiles(of) if tile.label == "worst loss"]
+    assert tile.detail == f"points of accuracy, by 2 attackers; {words or 'a break'}"
+    monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: None)
+    monkeypatch.setattr("cloister.attacking.play.command_of", lambda _: "")
+    monkeypatch.setattr("cloister.attacking.play.scenario_source", lambda _, about, *__: about)
+    given: Any = type("Asked", (), {"seeds": (0,), "data": None})()
+    assert (f" This is {words}.\n" in _source(one, given, given, given, None, of)) == bool(words)
+    assert ("This is" in _source(one, given, given, given, None, of)) == bool(words)
+
+
+def test_points_that_did_nothing_are_not_among_the_worst() -> None:
+    page = render(search([point(2, 0.5), point(3, 2e-16)]))
+    assert "loses 50.0 points" in page
+    assert "loses 0.0 points" not in page
+    assert "came to a hundredth of a bound" in render(search([point(3, 2e-16)]))
+
+
+# --- what was played --------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_names_the_numbers_of_attackers_that_were_played_and_no_others() -> None:
+    """Before: "by 1 to 8 of 8 clients" where the budget was spent on 2."""
+    of = search([point(2, 0.01), replace(point(7, 0.9), failed="refused")])
+    assert "No break found in 0 runs, 0 CPU seconds, by 2 of 8 clients, at 1 point;" in verdict(of)
+    assert tiles(of)[0].detail == "by 2 of 8 clients"
+    assert played_by(search([point(n, 0.01) for n in (1, 2, 3, 5, 6, 8)])) == "1 to 3, 5, 6 and 8 of 8 clients"
+    assert played_by(search([point(n, 0.01) for n in (1, 2)])) == "1 and 2 of 8 clients"
+    assert tiles(search([]))[0].detail == ""
+
+
+# --- whose figures ----------------------------------------------------------------------------------------------------
+
+
+def test_brackets_of_two_seeds_are_not_called_an_interval() -> None:
+    """Before: "mean over seeds (95 %)" above both values of two seeds, and above the worst client of any seed."""
+    two, three = search([point(2, 0.5, 0.4)]), search([point(2, 0.5, 0.4, 0.3)])
+    for of, both, interval in ((two, True, False), (three, False, True), (search([point(2, 0.5)]), False, False)):
+        words = figures_words(point_rows(of))
+        assert ("of two seeds both (x and y)" in words) == both
+        assert ("interval at 95 % (x to y)" in words) == interval
+        assert words.endswith("worst client: of any client and seed")
+        assert words in str(points_table(of).title)
+        assert words in markdown(of, [])
+        assert words.replace("'", "&#39;") in render(of)
+
+
+def test_the_course_of_a_search_is_said_to_be_of_the_seed_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the worst so far drawn above the bound before the run that found it: before, a slope led there."""
+    points = [point(2, 0.01), point(2, 0.5)]
+    rows = [{"numbers": p.numbers, "attackers": 2, "seed": 0, "cost": {"seconds": 1.0}} for p in points]
+    drawn: list[Any] = []
+    monkeypatch.setattr("cloister.attacking.report._both", drawn.append)
+    for seeds, place in (((0,), "on the seed searched"), ((0, 5), "on any of the seeds searched")):
+        (chart,) = charts(replace(search(points, seeds=seeds), rows=rows))
+        assert chart["title"].startswith(f"Worst so far {place}, as a multiple")
+        assert chart["legend"][-1][0] == "the bound, above which it breaks the defence there"
+        (line,) = drawn.pop().thin
+        assert [*zip(line.x, line.y, strict=True)] == [(1, pytest.approx(0.2)), (2, pytest.approx(0.2)), (2, 10), (2, 10)]
+
+
+# --- names in points --------------------------------------------------------------------------------------------------
+
+
+def test_names_in_points_are_explained_where_they_were_tried_and_in_the_glossary() -> None:
+    numbers: dict[str, Any] = {"attack": "IPM", "variant": "Jittered", "Jittered.spread": 0.1, "schedule": "pulses"}
+    numbers |= {"schedule.duty": 0.5, "layers": "one", "InLayer.layer": "last", "which": "any"}
+    one = replace(point(2, 0.1), numbers=numbers)
+    assert [name for name, _ in words_of([one])] == ["Jittered", "InLayer", "pulses", "duty"]
+    assert [name for name, _ in words_of([replace(one, numbers={"attack": "IPM", "which": "most"})])] == ["which"]
+    page = render(search([one]))
+    for name, meaning in words_of([one]):
+        assert f"<b>{name}</b>: {meaning}" in page.replace("&#39;", "'")
+    assert "What the names in the points mean" not in render(search([point(2, 0.1)]))
+    glossary = (Path(__file__).parent.parent / "docs" / "reference" / "glossary.md").read_text()
+    heads = " ".join(line for line in glossary.splitlines() if line.startswith("**"))
+    assert all(name in heads for name in WORDS)
+
+
+@pytest.mark.parametrize("kind", [*AROUND, InLayer, LoneInLayer, Scaled])
+def test_each_attack_about_another_one_has_its_line(kind: type) -> None:
+    assert kind.__name__ in WORDS
