@@ -263,7 +263,7 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
         from .protocol.pki.names import name_of
 
         if (own := own_fingerprint(folder)) is not None:
-            _say(f"{own[0]}, of no authority yet: `cloister keys accept` takes its files")
+            _say(f"{own[0]}, of no authority yet; `cloister keys accept` takes what the authority hands out")
             _say(f"fingerprint  {_groups(bytes.fromhex(own[1]))}")
             return
         found = listing(folder, _now())

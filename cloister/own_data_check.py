@@ -69,7 +69,8 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     if needs_two(found.module, own.train.x):
         yield (
             "predicts",
-            "only for many records together: BatchNorm takes its means from them; LayerNorm, or columns scaled before",
+            "only for many records together, whose means BatchNorm takes; for one alone: LayerNorm, or columns scaled by agreed"
+            " numbers",
         )
     if (table := _words_of(scenario)) is not None:
         present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}

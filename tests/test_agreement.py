@@ -1,5 +1,6 @@
 """What a client is told before it trains: on which data, by what its scenario differs, and that a run did not begin."""
 
+import json
 import re
 import threading
 from dataclasses import replace
@@ -9,10 +10,10 @@ import pytest
 from safetensors import safe_open
 
 from cloister.fl.data.source import Digits
-from cloister.fl.runs import serving
 from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
 from cloister.fl.runs.greeting import Greeting, own_parties
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.other_terms import OTHER_TERMS, OtherTerms
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.serving import Listening, greeting_of, serve
 from cloister.protocol import Masked, Permuted
@@ -21,12 +22,15 @@ from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import NEVER_BEGAN, Limits, LinkRefused, grpc_or_words
 from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
+from cloister.reporting.run_data import Run
+from cloister.reporting.who_was_there import differing
 
 from .commanded import commanded
 from .served import SMALL, Served, played
 from .test_own_data_check import AGREED, of, table
 
 grpc_or_words()
+EMPTY = Run("r", {}, {}, [], [], [], [], [], [], {})
 
 
 @pytest.fixture
@@ -77,8 +81,10 @@ def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_pa
     assert sorted(log.client for log in there) == [0, 1, 2, 3]
     assert there[0].fields_there_and_here == {"training.epochs": ["2", "1"], "training.lr": ["0.2", "0.1"]}
     there = {"training.epochs": ["2", "1"], "training.lr": ["0.2", "0.1"]}
-    assert found.link["differing"] == {str(client): there for client in range(4)}
-    assert "client 3: training.lr is 0.2 there, 0.1 at the coordinator" in write_report(found.folder).read_text()
+    lines = sorted(found.read(OTHER_TERMS), key=lambda line: line["client"])
+    assert lines == [{"round": 0, "client": client, "differs": there} for client in range(4)]
+    words = "client 3, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator"
+    assert words in write_report(found.folder).read_text()
     on = [log for log in caplog.records if log.getMessage() == "trains on"]
     joined = next(line for line in found.record(0) if "joined" in line)
     assert (joined["data"], joined["records"]) == ("its share of the scenario's data", on[0].records)
@@ -88,14 +94,25 @@ def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_pa
     assert f"its share of the scenario&#39;s data, {joined['records']} records" in page
 
 
-def test_a_client_that_comes_back_with_the_agreed_scenario_is_no_other_any_more(caplog):
+def test_of_a_client_that_comes_back_with_the_agreed_scenario_it_is_kept_when_it_had_another(tmp_path, caplog):
+    """In every life of the coordinator, which may be killed between the two."""
     caplog.set_level("INFO")
-    differing = {}
-    note = serving._noting(SMALL, differing)
-    for lr in (0.2, 0.2, 0.1, 0.1):
-        note(2, to_text(terms_of(replace(SMALL, training=replace(SMALL.training, lr=lr)))))
-        assert bool(differing) == (lr == 0.2)
-    assert [log.getMessage() for log in caplog.records] == ["another scenario", "the agreed scenario again"]
+    for round, lr in enumerate((0.2, 0.2, 0.1, 0.1, 0.3)):
+        life = OtherTerms(tmp_path, terms_of(SMALL), lambda at=3 * round: at)
+        for _ in range(2):
+            life.note(2, to_text(terms_of(replace(SMALL, training=replace(SMALL.training, lr=lr)))))
+    said = ["another scenario", "the agreed scenario again", "another scenario"]
+    assert [log.getMessage() for log in caplog.records] == said
+    lines = [json.loads(line) for line in (tmp_path / OTHER_TERMS).read_text().splitlines()]
+    assert [(line["round"], line["differs"].get("training.lr")) for line in lines] == [
+        (0, ["0.2", "0.1"]),
+        (6, None),
+        (12, ["0.3", "0.1"]),
+    ]
+    assert differing(replace(EMPTY, other_terms=[*lines, {"round": 1}])) == [
+        "client 2, round 0 to 5: training.lr is 0.2 there, 0.1 at the coordinator",
+        "client 2, from round 12 on: training.lr is 0.3 there, 0.1 at the coordinator",
+    ]
 
 
 @pytest.mark.trains

@@ -14,7 +14,7 @@ from cloister import threats
 from cloister.auditing import play as auditing
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import headline, notes
-from cloister.auditing.report import render
+from cloister.auditing.report import BUDGET_WORDS, render
 from cloister.auditing.tables import claims_table, measured_table
 from cloister.cli import app
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -368,3 +368,84 @@ def test_an_epsilon_that_is_promised_is_said_not_to_be_audited() -> None:
     noisy = {**plain, "training": {**plain["training"], "privacy": {"type": "RecordPrivacy", "budget": 8.0}}}
     assert not [line for line in notes({"rows": [], "scenario": plain}) if "self-test" in line]
     assert [line for line in notes({"rows": [], "scenario": noisy}) if "self-test" in line]
+
+
+def with_records(observer, read, alone=0):
+    """A row of images, in which so many records of client 3 were read, and as many of sums alone."""
+
+    def of(count):
+        whose = [{"seed": 0, "client": 3, "read": count}] * (count > 0)
+        return {"read": count, "of": 240, "clients": len(whose), "victims": 2, "whose": whose}
+
+    records = {"here": of(read), "sums alone": of(alone), "everything": of(40)}
+    return bare(observer, "images", 0.0, valid=False) | {"records": records, "anchor": "sums alone"}
+
+
+def test_a_record_that_was_read_is_told_though_its_row_can_not_be_judged():
+    words = headline(found(with_records("server and client 0", 1)))
+    assert "Records were recovered at 30 dB or better: 1 of client 3 of seed 0 by server and client 0 (images)." in words
+    assert "recovered" not in headline(found(with_records("server", 0)))
+    assert "recovered" not in headline(found(with_records("server", 1, alone=1)))
+    page = render(found(with_records("server", 2)))
+    assert "here 2 of 240 records, of 1 of 2 clients" in page
+    assert "sums alone 0 of 240 records, of 0 of 2 clients" in page
+
+
+def test_an_audit_says_which_runs_it_is_of():
+    said = {"commit": "a" * 40, "data_sha256": {"0": "b" * 64, "1": "b" * 64}, "seeds": [0, 1]}
+    seen = {"folder": "runs/x", "sha256sums": "c" * 64, "commit": "d" * 40, "data_sha256": "b" * 64}
+    (line,) = notes(found(**said, recorded_in={"0": seen}))
+    assert line == (
+        f"audited: seed 0 as recorded in runs/x (sha256 of its SHA256SUMS {'c' * 16}..., commit {'d' * 16}), seed 1 played anew;"
+        f" by commit {'a' * 16}; data sha256 {'b' * 16}..."
+    )
+    assert line[1:] in render(found(**said, recorded_in={"0": seen}))
+    assert notes(found()) == []
+
+
+def test_the_tile_of_the_server_alone_names_what_could_not_be_judged():
+    page = render(found(bare("server", "updates", 0.0), bare("server", "labels", 0.0, valid=False)))
+    assert "Of 1 of 2 things sought; labels could not be judged" in page
+    assert "could not be judged" not in render(found(bare("server", "updates", 0.0)))
+
+
+def test_an_audit_of_a_run_with_epsilon_says_it_with_delta_unit_and_adjacency():
+    of = {"epsilon_worst": 7.123, "delta": 1e-5, "adjacency": "replace", "budget": 8.0}
+    noisy = {"training": {"privacy": {"type": "RecordPrivacy"}}}
+    lines = notes(found(scenario=noisy, privacy={"0": {"record": of}}))
+    assert lines[0] == ("the run of seed 0 promises epsilon 7.13 at delta 1e-05 for any record, adjacency: replace (budget 8.0)")
+    assert "on examples of its own, not on this run" in lines[1]
+    assert lines[2] == "in clear means without the noise of training too"
+    assert notes(found()) == []
+
+
+def test_the_budget_is_said_in_words_and_seeds_once():
+    page = render(found(budget=asdict(QUICK), seeds=[3]))
+    how = page.partition("How it was done")[2].partition("<details>")[0]
+    assert how.count("seeds") == 1
+    assert all(words in how for words in ("seeds of the runs", "shadow models", ">16<", ">400<"))
+    assert {f.name for f in fields(QUICK)} == {"name", "seeds", *BUDGET_WORDS}
+    assert not any(f">{name}<" in how for name in BUDGET_WORDS)
+
+
+def test_a_self_test_takes_no_word_about_a_run():
+    for words in (["x.py"], ["--seeds", "1"], ["--set", "rounds=1"], ["--out", "o"], ["--data", "d"], ["--against", "server"]):
+        vain = CliRunner().invoke(app, ["audit", "--self-test", *words])
+        name = words[0] if len(words) > 1 else "FILE"
+        assert str(vain.exception) == f"--self-test tries examples of its own, and takes no {name}"
+    vain = CliRunner().invoke(app, ["audit", "--self-test", "--mechanism", "no such"])
+    assert "there is no mechanism 'no such'; there are " in str(vain.exception)
+    vain = CliRunner().invoke(app, ["audit", "x.py", "--mechanism", "DP-SGD"])
+    assert "--mechanism is of --self-test" in str(vain.exception)
+
+
+def test_what_was_found_is_told_from_what_may_be_found_with_so_few_victims():
+    """Of 12 victims nothing was found: one in five might be read all the same."""
+    none, all_ = np.zeros(12), np.ones(12)
+    nothing = leakage(none, none, all_, np.random.default_rng(0))
+    words = judged(replace(claim, bound=0.1), nothing).witness
+    assert words.startswith("0.000 was found, which at 95 % may be up to 0.221, where at most 0.10 is claimed: about ")
+    page = render(found(bare("server", "updates", -0.001, low=-0.001, upper=0.22, valid=True)))
+    assert "at most, at 95 %, of updates, where 0.00 was found; 1 is everything" in page
+    assert not any(words in page for words in ('"-0.00,', ">-0.00 [", "[-0.00,"))
+    assert "...." not in render(found(commit="a" * 40, data_sha256={"0": "b" * 64}))

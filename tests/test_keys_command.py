@@ -57,7 +57,7 @@ def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
     authority = word(said("init", "pki", "--run", "trial", "--clients", 2, cwd=tmp_path), "authority")
     asked = said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
     assert said("show", "mine", cwd=tmp_path).splitlines() == [
-        "client-4, of no authority yet: `cloister keys accept` takes its files",
+        "client-4, of no authority yet; `cloister keys accept` takes what the authority hands out",
         asked.splitlines()[-1],
     ]
     enrolled = said("enrol", "pki", "mine/request.csr", "--identity", "mine/request.identity", cwd=tmp_path)

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,3 +269,15 @@ def test_clients_of_the_attackers_own_have_nothing_that_clients_of_the_run_train
     found = audited(own, SPEND, (0,), None, quiet=True, against=(SERVER_ALONE,))
     reasons = {row["experiment"]: row["reason"] for row in found["rows"]}
     assert reasons["membership"] == reasons["updates"] == ""
+
+
+def test_an_attack_on_records_is_played_as_the_page_shows():
+    """It is handed labelled examples, and scores them by the model that the client ended up with."""
+    blocks = (Path(__file__).parents[1] / "docs/how-to/my-attack.md").read_text().split("```python\n")[1:]
+    page: dict[str, Any] = {}
+    for block in blocks[:2]:
+        exec(block.partition("```")[0], page)  # noqa: S102
+    (row,) = rows([played()], [SERVER_ALONE], [page["members"]], (), SPEND, ["loss of the final model"])
+    assert not row.failed, row.reason
+    assert row.leakage is not None
+    assert np.isfinite(row.findings[0].members).all()

@@ -115,7 +115,7 @@ def test_data_that_fit_are_said_to(folder):
     assert told["train on"] == "32 records, in batches of 10, the last of 2"
     assert told["held out"].startswith("8 records")
     assert "not here" not in told
-    assert told["predicts"].startswith("only for many records together: BatchNorm")
+    assert told["predicts"].startswith("only for many records together, whose means BatchNorm takes")
     (folder / "agreed.py").write_text(
         AGREED.replace("nn.BatchNorm1d(shape[0], track_running_stats=False)", "nn.LayerNorm(shape[0])")
     )

@@ -1,12 +1,16 @@
 """Audits of shipped code paths: what they play is the real thing, claims are the ledgers', and faults are flagged."""
 
+import io
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
+from cloister.auditing.self_test import as_table, in_words
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.clients.dp_sgd import one_by_one
 from cloister.fl.clients.training import Job
@@ -294,3 +298,21 @@ def test_correct_code_is_never_flagged_in_20_repetitions_and_every_fault_is() ->
     assert [str(row) for row in rows if not row.right] == []
     assert sum(row.fault is None for row in rows) == 20 * AUDITS
     assert sum(row.fault is not None for row in rows) == 2 * len(FAULTS)
+
+
+def test_what_a_self_test_found_is_said_with_how_far_it_goes() -> None:
+    def row(fault: str | None, bound: float) -> self_test.Row:
+        return self_test.Row("noise", fault, "GDP", 0, 1.0, bound, 0.9999, 1e-5, "client")
+
+    whole = in_words([row(None, 0.4), row("half of the noise", 2.0)])
+    assert whole == "no shipped mechanism flagged, all 1 faults flagged"
+    assert "where 0.00 is shown of code as shipped the test says little" in in_words([row(None, 0.0), row("half", 2.0)])
+    assert in_words([row(None, 2.0), row("half", 0.5)]).startswith("1 of 1 audits of shipped mechanisms flagged, 0 of 1 faults")
+    assert "no fault of these was tried" in in_words([row(None, 0.4)])
+    sure = replace(row(None, 0.4), confidence=1 - 0.001 / 20, auditor="Clopper-Pearson")
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(as_table([sure]))
+    lines = console.export_text().splitlines()
+    assert {line[-1] for line in lines[2:]} <= set("┓┃┩│┘")  # nothing is cut off
+    said = " ".join(" ".join(lines).split())
+    assert all(words in said for words in ("99.995 %", "Clopper-Pearson", "client,"))

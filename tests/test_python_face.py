@@ -160,6 +160,8 @@ def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
     assert privacy_in_words(read_run(plain.folder)) == "The server saw every update in clear. No differential privacy."
     noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
     assert "Differential privacy: epsilon 3 for any client, of what is said below." in privacy_in_words(noisy)
+    known = replace(run, privacy={"record": {"epsilon_worst": 3.0, "delta": 1e-5, "adjacency": "replace"}})
+    assert "epsilon 3 at delta 1e-05 for any record (replace), of what is said below." in privacy_in_words(known)
     assert privacy_in_words(replace(run, answers=[])) == ""
 
 

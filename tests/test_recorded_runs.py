@@ -98,6 +98,9 @@ def test_an_audit_of_the_run_is_that_of_its_scenario(cloister: Command, monkeypa
     )  # fmt: skip
     assert (code, json.loads(out)) == (live[0], audited("a"))
     assert (audited("a")["recorded"], audited("b")["recorded"]) == ([5], [])
+    seen, begun = audited("a")["recorded_in"]["5"], json.loads(Path("r/origin.json").read_text())
+    assert (seen["folder"], seen["data_sha256"]) == ("r", begun["data_sha256"])
+    assert audited("a")["data_sha256"] == audited("b")["data_sha256"] == {"5": begun["data_sha256"]}
     for name in ("rows", "meters", "scenario", "seeds"):
         assert audited("a")[name] == audited("b")[name]
     assert len(audited("a")["rows"]) > 4

@@ -20,7 +20,7 @@ from cloister.protocol import Masked
 from cloister.protocol.view.answers import BelowFloor, Model
 from cloister.reporting.headline import turned_down_in_words
 from cloister.reporting.panels import why_no_split
-from cloister.reporting.report import stood_still, write_report
+from cloister.reporting.report import stood_still, verdict, write_report
 from cloister.reporting.run_data import Run
 
 from .served import SMALL
@@ -131,3 +131,13 @@ def test_a_cut_that_was_turned_down_is_said_once_for_each_cluster():
     assert stood_still(run) == [f"Not split: {words}."]
     assert why_no_split(run) == f"No cluster was split in 3 rounds. In {words}."
     assert turned_down_in_words([{}, {"turned_down": None}]) == []
+
+
+def test_a_client_in_no_cluster_is_not_counted_among_those_that_ended_in_one():
+    def after(**clusters):
+        lines = [{"round": 0, "clusters": {"00": [0, 1, 2, 3]}}, {"round": 1, "clusters": clusters}]
+        run = replace(Run("r", {"rounds": 2}, {}, [], [], [], [], [], [], {}), rounds=lines)
+        return verdict(run, {name: [*map(str, members)] for name, members in clusters.items()})
+
+    assert after(a=[0, 2], b=[1]).startswith("3 of 4 clients ended in 2 clusters")
+    assert after(a=[0, 2], b=[1, 3]).startswith("4 clients ended in 2 clusters")

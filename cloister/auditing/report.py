@@ -18,6 +18,14 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from .first_words import headline, notes
 
+BUDGET_WORDS = {
+    "victims": "clients whose single records are tried, at most",
+    "records": "records of each such client that are tried, at most, and as many that it has not",
+    "shadows": "shadow models, each trained with half of these records, a client and round",
+    "clients": "clients made up of public examples, to learn properties and labels from",
+    "steps": "steps of optimisers that seek images",
+}
+"""What the fields of a `Budget` are."""
 VERDICTS = ("refuted", "inconclusive", "not covered", "not refuted")
 
 
@@ -64,9 +72,16 @@ def render(found: Mapping[str, Any]) -> str:
         pictures=pictures(found),
         untried=[row for row in found["rows"] if row["leakage"] is None and not row.get("tested")],
         scenario=[*flat(found["scenario"])],
-        budget=[*flat(found["budget"]), ("seeds", ", ".join(map(str, found["seeds"])))],
+        budget=spent(found),
         machine=[*flat(found["versions"]), *flat(found["machine"])],
     )
+
+
+def spent(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the audit was allowed, in words, with the seeds that were audited and not how many a budget has."""
+    budget = found["budget"]
+    rows = [("budget", str(budget["name"])), ("seeds of the runs", ", ".join(map(str, found["seeds"])))]
+    return rows + [(words, str(budget[key])) for key, words in BUDGET_WORDS.items() if key in budget]
 
 
 def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -93,7 +108,10 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     unjudged = [r["experiment"] for r in tried if not r["leakage"]["valid"]]
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
-    detail = "no attack works even in clear" if most is None else f"at most, at 95 %: {most['experiment']}; 1 is everything"
+    detail = "no attack works even in clear"
+    if most is not None:
+        measured = max(0.0, most["leakage"]["value"])
+        detail = f"at most, at 95 %, of {most['experiment']}, where {measured:.2f} was found; 1 is everything"
     if most is not None and unjudged:
         detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
     return [

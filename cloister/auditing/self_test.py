@@ -40,19 +40,20 @@ def play_self_test(budget: str, as_json: bool, only: Sequence[str] = ()) -> None
         sys.stdout.write(json.dumps({"rows": plain, "passed": not wrong}) + "\n")
     else:
         console = Console()
-        console.print(_table(found))
+        console.print(as_table(found))
         console.print(in_words(found), markup=False, highlight=False)
     if wrong:
         say(f"the self-test failed: {wrong[0]}")
         raise typer.Exit(WRONG)
 
 
-def _table(found: list[Row]) -> Table:
+def as_table(found: list[Row]) -> Table:
     """A row for each mechanism and auditor as shipped, and for each fault."""
     title = f"Audits of shipped noise, and of faults put into it: epsilon as claimed, and shown at least, at {_confidence(found)}"
     table = Table(title=title, title_justify="left")
-    for head in ("mechanism: unit, delta", "code", "auditor"):
+    for head in ("mechanism: unit, delta", "code"):
         table.add_column(head, overflow="fold")
+    table.add_column("auditor", no_wrap=True)
     for head in ("claimed", "shown"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("flagged", no_wrap=True)
@@ -83,4 +84,5 @@ def in_words(found: Sequence[Row]) -> str:
 
 
 def _confidence(found: Sequence[Row]) -> str:
-    return f"{100 * found[0].confidence:.4g} %" if found else "95 %"
+    """Never rounded to 100 %."""
+    return f"{100 * found[0].confidence:.7g} %" if found else "no confidence"

@@ -37,10 +37,11 @@ def runs_in_words(found: Mapping[str, Any]) -> str:
     parts = []
     for seed in found["seeds"]:
         if (of := where.get(str(seed))) is None:
-            parts.append(f"seed {seed} played anew")
             continue
         made = f", commit {of['commit'][:SHORT]}" if of["commit"] else ""
         parts.append(f"seed {seed} as recorded in {of['folder']} (sha256 of its SHA256SUMS {of['sha256sums'][:SHORT]}...{made})")
+    if anew := [str(seed) for seed in found["seeds"] if str(seed) not in where]:
+        parts.append(f"seed{'s' * (len(anew) > 1)} {', '.join(anew)} played anew")
     code = f" by commit {commit[:SHORT]}{'-dirty' * commit.endswith('-dirty')}" if commit else " by an installed version"
     data = dict.fromkeys(of[:SHORT] for of in found["data_sha256"].values())
     return f"audited: {', '.join(parts)};{code}; data sha256 {', '.join(f'{of}...' for of in data)}"

@@ -133,7 +133,8 @@ def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
     meant = {u: f" ({of['adjacency']})" if "adjacency" in of else "" for u, of in units.items()}
-    spent = [f"{up(number(of.get('epsilon_worst')))} for any {u}{meant[u]}" for u, of in units.items()]
+    delta = {u: f" at delta {number(of['delta']):g}" if "delta" in of else "" for u, of in units.items()}
+    spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {u}{meant[u]}" for u, of in units.items()]
     if spent:
         beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
         without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""

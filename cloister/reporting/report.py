@@ -223,20 +223,22 @@ def stood_still(run: Run) -> list[str]:
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     """The run in a sentence or two."""
-    clients, splits = len(client_ids(run)), len(run.splits)
+    count, splits = len(client_ids(run)), len(run.splits)
+    placed = len({i for members in final.values() for i in members}) or count  # who was away when clusters were made is in none
+    clients = f"{count} clients" if placed == count else f"{placed} of {count} clients"
     if not run.rounds:
         return (
             "Not finished: no round was over yet when this page was made." if run.interrupted else "The run recorded no rounds."
         )
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
-    so_far = f"{clients} clients were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
-    start = f"{clients} clients ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
+    so_far = f"{clients} were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
+    start = f"{clients} ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
     if run.interrupted:
         return (
             f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
         )
     if not splits and len(final) == 1:
-        return f"{clients} clients shared one model to the end; nothing was split."
+        return f"{clients} shared one model to the end; nothing was split."
     if not run.groups or not final:
         return start
     mixed = [name for name, members in final.items() if len({run.groups.get(i) for i in members}) > 1]

@@ -33,6 +33,7 @@ class Run:
     presence: Sequence[Row] = ()
     path: str = ""
     link: Row = field(default_factory=dict)
+    other_terms: Sequence[Row] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -119,6 +120,7 @@ def read_run(folder: Path) -> Run:
         _read_lines(folder / "presence.jsonl"),
         str(folder),
         _read(folder / "link.json", {}),
+        _read_lines(folder / "other_terms.jsonl"),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..fl.runs.other_terms import noted
 from ..fl.runs.presence import ranges
 from .run_data import DASH, Run, sorted_ids
 
@@ -30,13 +31,17 @@ def without_model(run: Run) -> list[tuple[str, str]]:
 
 
 def differing(run: Run) -> list[str]:
-    """A line on each client whose scenario differs from the coordinator's in what it works by."""
-    found = run.link.get("differing") or {}
-    return [
-        f"{run.client(i)}: {field} is {_or_dash(there)} there, {_or_dash(here)} at the coordinator"
-        for i in sorted_ids(found)
-        for field, (there, here) in found[i].items()
-    ]
+    """A line on each client whose scenario differed from the coordinator's in what it works by, for each time that it did."""
+    found = []
+    for client, said in noted(list(run.other_terms)).items():
+        for k, (since, fields) in enumerate(said):
+            until = None if k + 1 == len(said) else max(since, said[k + 1][0] - 1)
+            when = f"from round {since} on" if until is None else f"round {_words([(since, until)])}"
+            found += [
+                f"{run.client(client)}, {when}: {name} is {_or_dash(there)} there, {_or_dash(here)} at the coordinator"
+                for name, (there, here) in fields.items()
+            ]
+    return found
 
 
 def _or_dash(value: object) -> str:

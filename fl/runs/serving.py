@@ -38,9 +38,10 @@ from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
-from .agreement import differences, from_text, terms_of
+from .agreement import terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
+from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
 from .run_folder import RunFolder
@@ -177,11 +178,12 @@ def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
 def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path | None = None) -> Iterator[Round]:
     """Play the scenario's rounds with clients over links, yielding after each; the run folder is complete when it ends.
 
-    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json and
-    presence.jsonl beside what a simulation's does: bytes on links, who was absent and when, who was displaced. Raises Refused
-    for what cannot be played so, ValueError where clients are missing or not in the directory, and for a journal that cannot be
-    gone on from, OSError for an address that cannot be listened at, and where a second server or dealer is away for too long:
-    clients wait, and the run may go on later. Raises Halted where `listening.control` stopped it.
+    Where the folder has the journal of a run that is not over, this goes on with it. The folder holds link.json,
+    presence.jsonl and other_terms.jsonl beside what a simulation's does: bytes on links, who was absent and when, who was
+    displaced, who had another scenario. Raises Refused for what cannot be played so, ValueError where clients are missing or
+    not in the directory, and for a journal that cannot be gone on from, OSError for an address that cannot be listened at, and
+    where a second server or dealer is away for too long: clients wait, and the run may go on later. Raises Halted where
+    `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -205,10 +207,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     name = journal.run if directory is None else directory.run_of(journal.run)
     control = listening.control
 
-    differing: dict[int, Mapping[str, Any]] = {}
-
     def begin(hosts: Hosts) -> Listener:
-        return _started(parties, listening, journal, hosts, resumed, differing)
+        return _started(parties, listening, journal, hosts, resumed, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
     def due() -> None:
         if hosts.listener is not None:
@@ -245,7 +245,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         watched.running = False
         if (listener := hosts.listener) is not None:
             listener.stop(over)
-            _write_link(out, listener, hosts, journal.life, differing)
+            _write_link(out, listener, hosts, journal.life)
         if done:
             journal.over()
         journal.close()
@@ -267,11 +267,9 @@ def _started(
     journal: ServedJournal,
     hosts: Hosts,
     resumed: bool,
-    differing: dict[int, Mapping[str, Any]],
+    others: OtherTerms,
 ) -> Listener:
-    """The links, when a word is to be heard. differing: put in by client, see `_noting`. Raises ValueError where clients are
-    missing that must be there, Halted.
-    """
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
     clients, words = parties.setup.clients, hosts.words
     most = longest(parties)
     how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
@@ -288,7 +286,7 @@ def _started(
         about,
         listening.wait if resumed else 0.0,
         listening.control.halt,
-        _noting(parties.scenario, differing),
+        others.note,
     )
     port = listener.start()
     hosts.listener = listener
@@ -306,28 +304,6 @@ def _started(
     return listener
 
 
-def _noting(scenario: Scenario[Any], differing: dict[int, Mapping[str, Any]]) -> Callable[[int, str], None]:
-    """What says in the log, once for each client and way, in what a client's scenario differs that is taken all the same, and
-    keeps it by client: what is there and here, by field.
-    """
-    ours = terms_of(scenario)
-
-    def note(client: int, text: str) -> None:
-        try:
-            found = differences(from_text(text), ours)
-        except ValueError:
-            return  # it is refused for what it relies on, or works by what the coordinator cannot read
-        before = differing.pop(client, {})
-        if found and found != before:
-            log.warning("another scenario", extra={"client": client, "fields_there_and_here": found})
-        elif before and not found:
-            log.info("the agreed scenario again", extra={"client": client})
-        if found:
-            differing[client] = found
-
-    return note
-
-
 def _wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
     """Raise ConnectionError where one is away for so long: without it a round would be in vain."""
     needed = helpers_of(scenario)
@@ -343,14 +319,12 @@ def _check_listed(directory: Directory | None) -> None:
         raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
-def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int, differing: Mapping[int, Mapping[str, Any]]) -> None:
-    """What the links of this life of the coordinator carried, who took no model, and whose scenario differs in what."""
+def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
+    """What the links of this life of the coordinator carried, and who took no model."""
     if (out / "scenario.json").exists():
         linked = hosts.linked
         absent = {str(client): times for client, times in sorted(linked.absent.items())}
         found = {"unanswered": absent, "late": linked.late, "life": life}
         if linked.without is not None:
             found["without_model"] = list(linked.without)
-        if differing:
-            found["differing"] = {str(client): fields for client, fields in sorted(differing.items())}
         RunFolder(out).write_json("link.json", listener.counted | found)

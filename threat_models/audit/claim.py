@@ -73,7 +73,7 @@ class Worst:
 
     def __str__(self) -> str:
         if self.value <= self.anchor + LEAST:
-            return f"of nobody was more found than {self.of} gives"
+            return f"of nobody more was found than by {self.of}"
         return f"worst off: {self.victim}, {self.value:.2f} where {self.of} gives {self.anchor:.2f} ({self.unit})"
 
 
@@ -102,9 +102,8 @@ def judged(
         return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}")
     if found.upper <= claim.bound:
         return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}")
-    return Judged(
-        claim, "inconclusive", f"up to {found.upper:.3f} was found, where {claimed}: {remedy(found, seeds, claim.bound)}{most}"
-    )
+    may = f"{max(found.value, 0.0):.3f} was found, which at 95 % may be up to {found.upper:.3f}, where {claimed}"
+    return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}")
 
 
 def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Judged:

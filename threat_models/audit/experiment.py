@@ -23,23 +23,21 @@ Anchor = Literal["sums alone", "chance"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much an audit spends. seeds: runs of the scenario. victims: clients whose single records are tried. rounds: of a run
-    whose updates are compared with records, evenly spaced. records: of each victim, and as many that it has not. steps: of
-    optimisers. shadows: models that are trained with half of the records in question each, a victim and round; clients: that are
-    made up of public examples, to learn from."""
+    """How much an audit spends. seeds: runs of the scenario. victims: clients whose single records are tried. records: of each
+    victim, and as many that it has not. steps: of optimisers. shadows: models that are trained with half of the records in
+    question each, a victim and round; clients: that are made up of public examples, to learn from."""
 
     name: str
     seeds: int
     victims: int
-    rounds: int
     records: int
     steps: int
     shadows: int
     clients: int
 
 
-QUICK = Budget("quick", seeds=2, victims=16, rounds=12, records=60, steps=200, shadows=32, clients=400)
-FULL = Budget("full", seeds=5, victims=24, rounds=60, records=200, steps=2000, shadows=128, clients=1000)
+QUICK = Budget("quick", seeds=2, victims=16, records=60, steps=200, shadows=32, clients=400)
+FULL = Budget("full", seeds=5, victims=24, records=200, steps=2000, shadows=128, clients=1000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -79,7 +79,7 @@ def named(only: Iterable[str], faults: Iterable[Fault]) -> tuple[tuple[Callable[
     wanted = set(only)
     makers = {make().name: make for make in SHIPPED}
     if unknown := sorted(wanted - makers.keys()):
-        raise ValueError(f"there is no mechanism {unknown[0]!r}; there are {', '.join(makers)}")
+        raise ValueError(f"there is no mechanism {unknown[0]!r}; there are {'; '.join(makers)}")
     chosen = {name: make for name, make in makers.items() if not wanted or name in wanted}
     return tuple(chosen.values()), tuple(fault for fault in faults if fault.mechanism in chosen)
 
