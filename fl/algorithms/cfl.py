@@ -13,8 +13,9 @@ from a Gram matrix about the origin, asked for before the sum in every round; th
 
 Where the paper is silent, this is what happens:
 - Partial participation: a round invites ceil(participation * |c|) members, of fixed cohorts in turn unless sampling="random",
-  which the paper's word "subset" also covers; absent ones contribute nothing. When the sample
-  passes the split test, the next round invites every member and the test and the bipartition are made on that round.
+  which the paper's word "subset" also covers; absent ones contribute nothing. Sides of a split keep the cohorts of the
+  cluster, each its part (`cohorts.divided`), so that sums before and after tell less of a client. When the sample passes the
+  split test, the next round invites every member and the test and the bipartition are made on that round.
   A fixed cohort that mixes groups unevenly does so in all its rounds, and its mean stays long where that of all members gets
   short. So, when ripe, Eq. 32 is not asked of a cohort but of the round of all members, which a `pause` follows if it fails.
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
