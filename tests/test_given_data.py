@@ -89,6 +89,11 @@ def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
         ([["nan", 0], [1, 1]], ["x", "label"], "record 1 of .* has an input that is missing or not finite"),
         ([], ["x", "label"], "one.csv has a header and no rows"),
         ([], [], "one.csv is empty"),
+        ([[1, 0], [1, 5, 0]], ["x", "label"], "line 3 of .* has 3 cells, and the header 2: is there a comma in a number?"),
+        ([[1, 0], [1]], ["x", "label"], "line 3 of .* has 1 cells, and the header 2$"),
+        ([[1, 2, 0]], ["x", "x", "label"], "one.csv has two columns 'x'"),
+        ([], ["x;label"], "parts its cells by ';', where a comma is needed"),
+        ([[1, 0]], ["x", "y"], r"another is named with from_csv\(..., label=COLUMN\)"),
         ([[1, 0], [1, 1]], ["x", "label"], "client 'one' of .* has too few records of each label to score models by"),
     ],
 )
@@ -98,6 +103,20 @@ def test_a_table_that_does_not_fit_is_refused_in_words(tmp_path, rows, head, wor
     with pytest.raises(ValueError, match=words) as caught:
         data.from_csv(tmp_path / "h")(None)
     assert "\n" not in str(caught.value)
+
+
+def test_spaces_around_names_and_the_case_of_endings_do_not_count_and_other_alphabets_are_refused(tmp_path):
+    hospitals(tmp_path / "h", 3)
+    plain = data.from_csv(tmp_path / "h")(None)
+    first, second, third = sorted((tmp_path / "h").iterdir())
+    first.write_text(first.read_text().replace("value 2", " value 2 "))
+    second.rename(second.with_suffix(".CSV"))
+    found = data.from_csv(tmp_path / "h")(None)
+    assert found.clients == plain.clients
+    assert torch.equal(found.train.x, plain.train.x)
+    third.write_bytes(third.read_text().encode("utf-16"))
+    with pytest.raises(ValueError, match="hospital 02.csv is no text in UTF-8: save the table as CSV in UTF-8"):
+        data.from_csv(tmp_path / "h")(None)
 
 
 def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(tmp_path):

@@ -6,7 +6,6 @@ distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. 
 a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
-import csv
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from .gathered import Given, check_finite, check_labels, examples_of, in_order, 
 from .own import Agreed
 from .pictures import IMAGES, picture
 from .population import Source
+from .table import lines_of
 
 Rows = Sequence[Sequence[float]]
 
@@ -54,7 +54,7 @@ class CsvClients:
         """Of all files."""
         path = Path(self.path)
         if path.is_dir():
-            files = sorted(path.glob("*.csv"))
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".csv")
             if not files:
                 raise ValueError(f"{path} holds no .csv file; give a folder with one for each client, or one file")
         elif path.is_file():
@@ -82,27 +82,26 @@ class CsvClients:
 
     def _read(self, file: Path, known: tuple[str, ...]) -> Read:
         """Names of the inputs; inputs, labels and clients of its rows."""
-        with file.open(newline="", encoding="utf-8-sig") as opened:
-            lines = csv.DictReader(opened)
-            names = tuple(lines.fieldnames or ())
-            if not names:
-                raise ValueError(f"{file} is empty")
-            for wanted in (self.label, self.client):
-                if wanted is not None and wanted not in names:
-                    raise ValueError(f"{file} has no column {wanted!r}; it has: {', '.join(names)}")
-            columns = tuple(name for name in names if name not in (self.label, self.client))
-            if known and {*columns} == {*known}:
-                columns = known  # in another order
-            if known and columns != known:
-                missing, more = [n for n in known if n not in columns], [n for n in columns if n not in known]
-                found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
-                raise ValueError(f"{file} has other columns than the files before: it {found}")
-            x, y, whose = list[list[float]](), list[Hashable](), list[str]()
-            label = _number if self.numbers else _text
-            for line in lines:
-                x.append([_number(line[name], file, lines.line_num, name) for name in columns])
-                y.append(label(line[self.label], file, lines.line_num, self.label))
-                whose.append(file.stem if self.client is None else _text(line[self.client], file, lines.line_num, self.client))
+        lines = lines_of(file)
+        _, names = next(lines)
+        for parameter, wanted in (("label", self.label), ("client", self.client)):
+            if wanted is not None and wanted not in names:
+                has = f"it has: {', '.join(names)}; another is named with from_csv(..., {parameter}=COLUMN)"
+                raise ValueError(f"{file} has no column {wanted!r}; {has}")
+        columns = tuple(name for name in names if name not in (self.label, self.client))
+        if known and {*columns} == {*known}:
+            columns = known  # in another order
+        if known and columns != known:
+            missing, more = [n for n in known if n not in columns], [n for n in columns if n not in known]
+            found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+            raise ValueError(f"{file} has other columns than the files before: it {found}")
+        x, y, whose = list[list[float]](), list[Hashable](), list[str]()
+        label = _number if self.numbers else _text
+        for number, cells in lines:
+            row = dict(zip(names, cells, strict=True))
+            x.append([_number(row[name], file, number, name) for name in columns])
+            y.append(label(row[self.label], file, number, self.label))
+            whose.append(file.stem if self.client is None else _text(row[self.client], file, number, self.client))
         if not x:
             raise ValueError(f"{file} has a header and no rows")
         return columns, x, y, whose
@@ -226,7 +225,7 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
     return np.stack(x) if x else np.empty((0, 0), np.float32), np.array(y, np.int64)
 
 
-def _number(cell: str | None, file: Path, line: int, column: str) -> float:
+def _number(cell: str, file: Path, line: int, column: str) -> float:
     text = _text(cell, file, line, column)
     try:
         return float(text)
@@ -236,7 +235,7 @@ def _number(cell: str | None, file: Path, line: int, column: str) -> float:
         ) from None
 
 
-def _text(cell: str | None, file: Path, line: int, column: str) -> str:
-    if cell is None or not cell.strip():
+def _text(cell: str, file: Path, line: int, column: str) -> str:
+    if not cell:
         raise ValueError(f"line {line} of {file}: column {column!r} is empty")
-    return cell.strip()
+    return cell

@@ -14,6 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from .pictures import IMAGES
+from .table import check_commas, opened
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 """How files say, in whatever case, that a value is not there."""
@@ -80,13 +81,12 @@ def look(path: Path, label: str | None = None) -> Look:
 
 
 def _table(path: Path, label: str | None) -> Look:
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with opened(path) as file:
         lines = csv.reader(file, skipinitialspace=True)
         first = next((line for line in lines if line), None)
         if first is None:
             raise ValueError(f"{path} is empty")
-        if len(first) == 1 and (sign := next((sign for sign in ";\t|" if sign in first[0]), "")):
-            raise ValueError(f"{path} parts its cells by {sign!r}, where a comma is needed: save the table with commas")
+        check_commas(path, first)
         headed = not all(map(_number, first))
         names = [name.strip() for name in first] if headed else [f"column {k + 1}" for k in range(len(first))]
         wanted = label or "label"

@@ -13,6 +13,7 @@ from .images import stratified
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
 from .spelling import nearest
+from .table import lines_of, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class OwnData:
         if self.agreed is not None:
             return self._by_name(self.agreed)
         wide, rows = math.prod(self.shape) + 1, []
-        with self.path.open(newline="", encoding="utf-8-sig") as file:
+        with opened(self.path) as file:
             for number, line in enumerate(csv.reader(file), 1):
                 if not line:
                     continue
@@ -85,31 +86,30 @@ class OwnData:
         """The table's rows in the agreed order of columns, labels as the agreed numbers."""
         wanted, codes = (*agreed.columns, agreed.label), {kind: code for code, kind in enumerate(agreed.kinds)}
         x, y = list[list[float]](), list[int]()
-        with self.path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.DictReader(file, skipinitialspace=True)
-            there = [name.strip() for name in lines.fieldnames or ()]
-            lines.fieldnames = there
-            missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
-            if missing or more or len(there) != len(wanted):
-                found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+        lines = lines_of(self.path)
+        _, there = next(lines)
+        missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
+        if missing or more:
+            found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+            raise ValueError(
+                f"{self.path} has other columns than was agreed: its first line {found}; it is to name {', '.join(wanted)}"
+            )
+        for number, cells in lines:
+            row = dict(zip(there, cells, strict=True))
+            x.append([self._number(row[name], number, name) for name in agreed.columns])
+            kind = row[agreed.label]
+            if kind not in codes:
+                meant = nearest(kind, agreed.kinds)
                 raise ValueError(
-                    f"{self.path} has other columns than was agreed: its first line {found}; it is to name {', '.join(wanted)}"
+                    f"line {number} of {self.path}: {agreed.label} is {kind!r}, none of those agreed:"
+                    f" {', '.join(agreed.kinds)}" + (f"; is {meant!r} meant?" if meant else "")
                 )
-            for line in lines:
-                x.append([self._number(line[name], lines.line_num, name) for name in agreed.columns])
-                kind = (line[agreed.label] or "").strip()
-                if kind not in codes:
-                    meant = nearest(kind, agreed.kinds)
-                    raise ValueError(
-                        f"line {lines.line_num} of {self.path}: {agreed.label} is {kind!r}, none of those agreed:"
-                        f" {', '.join(agreed.kinds)}" + (f"; is {meant!r} meant?" if meant else "")
-                    )
-                y.append(codes[kind])
+            y.append(codes[kind])
         return np.array(x, np.float32).reshape(-1, *self.shape), np.array(y, np.int64)
 
-    def _number(self, cell: str | None, line: int, column: str) -> float:
+    def _number(self, cell: str, line: int, column: str) -> float:
         try:
-            found = float(cell or "")
+            found = float(cell)
         except ValueError:
             found = math.nan
         if not math.isfinite(found):

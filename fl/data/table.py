@@ -1,0 +1,53 @@
+"""CSV files with a header: what is no such table is refused with its file and line, before anything is taken for a number."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+SIGNS = ";\t|"
+"""What parts cells in files that are not taken."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """A CSV file, to be read in UTF-8. Raises ValueError of one line, also while it is read, where it is no such text."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            yield file
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8: save the table as CSV in UTF-8") from None
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV file: {error}") from None
+
+
+def check_commas(path: Path, first: list[str]) -> None:
+    """Raise ValueError of one line where the first line's cells are parted by something else."""
+    if len(first) == 1 and (sign := next((sign for sign in SIGNS if sign in first[0]), "")):
+        raise ValueError(f"{path} parts its cells by {sign!r}, where a comma is needed: save the table with commas")
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """First the header, then each row that is not blank: its line, and its cells without spaces around them, as many as the header.
+
+    Raises ValueError of one line for a file that is no such table: a cell too many would move what is behind it to another column.
+    """
+    with opened(path) as file:
+        lines = csv.reader(file, skipinitialspace=True)
+        names: tuple[str, ...] = ()
+        for line in lines:
+            if not line:
+                continue
+            cells = tuple(cell.strip() for cell in line)
+            if not names:
+                check_commas(path, line)
+                if twice := next((name for name in cells if cells.count(name) > 1), None):
+                    raise ValueError(f"{path} has two columns {twice!r}")
+                names = cells
+            elif len(cells) != len(names):
+                why = ": is there a comma in a number?" if len(cells) > len(names) else ""
+                raise ValueError(f"line {lines.line_num} of {path} has {len(cells)} cells, and the header {len(names)}{why}")
+            yield lines.line_num, cells
+    if not names:
+        raise ValueError(f"{path} is empty")
