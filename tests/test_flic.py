@@ -446,6 +446,17 @@ def test_clients_of_a_community_below_the_floor_train_alone() -> None:
     assert len(toy.view.record.below_floor) == 1
 
 
+def test_clients_of_a_community_that_cannot_be_masked_train_alone() -> None:
+    """Four reach the floor of three and one corrupt, and no threshold serves them."""
+    first, second = groups_of(200, 5, 1), groups_of(200, 4, 1)
+    vectors = first | {5 + i: -second[i] for i in range(4)}
+    toy = Toy(range(9), constant(vectors), 200, Masked(floor=3, corrupt=1, clip=40.0, sketch=64, keys="run"))
+    algorithm = PRINTED(rounds_before=1, by_samples=False)
+    state = toy.play(algorithm, 1)
+    assert members(state) == {(0, 1, 2, 3, 4), (5, 6, 7, 8)}
+    assert members(toy.step(algorithm, state)) == {(0, 1, 2, 3, 4), (5,), (6,), (7,), (8,)}
+
+
 def test_newcomers_choose_among_communities_and_not_among_clients_that_are_alone() -> None:
     vectors = groups_of(200, 5, 1) | {5: -groups_of(200, 1, 1)[0], 6: -groups_of(200, 2, 1)[1], 7: np.ones(200)}
     toy = Toy(range(7), constant(vectors), 200, Plain(floor=3), late=[7])

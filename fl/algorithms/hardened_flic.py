@@ -137,7 +137,7 @@ class HardenedFLIC:
         """A round of every community, forked where its clients go different ways; then a choice where one is due."""
         work = {}
         for name, contributors in sorted(state.contributors.items()):
-            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng)
+            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng, max(self.least, view.least))
             work[name] = Assignment(cluster.model, invited, tuple(sorted({*cluster.members, *invited})))
         drawn = {**state.drawn, **{i: state.round for a in work.values() for i in a.participants}}
         answered = view.train(state.round, work)
@@ -153,9 +153,9 @@ class HardenedFLIC:
         asked = tuple(sorted({*state.waiting, *_alone(state)}))
         return moved(state, view.choose(state.round - 1, offered, asked), offered) if asked and len(offered) > 1 else state
 
-    def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+    def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator, least: int) -> tuple[int, ...]:
         """Everybody once before anybody twice, dealt anew each time: who never meets is never compared."""
-        count = min(len(contributors), max(self.least, ceil(self.participation * len(contributors))))
+        count = min(len(contributors), max(least, ceil(self.participation * len(contributors))))
         deal = ceil(len(contributors) / count) if count else 1
         shuffled = [int(i) for i in rng.permutation(np.array(contributors, dtype=np.int64))]
         return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1) // deal)[:count]))

@@ -7,7 +7,8 @@ it needs that. An algorithm that asks for similarities in some rounds alone cost
 Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
 personal sums, one for every client of the cluster in place of the mean; where it needs fusion, a pull for each, from the second
 round on (`fusion`). Where it compares pairs of clients, all of them once (`pairs`).
-Vectors are drawn one at a time, outside of what is timed.
+Vectors are drawn one at a time, outside of what is timed. Equal models, which clients make of equal means, are made once and held
+once in the process, and the first client is charged: the highest of the clients' costs is that of one on its own.
 """
 
 import time

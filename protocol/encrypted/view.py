@@ -47,7 +47,7 @@ class EncryptedView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = held.train, models.train_alone
-        self.least = how.rules.least
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = EncryptedSlotSums(run, models, held, holders).slots

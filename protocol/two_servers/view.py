@@ -46,7 +46,7 @@ class TwoServerView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = sharing.train, models.train_alone
-        self.least = terms.rules.least
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.slots = TwoServerSlots(run, models, self.helpers, terms).slots
         self.gram, self.cosines, self.recall = similar.gram, similar.cosines, similar.recall
