@@ -1,17 +1,24 @@
 """Claims as values: what is said to hold of a protection, against whom, and by which experiment it would fall."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .experiment import Anchor, Examined
 from .observer import Observer
 from .scoring import Leakage, remedy
+from .view import PublishedSum, Public
 
 LEAST = 0.005
 """What is found of a victim beyond the anchor, to be worth its name: two digits are shown."""
 Verdict = Literal["refuted", "not refuted", "inconclusive", "not covered"]
 Whose = Literal["Cloister", "paper"]
+Given = Callable[[Sequence[PublishedSum]], bool]
+
+
+def always(sums: Sequence[PublishedSum]) -> bool:
+    """Whatever was published."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +28,8 @@ class Claim:
     applies: whether it is about a run under this protection of this algorithm. adversary: whether it is about this observer.
     side_information: what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on
     the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell. where, who: the runs that it
-    applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not.
+    applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not. given:
+    whether it is about a run in which these sums were published, as clients may have dropped out.
     """
 
     id: str
@@ -35,6 +43,11 @@ class Claim:
     where: str = ""
     who: str = ""
     kin: Callable[[Any, Any], bool] = field(default=lambda protection, algorithm: False, repr=False)
+    given: Given = field(default=always, repr=False)
+
+    def about(self, public: Public, runs: Iterable[Sequence[PublishedSum]]) -> bool:
+        """Whether it is about such recorded runs: of one scenario, with these sums each."""
+        return self.applies(public.protection, public.algorithm) and all(map(self.given, runs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def rows(
     """Every experiment on every observer's view: of a coalition, the best guess that any of its parties, or some together that
     are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so.
     """
-    public = played[0].audited.public
+    public, sums = played[0].audited.public, [stage.audited.sums for stage in played]
     tries = Tries(played, budget, mine)
     tried = {experiment.name for experiment in experiments}
     everybody, done = members_first(observers), set[Observer]()
@@ -136,10 +136,10 @@ def rows(
         done.add(observer)
         for experiment in experiments:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
-            about = [c for c in about if c.applies(public.protection, public.algorithm)]
+            about = [c for c in about if c.about(public, sums)]
             yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
         for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
-            if claim.applies(public.protection, public.algorithm):
+            if claim.about(public, sums):
                 lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
@@ -171,8 +171,8 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     if not len(here):
         return untried(Untried("nobody to try it on"))
     bound = min((c.bound for c in claims), default=BOUND)
-    measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
     victims = [Victim(i, stage.seed) for stage, f in zip(tries.played, found, strict=True) for i in f[0].victims]
+    measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims])
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)

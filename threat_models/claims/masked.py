@@ -1,7 +1,7 @@
 """Claims of `Masked`: masked sums, with sketches of differences (cards/masked_sum.md, cards/private_gram.md)."""
 
 from .observers import server_alone, server_and_a_client, server_and_two_clients
-from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
+from .runs import all_answered, differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
 from .sought import SHARE, kept, kept_from_clients, uniform
 
 ALONE = "server", "the server alone", server_alone
@@ -21,8 +21,9 @@ CLAIMS = (
         "disaggregation, counts",
         ALONE,
         differences_of_fixed_cohorts,
-        "Masked, keys of a session, nothing asked about the origin, everybody or fixed cohorts invited",
+        "Masked, keys of a session, nothing asked about the origin, everybody or fixed cohorts invited, and answer",
         0.1,
+        given=all_answered,
     ),
     *kept(
         "masked",
