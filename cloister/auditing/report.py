@@ -16,6 +16,7 @@ from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
+from ..threat_models.audit.scoring import SEEDS
 from .first_words import headline, notes
 
 BUDGET_WORDS = {
@@ -66,6 +67,7 @@ def render(found: Mapping[str, Any]) -> str:
         claims=claims(found),
         notes=notes(found),
         observers=observers(found),
+        few=len(found["seeds"]) < SEEDS,
         rocs=rocs(found),
         histograms=histograms(found),
         meters=meters(found),

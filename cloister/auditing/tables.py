@@ -6,7 +6,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ..threat_models.audit.scoring import SEEDS
+
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
+OVER_VICTIMS = "intervals are over victims, and other seeds vary by more"
+"""Of audits of fewer runs than there are intervals over."""
 NARROW = 100
 """Columns of a terminal below which what the leakage follows from is left to the report."""
 
@@ -16,6 +20,7 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     seeds, wide = ", ".join(map(str, found["seeds"])), width >= NARROW
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
     title += "" if wide else "; 0 is what sums or chance tell, 1 what clear tells"
+    title += "" if len(found["seeds"]) >= SEEDS else f"; {OVER_VICTIMS}"
     table = Table(title=escape(title), title_justify="left")
     table.add_column("observer", overflow="fold")
     table.add_column("sought", overflow="fold")
