@@ -62,11 +62,20 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     for row in found["rows"]:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
-            leak = row["leakage"]
-            most = f"{max(0.0, leak['upper']):.2f}" if leak and leak["valid"] else ""
+            upper = found_at_most(claim, row)
+            most = "" if upper is None else f"{upper:.2f}"
             cells = escape(f"{claim['claim']}{whose}"), f"[{colour}]{claim['verdict']}[/]", most, f"{claim['bound']:.2f}"
             table.add_row(*cells, *([escape(_because(claim))] if width >= NARROW else []))
     return table
+
+
+def found_at_most(claim: Mapping[str, Any], row: Mapping[str, Any]) -> float | None:
+    """What was found at most, at 95 %, of what the claim is about; None where that says nothing."""
+    if "upper" in claim:
+        upper: float | None = claim["upper"]
+        return upper
+    leak = row["leakage"]  # of an audit before claims had their own
+    return max(0.0, leak["upper"]) if leak and leak["valid"] else None
 
 
 def reasons(found: Mapping[str, Any]) -> list[str]:

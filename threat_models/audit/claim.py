@@ -52,11 +52,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words."""
+    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words. upper: what was found at
+    most, at 95 %; None where that says nothing."""
 
     claim: Claim
     verdict: Verdict
     witness: str
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +108,18 @@ def judged(
     seeds = len({victim.seed for victim in victims}) or 1
     if not found.valid:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
+    upper = max(0.0, found.upper)
     most, claimed = "" if worst is None else f"; {worst}", f"at most {claim.bound:.2f} is claimed"
     if found.exposed:
         named = ", ".join([str(victims[k]) if victims else f"victim {k}" for k in found.exposed][:3])
         share = f"{len(found.exposed)} of {found.victims} victims exposed ({named}), {found.value:.3f} on the mean"
-        return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}")
+        return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}", upper)
     if found.low > claim.bound:
-        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}")
+        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}", upper)
     if found.upper <= claim.bound:
-        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}")
+        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}", upper)
     may = f"{max(found.value, 0.0):.3f} was found, which at 95 % may be up to {found.upper:.3f}, where {claimed}"
-    return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}")
+    return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}", upper)
 
 
 def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Judged:

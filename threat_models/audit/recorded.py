@@ -79,8 +79,16 @@ class Recorded:
 
         The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
         """
-        sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
-        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=sums)
+        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=self._several)
+
+    def less_own_part(self, clients: frozenset[int]) -> CorruptView:
+        """Of these clients, if they are told the same and hold their own updates, and nothing else that clients share."""
+        held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"") for i in sorted(clients)}
+        return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=self._several, held=held)
+
+    @property
+    def _several(self) -> list[PublishedSum]:
+        return [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
 
     @property
     def _starts(self) -> Mapping[tuple[int, int], Vector]:

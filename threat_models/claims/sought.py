@@ -36,8 +36,8 @@ KIN: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 """By protocol: the runs of which somebody might expect its claims, be it that they apply or not."""
 
-SHARE = 0.18
-"""What clients' own parts tell of the others' in the least sum with three others: 1 - (1 - 1/3) / (1 - 1/5) = 0.17 for two."""
+LESS = "the published sums less their own part tell"
+"""What clients may find out: how much that is more than the sums tell depends on how unlike the others they are."""
 
 
 def kept(
@@ -83,7 +83,7 @@ def kept_from_clients(
         if count <= most:
             more = "" if count == 1 else "s"
             inside = f"{where}, floor=3 or more beside {count} client{more} (of which `corrupt` count), no personal sums or shown records"
-            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, SHARE)
+            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, 0.1, beyond=LESS)
 
 
 def uniform(
