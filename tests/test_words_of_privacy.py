@@ -1,4 +1,4 @@
-"""Words that claim privacy stand in pages, specifications, cards, examples and public docstrings only where a claim or a test backs them.
+"""Words that claim privacy stand in pages, specifications, cards and public docstrings only where a claim or a test backs them.
 
 A word that is a term and not a promise is allowed: a private key, and "differentially private" where its sentence names epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
@@ -78,8 +78,8 @@ def files() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """What is at the root (README, SECURITY, CHANGELOG, the package's description), documentation, specifications and cards, and what
-    stands beside examples and tests."""
+    """What is at the root (README, SECURITY, CHANGELOG, the package's description), documentation, specifications and cards, and
+    what stands beside examples and tests."""
     beside = (path for folder in PAGES for path in (ROOT / folder).rglob("*.md"))
     return [*sorted(ROOT.glob("*.md")), *(ROOT / name for name in WORDED), *sorted(beside)]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from .experiment import Anchor, Examined
 from .observer import Observer
 from .scoring import Leakage, remedy
-from .view import PublishedSum, Public
+from .view import Public, PublishedSum
 
 LEAST = 0.005
 """What is found of a victim beyond the anchor, to be worth its name: two digits are shown."""
@@ -28,8 +28,8 @@ class Claim:
     applies: whether it is about a run under this protection of this algorithm. adversary: whether it is about this observer.
     side_information: what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on
     the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell. where, who: the runs that it
-    applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not. given:
-    whether it is about a run in which these sums were published, as clients may have dropped out.
+    applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not.
+    given: whether it is about a run in which these sums were published, as clients may have dropped out.
     """
 
     id: str
@@ -52,8 +52,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words. upper: what was found at
-    most, at 95 %; None where that says nothing."""
+    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words. upper: what was found
+    at most, at 95 %; None where that says nothing."""
 
     claim: Claim
     verdict: Verdict
@@ -115,7 +115,8 @@ def judged(
         share = f"{len(found.exposed)} of {found.victims} victims exposed ({named}), {found.value:.3f} on the mean"
         return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}", upper)
     if found.low > claim.bound:
-        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}", upper)
+        between = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        return Judged(claim, "refuted", f"{between} was found, where {claimed}{most}", upper)
     if found.upper <= claim.bound:
         return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}", upper)
     may = f"{max(found.value, 0.0):.3f} was found, which at 95 % may be up to {found.upper:.3f}, where {claimed}"

@@ -279,7 +279,7 @@ class Recorder:
                         of = first if isinstance(first, Updates) else Updates(f"{name}@{t}/update", name, t, (), ())
                         asked_of = self._invited.get(of.name, frozenset()) - set(of.clients)
                         asked_of |= frozenset() if isinstance(first, Updates) else frozenset(question[1][name].participants)
-                        self.sums.append(self._sum(of, weights, answer, asked_of | weights.of.keys()))
+                        self.sums.append(self._sum(of, weights, answer, asked_of.union(weights.of)))
             case _:
                 self.answered.append(Answered(t, asked, found))
 
@@ -293,7 +293,7 @@ class Recorder:
             mean = next((v for v in held if v is not None), None)
         kind, told = source_of(of.name)[2], (answer.weight, answer.energy, mean)
         return PublishedSum(
-            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, *told, wanted - row.keys()
+            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, *told, wanted.difference(row)
         )
 
 

@@ -101,7 +101,7 @@ def frames_in(arrays: Arrays, kinds: Sequence[str], prefix: str = "") -> tuple[F
     """The frames, of these kinds. Raises ValueError where their bytes do not add up to what is there."""
     number, sender, receiver, kind, late, end = (arrays.get(prefix + name, 1, "int64") for name in FRAMES)
     data = arrays.get(f"{prefix}data", 1, "uint8")
-    starts = np.concatenate([[0], end[:-1]])
+    starts = np.concatenate([np.zeros(1, np.int64), end])[:-1]
     same = all(len(column) == len(end) for column in (number, sender, receiver, kind, late))
     if not same or (end < starts).any() or (end[-1] if len(end) else 0) != len(data):
         raise ValueError("the frames do not fill their bytes")

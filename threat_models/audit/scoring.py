@@ -95,10 +95,10 @@ def leakage(
 ) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
-    Intervals by resampling runs, and of each victims, each of whom brings its three values (Davison and Hinkley 1997, section 3.8).
-    seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one, and
-    runs of other seeds vary by more than the interval. Resampling does not see what happens to few: so the upper bound is at least
-    that of Clopper and Pearson on the share of exposed victims.
+    Intervals by resampling runs, and of each its victims, each of whom brings its three values (Davison and Hinkley 1997, section
+    3.8). seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one, and
+    runs of other seeds vary by more than the interval. Resampling does not see what happens to few: so the upper bound is at
+    least that of Clopper and Pearson on the share of exposed victims.
     """
     n = len(here)
     stacked = np.stack([here, aggregate, plain])

@@ -54,7 +54,8 @@ def kept(
     """One claim an experiment, of those named, separated by commas: id "protocol.experiment.observer".
 
     observer: who finds out nothing: for the id, in words, and as a predicate. where: the runs that `applies` to, in words.
-    beyond: what may be found out. given: of recorded runs, by their sums, which of them it is about. Raises KeyError for an experiment that has no words.
+    beyond: what may be found out. given: of recorded runs, by their sums, which of them it is about. Raises KeyError for an
+    experiment that has no words.
     """
     name, who, adversary = observer
     for experiment in map(str.strip, experiments.split(",")):
@@ -82,7 +83,8 @@ def kept_from_clients(
     for count, observer in enumerate((("client", "one client", client_alone), ("two-clients", "two clients", two_clients)), 1):
         if count <= most:
             more = "" if count == 1 else "s"
-            inside = f"{where}, floor=3 or more beside {count} client{more} (of which `corrupt` count), no personal sums or shown records"
+            others = f"floor=3 or more with {count} client{more} out, whom `corrupt` counts"
+            inside = f"{where}, {others}, no personal sums or shown records"
             yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, 0.1, beyond=LESS)
 
 
