@@ -96,8 +96,8 @@ def leakage(
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
     Intervals by resampling runs, and of each its victims, each of whom brings its three values (Davison and Hinkley 1997, section
-    3.8). seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one, and
-    runs of other seeds vary by more than the interval. Resampling does not see what happens to few: so the upper bound is at
+    3.8). seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one:
+    runs of other seeds vary by more than that interval. Resampling does not see what happens to few: so the upper bound is at
     least that of Clopper and Pearson on the share of exposed victims.
     """
     n = len(here)

@@ -84,8 +84,8 @@ def permuted(protection: Any, algorithm: Any) -> bool:
 def hidden_from(count: int, protection: Any, algorithm: Any) -> bool:
     """Where so many clients are shown nothing of others but sums with three more in them: no records, models or personal sums.
 
-    Of the squared weights of what others put into a sum one of them has a third at most, as the floor says of any `corrupt` clients
-    that are taken out; for each client beyond these it is one less.
+    Of the squared weights of what others put into a sum one of them has a third at most, as the floor says of any `corrupt`
+    clients that are taken out; for each client beyond these it is one less.
     """
     told = {F.PAIRS, F.PERSONAL_SUMS, F.FUSION} & asked(protection, algorithm)
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
