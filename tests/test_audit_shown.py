@@ -248,7 +248,7 @@ def test_from_three_seeds_on_intervals_are_over_runs() -> None:
 
 
 def test_runs_of_other_seeds_are_within_their_interval() -> None:
-    """Leakage that differs from run to run by .04, and within by .05: how many of 100 audits of three have it in their interval."""
+    """Leakage that differs from run to run by .04, and within by .05: how many of 100 audits of three have it within."""
     rng, within, before = np.random.default_rng(7), 0, 0
     for _ in range(100):
         here = np.clip(0.25 + rng.normal(0, 0.04, (3, 1)) + rng.normal(0, 0.05, (3, 20)), 0, 0.49).ravel()

@@ -25,13 +25,14 @@ ROUNDED = 1e-6
 class Recorded:
     """Everything of one run, of which `seen_by` is one observer's share.
 
-    owner: of public models. frames: all, as they were sent. arrived: by the place of a frame that did not come as it was sent,
-    what came instead, if anything. starts: what clients started from, float32 (d,) by round and client. apart: those of them
-    that the server never held, as clients made them. sums: with their means, whoever opened them. seeds: what clients share, by
-    client; empty where they share none. meters: what the server could piece together after some rounds, each (rounds played,
-    as a run's summary says it). released: the model that each client ended with, float32 (d,): what becomes known where models are given away. pair_keys, pair_seeds: by client, as in
-    `Held`. ran_out: by client, the round in which its privacy budget first did not allow what was asked of it. privacy: by unit,
-    what was spent, as `fl.runs.privacy.headline`; empty where nothing has noise.
+    owner: of public models. frames: all, as they were sent. arrived: by the place of a frame that did not come as it was
+    sent, what came instead, if anything. starts: what clients started from, float32 (d,) by round and client. apart: those of
+    them that the server never held, as clients made them. sums: with their means, whoever opened them. seeds: what clients
+    share, by client; empty where they share none. meters: what the server could piece together after some rounds, each
+    (rounds played, as a run's summary says it). released: the model that each client ended with, float32 (d,): what becomes
+    known where models are given away. pair_keys, pair_seeds: by client, as in `Held`. ran_out: by client, the round in which
+    its privacy budget first did not allow what was asked of it. privacy: by unit, what was spent, as
+    `fl.runs.privacy.headline`; empty where nothing has noise.
     """
 
     public: Public
