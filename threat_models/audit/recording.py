@@ -35,7 +35,7 @@ from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lin
 from .recording_truth import keep_truth, truth_in
 from .view import Compared, Public, PublishedSum
 
-FORMAT = 1
+FORMAT = 2
 SUMS = "SHA256SUMS"
 FILES = ("recording.json", "frames.safetensors", "seen.safetensors", "truth.safetensors")
 ARRIVED = "arrived "
