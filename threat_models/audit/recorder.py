@@ -22,7 +22,7 @@ from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
-from ...protocol.core.errors import PAST_BUDGET, Fault
+from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
 from ...protocol.core.link import Frame, Tap
 from ...protocol.pairs.client import key_for
 from ...protocol.pairs.messages import PairOffer
@@ -43,29 +43,34 @@ QUESTIONS = (
     *("coordinates", "slots", "personal_sums", "choose", "pairs"),
 )
 """What a view answers with numbers; other asks answer with handles."""
+HEARD = ("train", *QUESTIONS)
 
 
 @dataclass(slots=True)
 class Recording:
-    """A tap that keeps every frame that was sent. inner: what the network does to it."""
+    """A tap that keeps every frame that was sent, and by its place what came instead. inner: what the network does to it."""
 
     inner: Tap | None = None
     frames: list[Frame] = field(default_factory=list)
+    arrived: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
 
     def __call__(self, frame: Frame, /) -> Iterable[Frame]:
+        came = (frame,) if self.inner is None else tuple(self.inner(frame))
+        if came != (frame,):
+            self.arrived[len(self.frames)] = came
         self.frames.append(frame)
-        return (frame,) if self.inner is None else self.inner(frame)
+        return came
 
 
 class Listening:
-    """The view of a simulation, as its algorithm asks it; `heard` is told every answer that is numbers."""
+    """The view of a simulation, as its algorithm asks it; `heard` is told every answer that is numbers, and who was trained."""
 
     def __init__(self, view: Any, heard: Any) -> None:
         self._view, self._heard = view, heard
 
     def __getattr__(self, name: str) -> Any:
         asked = getattr(self._view, name)
-        if name not in QUESTIONS:
+        if name not in HEARD:
             return asked
 
         def answer(*question: Any, **options: Any) -> Any:
@@ -93,6 +98,8 @@ class Recorder:
         self.updates: dict[tuple[int, Work, int], Vector] = {}
         self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
+        self._apart: set[tuple[int, int]] = set()
+        self._invited: dict[str, frozenset[int]] = {}
         self._known, self._ran_out = 0, dict[int, int]()
         self._scenario = scenario
         self._share = share
@@ -148,6 +155,8 @@ class Recorder:
             {i: getattr(of_client.roles.get(PAIR_SEED), "seed", b"") for i, of_client in sorted(clients.items())},
             dict(self._ran_out),
             headline(spent(simulation.ledgers)),
+            dict(self.tap.arrived),
+            frozenset(self._apart),
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:
@@ -221,21 +230,28 @@ class Recorder:
         """By client, of every pair that it was offered to be compared in."""
         run = self._view.harness.run
         found: dict[int, dict[bytes, bytes]] = {i: {} for i in run.clients.all}
-        for frame in self.tap.frames:
+        came = (f for place, sent in enumerate(self.tap.frames) for f in self.tap.arrived.get(place, (sent,)))
+        for frame in came:
             if frame.kind == PairOffer.__name__ and frame.receiver in found:
-                envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
-                terms = PairTerms.offered(envelope.message)
+                try:
+                    envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
+                    terms = PairTerms.offered(envelope.message)
+                except (ProtocolError, ValueError):
+                    continue  # the client left it, too
                 if len(terms.session.roster) == 2:
                     found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy).secret
         return found
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}
+        held = {model.tobytes() for model in self._view.harness.part(Models).held.values()}
         for client, work in self._workers(jobs):
             job = made[client]
             if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
+                if self._view.owner == "server" and job.start.tobytes() not in held:
+                    self._apart.add((job.round, client))
             yield client, work
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -244,6 +260,9 @@ class Recorder:
         first: Any = question[0] if question else None
         t = self.simulation.state.round
         match asked, found:
+            case "train", Mapping():
+                for name, updates in found.items():
+                    self._invited[updates.name] = frozenset(question[1][name].participants)
             case "gram", Gram():
                 origin = bool(options.get("origin", False))
                 kind = source_of(first.name)[2]
@@ -258,11 +277,13 @@ class Recorder:
                     if isinstance(answer, Sum):
                         weights: Weights = question[-1][name]
                         of = first if isinstance(first, Updates) else Updates(f"{name}@{t}/update", name, t, (), ())
-                        self.sums.append(self._sum(of, weights, answer))
+                        asked_of = self._invited.get(of.name, frozenset()) - set(of.clients)
+                        asked_of |= frozenset() if isinstance(first, Updates) else frozenset(question[1][name].participants)
+                        self.sums.append(self._sum(of, weights, answer, asked_of.union(weights.of)))
             case _:
                 self.answered.append(Answered(t, asked, found))
 
-    def _sum(self, of: Updates, weights: Weights, answer: Sum) -> PublishedSum:
+    def _sum(self, of: Updates, weights: Weights, answer: Sum, wanted: frozenset[int]) -> PublishedSum:
         row = {i: weights.of[i] for i in answer.clients if weights.of.get(i, 0.0) != 0}
         means = self._view.harness.part(Models)
         mean = means.means.get(answer.name)
@@ -270,9 +291,9 @@ class Recorder:
             clients = self._view.harness.run.clients.all
             held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
             mean = next((v for v in held if v is not None), None)
-        kind = source_of(of.name)[2]
+        kind, told = source_of(of.name)[2], (answer.weight, answer.energy, mean)
         return PublishedSum(
-            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, answer.weight, answer.energy, mean
+            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, *told, wanted.difference(row)
         )
 
 

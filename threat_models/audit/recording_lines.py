@@ -48,12 +48,14 @@ class SumLine:
     mean: str | None
     weight: float
     energy: float | None
+    missing: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, found: PublishedSum, mean: str | None) -> "SumLine":
         row = {int(i): float(a) for i, a in found.row.items()}
         beside = float(found.weight), None if found.energy is None else float(found.energy)
-        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean, *beside)
+        missing = tuple(sorted(map(int, found.missing)))
+        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean, *beside, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Lines:
     """The whole of it.
 
     scenario: what of it is code, as text. messages: kinds that there may be. frame_kinds: names of those that were sent.
+    arrived_kinds: of those that came in the place of others; changed: (place of a frame, how many came in its place), in order.
+    apart: (round, client) of starts that no server holds.
     left_out: answers that could not be written, "question in round t". seeds, pair_keys,
     pair_seeds: hexadecimal, by client. meters: JSON, after so many rounds. ran_out: clients with rounds. privacy: JSON.
     """
@@ -116,6 +120,9 @@ class Lines:
     pair_seeds: Mapping[int, str]
     ran_out: tuple[tuple[int, int], ...] = ()
     privacy: str = "{}"
+    arrived_kinds: tuple[str, ...] = ()
+    changed: tuple[tuple[int, int], ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
 
 
 def check(lines: Lines, rounds: int) -> None:
@@ -130,7 +137,7 @@ def check(lines: Lines, rounds: int) -> None:
     if len(clients) != len(lines.clients):
         raise ValueError("a client is listed twice")
     for of in lines.sums:
-        if not of.row.keys() <= clients:
+        if not of.row.keys() | set(of.missing) <= clients:
             raise ValueError("a sum is over clients that the run does not have")
         if not all(map(math.isfinite, (*of.row.values(), of.weight, of.energy or 0.0))):
             raise ValueError("a sum has weights or an energy that are not finite")

@@ -51,7 +51,7 @@ class PublishedSum:
 
     to: who opened it. mean: the sum over the sum of the weights, float32 (d,), of the updates as they were uploaded; None if the
     observer was not told. weight: the sum of the weights, times samples where they count. energy: the mean squared norm, where
-    the sum came with it.
+    the sum came with it. missing: who was asked for it and is not in it.
     """
 
     round: int
@@ -63,6 +63,7 @@ class PublishedSum:
     weight: float = 0.0
     energy: float | None = None
     mean: Vector | None = field(default=None, repr=False)
+    missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +111,10 @@ class Held:
 class CorruptView:
     """All that the observer knows at the end of a run.
 
-    frames: in order, as bytes; of the network, without bytes. models: of servers that own them, by round and client, what the
-    client was to start from. sums, compared, answered: what servers computed of their frames. held: by corrupt client.
+    frames: in order, as bytes, those that it sent and those that came; of the network, without bytes. models: of servers that own
+    them, by round and client, what the client was to start from. sums: that servers computed of their frames, or that corrupt
+    clients were sent or their next start shows. compared, answered: what servers computed of their frames. held: by corrupt
+    client.
     """
 
     observer: Observer

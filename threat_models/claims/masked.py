@@ -1,8 +1,8 @@
 """Claims of `Masked`: masked sums, with sketches of differences (cards/masked_sum.md, cards/private_gram.md)."""
 
 from .observers import server_alone, server_and_a_client, server_and_two_clients
-from .runs import differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
-from .sought import SHARE, kept, kept_from_clients, uniform
+from .runs import all_answered, differences_of_fixed_cohorts, masked, sums_alone, sums_alone_of_two, sums_and_differences
+from .sought import LESS, kept, kept_from_clients, uniform
 
 ALONE = "server", "the server alone", server_alone
 
@@ -21,8 +21,9 @@ CLAIMS = (
         "disaggregation, counts",
         ALONE,
         differences_of_fixed_cohorts,
-        "Masked, keys of a session, nothing asked about the origin, everybody or fixed cohorts invited",
+        "Masked, keys of a session, nothing asked about the origin, everybody or fixed cohorts invited, and answer",
         0.1,
+        given=all_answered,
     ),
     *kept(
         "masked",
@@ -30,7 +31,8 @@ CLAIMS = (
         ("server-and-client", "the server with one client", server_and_a_client),
         sums_alone,
         "Masked(corrupt=1 or more, floor=3 or more), nothing compared",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept(
         "masked",
@@ -38,7 +40,8 @@ CLAIMS = (
         ("server-and-two-clients", "the server with two clients", server_and_two_clients),
         sums_alone_of_two,
         "Masked(corrupt=2 or more, floor=3 or more), nothing compared",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept_from_clients("masked", "updates, labels", masked, "Masked"),
     *kept("masked", "inconsistent models", ALONE, masked, "Masked", 0.1),

@@ -4,7 +4,7 @@ from typing import Any
 
 from .observers import dealer, second_server, server_alone, server_and_a_client, server_and_two_clients
 from .runs import two_servers, two_servers_at_all, two_servers_summing
-from .sought import SHARE, kept, kept_from_clients, uniform
+from .sought import LESS, kept, kept_from_clients, uniform
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
@@ -39,7 +39,8 @@ CLAIMS = (
         ("server-and-client", "the first server with one client", server_and_a_client),
         _summing_with_one,
         f"{SUMMING}, corrupt=1 or more, floor=3 or more",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept(
         "two_servers",
@@ -47,7 +48,8 @@ CLAIMS = (
         ("server-and-two-clients", "the first server with two clients", server_and_two_clients),
         _summing_with_two,
         f"{SUMMING}, corrupt=2 or more, floor=3 or more",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept_from_clients("two_servers", "updates", two_servers, "TwoServer"),
 )
