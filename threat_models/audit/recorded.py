@@ -9,7 +9,7 @@ from ...protocol.core.session import SERVER
 from ...protocol.view.answers import Owner, Vector
 from .observer import SERVER_ALONE, Observer
 from .truth import Truth
-from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
+from .view import Answered, Compared, CorruptView, Held, MaskKeys, Public, PublishedSum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +21,8 @@ class Recorded:
     the server could piece together after some rounds, each (rounds played, as a run's summary says it). released: the model that
     each client ended with, float32 (d,): what becomes known where models are given away. pair_keys, pair_seeds: by client, as in
     `Held`. ran_out: by client, the round in which its privacy budget first did not allow what was asked of it. privacy: by unit,
-    what was spent, as `fl.runs.privacy.headline`; empty where nothing has noise.
+    what was spent, as `fl.runs.privacy.headline`; empty where nothing has noise. opened: keys of masks that the server
+    was revealed.
     """
 
     public: Public
@@ -39,6 +40,7 @@ class Recorded:
     pair_seeds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     ran_out: Mapping[int, int] = field(default_factory=dict, repr=False)
     privacy: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    opened: MaskKeys = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""
@@ -59,6 +61,7 @@ class Recorded:
             self.compared if served else [],
             self.answered if served else [],
             {i: self._held(i) for i in sorted(observer.clients)},
+            self.opened if served else {},
         )
 
     @property
@@ -78,6 +81,7 @@ class Recorded:
             {t: v for (t, i), v in self.starts.items() if i == client},
             self.pair_keys.get(client, {}),
             self.pair_seeds.get(client, b""),
+            {s: tuple(k for k in of if client in (k.a, k.b)) for s, of in self.truth.mask_keys.items()},
         )
 
 
