@@ -38,8 +38,8 @@ EVEN = 1e-3
 
 
 class LowFrequencies(nn.Module):
-    """Images (n, channels, side, side) by their discrete cosine transform of type II (Ahmed, Natarajan, Rao 1974): of every channel
-    the coefficients of frequencies u, v with 1 <= u + v <= most, times 1 + u + v, as images have less of the higher ones.
+    """Images (n, channels, side, side) by their discrete cosine transform (Ahmed, Natarajan, Rao 1974): of every channel the
+    coefficients of frequencies u, v with 1 <= u + v <= most, times 1 + u + v, as images have less of the higher ones.
 
     Rows (n, channels * most * (most + 3) / 2) have the length sqrt(columns); one of an even image is 0.
     """
@@ -103,7 +103,7 @@ class FrequencyRegression:
 
     def __post_init__(self) -> None:
         if not 1 <= self.most < self.side:
-            raise ValueError(f"side x side cells have frequencies 1 to side - 1 in each direction, not {self.most} of {self.side}")
+            raise ValueError(f"of {self.side} x {self.side} cells most is a frequency from 1 to {self.side - 1}, not {self.most}")
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         _check(self.most + 1, shape)
