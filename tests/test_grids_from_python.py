@@ -20,7 +20,7 @@ from . import comparison_sample, evaluation_sample
 
 ROOT = Path(__file__).parents[1]
 small = replace(evaluation_sample.evaluation, seeds=(0,), strengths=(3,), scenario=replace(evaluation_sample.scenario, rounds=2))
-SPEND = replace(QUICK, name="small", seeds=1, victims=3, rounds=2, records=10, steps=5, shadows=4, clients=20)
+SPEND = replace(QUICK, name="small", seeds=1, victims=3, records=10, steps=5, shadows=4, clients=20)
 
 
 def parses(page):

@@ -12,6 +12,7 @@ from cloister.protocol import Masked, Noise
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Received
+from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.receiver_opened.opening import ReceiverOpened
 from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, Opening, most_bits
@@ -129,6 +130,7 @@ def test_work_for_slots_is_no_senders_input(monkeypatch: pytest.MonkeyPatch) -> 
     offering(view, monkeypatch, update=taken.session, model=taken.model)
     for member in sides.maskers(view).values():
         member._inputs.gave = (-1, b"", False)  # as if the slots had not been summed in this round
+        member.state = replace(member.state, transcript=replace(member.state.transcript, given=GivenUpdates()))
     assert isinstance(asked(view, updates), BelowFloor)
     assert told(view, "another kind of work") == list(SENDERS)
 
