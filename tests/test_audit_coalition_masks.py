@@ -47,15 +47,19 @@ def apart(patch: Patch) -> None:
     patch.setattr(clients, "masked", lambda vector, keys: masked(vector, [(k, s) for k, s in keys if s]))
 
 
-def one_mask_key(patch: Patch) -> None:
-    """Keys to agree on masks with that all who know a seed can make, one for each client."""
-    join = clients._join
+def one_seed(of: str) -> Callable[[Patch], None]:
+    """Keys of this purpose that all who know a seed can make, one for each session."""
 
-    def patched(state: Any, digest: bytes, proposal: Any) -> Any:
-        joined, effects = join(replace(state, entropy=Common(state.entropy)), digest, proposal)
-        return joined, effects
+    def patched(patch: Patch) -> None:
+        shipped = clients.derive_key
 
-    patch.setattr(clients, "_join", patched)
+        def derived(secret: bytes, purpose: str, context: bytes) -> bytes:
+            common = purpose == of
+            return shipped(bytes(32) if common else secret, purpose, context + secret[:2] if common else context)
+
+        patch.setattr(clients, "derive_key", derived)
+
+    return patched
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,9 @@ BROKEN: Mapping[str, tuple[Callable[[Patch], None], Any, str]] = {
     "a star around the client": (star(0), MASKED, "client 1's mask of round 0 is shared with client 0 alone"),
     "a star around another": (star(5), MASKED, "client 1's mask of round 0 is shared with client 5 alone"),
     "the others in pairs": (apart, MASKED, "unopened mask of round 0"),
-    "one seed for all mask keys": (one_mask_key, MASKED, "client 0's mask key of round 0 is not its own"),
+    "one seed for all mask keys": (one_seed("mask key"), MASKED, "client 0's mask key of round 0 is not its own"),
+    "one seed for all sealing keys": (one_seed("sealing key"), MASKED, "client 0's sealing key of round 0 is not its own"),
+    "one seed for all self masks": (one_seed("self seed"), MASKED, "client 0's self mask key of round 0 is not its own"),
     "one seed for all shares": (one_share_key, TOGETHER, "client 0's share key of round 0 is not its own"),
 }
 

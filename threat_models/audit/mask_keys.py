@@ -6,14 +6,16 @@ here once more: whatever a client's code makes its keys of, an audit holds them 
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 from ...crypto.agreement import AgreementKey, UnusableKey
 from ...crypto.entropy import Entropy, SimulatedEntropy
 from ...crypto.identity import BadSignature, verify
 from ...crypto.prg import derive_key
+from ...crypto.sealing import SealingKey
 from ...crypto.shamir import MaskKeyShare, Recovered, SelfSeedShare, combine_all
 from ...protocol.core.link import Frame
 from ...protocol.masked import messages as masked
@@ -26,7 +28,8 @@ from ...protocol.wire.codec import Kinds, decode
 from ...protocol.wire.messages import Task
 from .view import MaskKey, MaskKeys
 
-SAID = masked.MaskKeys, masked.SealedShares, masked.MaskWith, masked.Survivors, masked.Reveal
+SAID = masked.MaskKeys, masked.SealedShares, masked.MaskWith, masked.Reveal
+MASK = "mask key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +45,53 @@ class OfRun:
 
 @dataclass(slots=True)
 class _Session:
-    """What was said in one masked sum, by client. told: whom each was to mask with. alive: survivors."""
+    """What was said in one masked sum: by kind of message, the first of each client, or to it."""
 
     plan: Plan
     said: dict[type, dict[int, Any]] = field(default_factory=lambda: {kind: {} for kind in SAID})
-    alive: tuple[int, ...] = ()
 
     def of(self, kind: type) -> dict[int, Any]:
         return self.said[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What a client's keys in a sum are, if they follow from its own secret."""
+
+    client: int
+    self_mask: bytes = field(repr=False)
+    mask: AgreementKey
+    seal: SealingKey
+
+    @classmethod
+    def of(cls, plan: Plan, client: int, entropy: Entropy) -> Self:
+        root = entropy.secret(f"masked sum {client} {plan.binding.hex()}", 32)
+        seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
+        return cls(client, plan.self_mask_key(client, seed), AgreementKey(mask), SealingKey(seal))
+
+    def foreign(self, session: _Session, revealed: Sequence[MaskKey]) -> str:
+        """Which one does not, of the client's messages and what was revealed; empty if all do."""
+        said = session.of(masked.MaskKeys)[self.client]
+        if said.mask_public != self.mask.public:
+            return MASK
+        if said.seal_public != self.seal.public:
+            return "sealing key"
+        own = [k.key for k in revealed if k.a == k.b == self.client]
+        return "" if own in ([], [self.self_mask]) else "self mask key"
 
 
 def of_sums(frames: Sequence[Frame], kinds: Kinds, charter: Charter, entropy: Entropy) -> OfRun:
     """Of masked sums under this charter, but those that a receiver opens."""
     opened, pairs, foreign = dict[bytes, tuple[MaskKey, ...]](), dict[bytes, tuple[MaskKey, ...]](), list[str]()
     for digest, session in _sessions(frames, kinds, charter).items():
-        if not _bound(session):
+        if not _bound(session) or (revealed := _opened(session)) is None:
             continue
-        opened[digest] = tuple(_opened(session))
+        opened[digest] = revealed
         if isinstance(entropy, SimulatedEntropy):
-            own = {i: _own(session.plan, i, entropy) for i in session.of(masked.MaskKeys)}
-            others = [i for i, keys in session.of(masked.MaskKeys).items() if own[i].public != keys.mask_public]
-            foreign += [f"client {i}'s mask key of round {session.plan.session.round}" for i in others]
-            pairs[digest] = tuple(_pairs(session, {i: key for i, key in own.items() if i not in others}))
+            own = {i: _Own.of(session.plan, i, entropy) for i in session.of(masked.MaskKeys)}
+            others = {i: of.foreign(session, revealed) for i, of in own.items()}
+            foreign += [f"client {i}'s {of} of round {session.plan.session.round}" for i, of in others.items() if of]
+            pairs[digest] = tuple(_pairs(session, {i: of.mask for i, of in own.items() if others[i] != MASK}))
     return OfRun(opened, pairs, tuple(dict.fromkeys(foreign)))
 
 
@@ -97,10 +125,9 @@ def _sessions(frames: Sequence[Frame], kinds: Kinds, charter: Charter) -> Mappin
     for frame, digest, message in _decoded(frames, kinds, masked.Proposal, *SAID):
         if isinstance(message, masked.Proposal):
             if digest not in found and kind_of(message.protocol) != OPENED:
-                found[digest] = _Session(Plan.proposed(message, charter))
+                with suppress(ValueError):
+                    found[digest] = _Session(Plan.proposed(message, charter))
         elif (session := found.get(digest)) is not None:
-            if isinstance(message, masked.Survivors):
-                session.alive = message.alive
             told = isinstance(message, masked.MaskWith)
             session.of(type(message)).setdefault(frame.receiver if told else frame.sender, message)
     return found
@@ -117,13 +144,15 @@ def _bound(session: _Session) -> bool:
     return True
 
 
-def _own(plan: Plan, client: int, entropy: Entropy) -> AgreementKey:
-    root = entropy.secret(f"masked sum {client} {plan.binding.hex()}", 32)
-    return AgreementKey(derive_key(root, "mask key", plan.binding))
+def _opened(session: _Session) -> tuple[MaskKey, ...] | None:
+    """Of self masks of survivors, and of masks that those who dropped out share; None where shares of secrets are none."""
+    try:
+        return tuple(_revealed(session))
+    except (ValueError, KeyError):
+        return None
 
 
-def _opened(session: _Session) -> Iterator[MaskKey]:
-    """Self masks of survivors, and masks of those who dropped out with survivors and others, from shares of their secrets."""
+def _revealed(session: _Session) -> Iterator[MaskKey]:
     plan, keys, told = session.plan, session.of(masked.MaskKeys), session.of(masked.MaskWith)
     seeds, mask_keys = defaultdict[int, list[SelfSeedShare]](list), defaultdict[int, list[MaskKeyShare]](list)
     for reveal in session.of(masked.Reveal).values():
@@ -138,7 +167,7 @@ def _opened(session: _Session) -> Iterator[MaskKey]:
             yield MaskKey(i, i, plan.self_mask_key(i, found.secret))
     of_keys = combine_all((dealt[i].key, shares) for i, shares in mask_keys.items())
     for i, found in zip(mask_keys, of_keys, strict=True):
-        near = [j for j in told[i].neighbours if i in told and j in keys] if i in told else []
+        near = [j for j in told[i].neighbours if j in keys] if i in told else []
         if isinstance(found, Recovered):
             agreed = AgreementKey(found.secret).agree([(keys[j].mask_public, plan.pair(i, j)) for j in near], "pair mask")
             yield from (MaskKey(min(i, j), max(i, j), key) for j, key in zip(near, agreed, strict=True))

@@ -22,13 +22,13 @@ NAMED = 3
 class AddedWords:
     """1 where some test says that what clients added is not uniform or serves twice, or a message carries more than its words.
 
-    The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is left
-    (`word_tests`): bits, words and uploads against each other. So it does with what is left of masks less those that the server,
-    and corrupt clients with it, can compute (`unopened`); with clients, a key that its client did not draw alone is a witness,
-    and so is a client masked by one other alone. It is the masks that are tested, and not what an attack could make of them; what no
-    test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor
-    are relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of
-    another kind.
+    The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is
+    left (`word_tests`): bits, words and uploads against each other. So it does with what is left of masks less those that the
+    server, and corrupt clients with it, can compute (`unopened`); with clients, a key that its client did not draw alone is a
+    witness, and so is a client masked by one other alone. It is the masks that are tested, and not what an attack could make of
+    them; what no test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor are
+    relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of another
+    kind.
     """
 
     name: str = "masks"
