@@ -13,7 +13,7 @@ from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Owner, Vector
 from .observer import SERVER_ALONE, Observer
 from .truth import Truth
-from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
+from .view import Answered, Compared, CorruptView, Held, MaskKeys, Public, PublishedSum
 
 SHOWN = 1e-4
 """Of a difference between two models, relative to it, how much of it may not be a mean that it shows."""
@@ -32,7 +32,7 @@ class Recorded:
     (rounds played, as a run's summary says it). released: the model that each client ended with, float32 (d,): what becomes
     known where models are given away. pair_keys, pair_seeds: by client, as in `Held`. ran_out: by client, the round in which
     its privacy budget first did not allow what was asked of it. privacy: by unit, what was spent, as
-    `fl.runs.privacy.headline`; empty where nothing has noise.
+    `fl.runs.privacy.headline`; empty where nothing has noise. opened: keys of masks that the server was revealed.
     """
 
     public: Public
@@ -52,6 +52,7 @@ class Recorded:
     privacy: Mapping[str, Any] = field(default_factory=dict, repr=False)
     arrived: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict, repr=False)
     apart: frozenset[tuple[int, int]] = field(default_factory=frozenset, repr=False)
+    opened: MaskKeys = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""
@@ -72,6 +73,7 @@ class Recorded:
             self.compared if served else [],
             self.answered if served else [],
             {i: self._held(i) for i in sorted(observer.clients)},
+            self.opened if served else {},
         )
 
     @property
@@ -84,7 +86,7 @@ class Recorded:
 
     def less_own_part(self, clients: frozenset[int]) -> CorruptView:
         """Of these clients, if they are told the same and hold their own updates, and nothing else that clients share."""
-        held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"") for i in sorted(clients)}
+        held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"", mask_keys={}) for i in sorted(clients)}
         return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=self._several, held=held)
 
     @property
@@ -143,6 +145,7 @@ class Recorded:
             {t: v for (t, i), v in self.starts.items() if i == client},
             self.pair_keys.get(client, {}),
             self.pair_seeds.get(client, b""),
+            {s: tuple(k for k in of if client in (k.a, k.b)) for s, of in self.truth.mask_keys.items()},
         )
 
 

@@ -24,15 +24,19 @@ from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
 from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
 from ...protocol.core.link import Frame, Tap
+from ...protocol.masked.masking import MaskedSessions
+from ...protocol.masked.protection import Masked
 from ...protocol.pairs.client import key_for
 from ...protocol.pairs.messages import PairOffer
 from ...protocol.pairs.roles import PAIR_SEED
 from ...protocol.pairs.terms import PairTerms
 from ...protocol.parts.models import Models
+from ...protocol.two_servers.protection import TwoServer
 from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
+from .mask_keys import OfRun, of_shares, of_sums
 from .observer import Observer
 from .recorded import Recorded
 from .truth import Truth
@@ -60,6 +64,11 @@ class Recording:
             self.arrived[len(self.frames)] = came
         self.frames.append(frame)
         return came
+
+    @property
+    def came(self) -> list[Frame]:
+        """All that was received, in the order in which it was sent."""
+        return [f for place, sent in enumerate(self.frames) for f in self.arrived.get(place, (sent,))]
 
 
 class Listening:
@@ -138,7 +147,7 @@ class Recorder:
         """What was kept until now."""
         simulation = self.simulation
         mine, outside = self._parts
-        clients = self._view.harness.run.clients.all
+        clients, masks = self._view.harness.run.clients.all, self._mask_keys()
         return Recorded(
             self._public(mine),
             self._view.owner,
@@ -148,7 +157,15 @@ class Recorder:
             tuple(self.compared),
             tuple(self.answered),
             {i: of_client.admission[1] for i, of_client in sorted(clients.items())},
-            Truth(simulation.population, dict(self.updates), outside, dict(self._starts), self._compared),
+            Truth(
+                simulation.population,
+                dict(self.updates),
+                outside,
+                dict(self._starts),
+                self._compared,
+                masks.pairs,
+                masks.foreign,
+            ),
             tuple(self.meters),
             simulation.vectors(),
             self._pair_keys(),
@@ -157,6 +174,7 @@ class Recorder:
             headline(spent(simulation.ledgers)),
             dict(self.tap.arrived),
             frozenset(self._apart),
+            masks.opened,
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:
@@ -230,8 +248,7 @@ class Recorder:
         """By client, of every pair that it was offered to be compared in."""
         run = self._view.harness.run
         found: dict[int, dict[bytes, bytes]] = {i: {} for i in run.clients.all}
-        came = (f for place, sent in enumerate(self.tap.frames) for f in self.tap.arrived.get(place, (sent,)))
-        for frame in came:
+        for frame in self.tap.came:
             if frame.kind == PairOffer.__name__ and frame.receiver in found:
                 try:
                     envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
@@ -241,6 +258,15 @@ class Recorder:
                 if len(terms.session.roster) == 2:
                     found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy).secret
         return found
+
+    def _mask_keys(self) -> OfRun:
+        """Of all sums until now; of none that has noise inside."""
+        run, how = self._view.harness.run, self._scenario.protection
+        if isinstance(how, TwoServer):
+            return of_shares(self.tap.came, run.network.kinds, run.setup.entropy)
+        if not isinstance(how, Masked) or how.noise is not None:
+            return OfRun()
+        return of_sums(self.tap.came, run.network.kinds, self._view.harness.part(MaskedSessions).charter, run.setup.entropy)
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}

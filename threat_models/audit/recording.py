@@ -31,7 +31,7 @@ from ...protocol.core.link import Frame
 from ...protocol.messages import MESSAGES
 from .recorded import Recorded
 from .recording_arrays import Arrays, Kept, examples_in, frames_in, keep_examples, keep_frames
-from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check
+from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check, key_lines, keys_of
 from .recording_truth import keep_truth, truth_in
 from .view import Compared, Public, PublishedSum
 
@@ -100,6 +100,9 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         arrived_kinds=keep_frames(frames, [f for _, came in arrived for f in came], ARRIVED),
         changed=tuple((place, len(came)) for place, came in arrived),
         apart=tuple(sorted(recorded.apart)),
+        opened=key_lines(recorded.opened),
+        mask_keys=key_lines(recorded.truth.mask_keys),
+        foreign=recorded.truth.foreign,
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -199,7 +202,7 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
         tuple(_compared(c, seen) for c in lines.compared),
         tuple(map(answered_of, lines.answered)),
         {i: bytes.fromhex(seed) for i, seed in lines.seeds.items()},
-        replace(true, starts=starts),
+        replace(true, starts=starts, mask_keys=keys_of(lines.mask_keys), foreign=lines.foreign),
         tuple((t, json.loads(of)) for t, of in lines.meters),
         {i: seen.vector(name) for i, name in lines.released.items()},
         {i: {bytes.fromhex(d): bytes.fromhex(key) for d, key in of.items()} for i, of in lines.pair_keys.items()},
@@ -208,6 +211,7 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
         _spent(lines.privacy),
         _arrived(lines, frames_in(frames, lines.arrived_kinds, ARRIVED)),
         frozenset(lines.apart),
+        keys_of(lines.opened),
     )
 
 

@@ -34,6 +34,16 @@ def masked(protection: Any, algorithm: Any) -> bool:
     return isinstance(protection, Masked)
 
 
+def masked_with_one(protection: Any, algorithm: Any) -> bool:
+    """Under masked sums that reckon with one corrupt client or more."""
+    return masked(protection, algorithm) and bool(protection.corrupt >= 1)
+
+
+def masked_with_two(protection: Any, algorithm: Any) -> bool:
+    """The same with two."""
+    return masked(protection, algorithm) and bool(protection.corrupt >= 2)
+
+
 def sums_and_differences(protection: Any, algorithm: Any) -> bool:
     """Under `Masked` with keys of a session, of an algorithm that asks nothing about the origin and compares no records."""
     return masked(protection, algorithm) and protection.keys == "session" and _nothing_of(protection, algorithm, ABOUT_THE_ORIGIN)

@@ -97,10 +97,10 @@ def uniform(
 ) -> Iterator[Claim]:
     """That what hides an update does: of the words that the server is sent, and judged by tests in the place of an attack.
 
-    what: is added to an update.
+    what: is uniform, and used once.
     """
     name, who, adversary = observer
-    words = f"{what} that is added to an update is uniform, and used once, in all that {who} is sent"
+    words = f"{what} is uniform, and used once, in all that {who} is sent"
     yield Claim(
         id=f"{protocol}.masks.{name}",
         statement=f"{where}: over the whole run, {words}",
