@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import fft, stats
 from torch import nn
 from torch.nn import functional
 
@@ -28,7 +28,7 @@ from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.emd.embedding import LAST_LINEAR
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp, initial
-from cloister.fl.models.thumbnails import ThumbnailRegression, Thumbnails
+from cloister.fl.models.thumbnails import FrequencyRegression, LowFrequencies, ThumbnailRegression, Thumbnails
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
@@ -209,6 +209,34 @@ def test_gradients_show_nothing_else_and_depend_on_one_record_each() -> None:
     mixing = nn.Sequential(nn.Flatten(), nn.Softmax(dim=0), nn.Linear(64, LABELS))
     with pytest.raises(Refused, match="depends on the others"):
         HeadGradients({1: Client(1, own, own)}, mixing, 10, lambda i: i)
+
+
+def test_low_frequencies_are_weighted_coefficients_of_a_cosine_transform() -> None:
+    x = torch.rand((3, 2, 8, 8), generator=torch.Generator().manual_seed(0))
+    rows = LowFrequencies(8, 3)(x).numpy()
+    u, v = np.indices((8, 8))
+    kept = (u + v >= 1) & (u + v <= 3)
+    expected = (fft.dctn(x.double().numpy(), axes=(2, 3), norm="ortho")[:, :, kept] * (1 + u + v)[kept]).reshape(3, -1)
+    expected *= np.sqrt(expected.shape[1]) / np.linalg.norm(expected, axis=1, keepdims=True)
+    assert rows.shape == (3, 18)
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+    assert np.abs(LowFrequencies(8, 3)(torch.full((1, 1, 8, 8), 0.7)).numpy()).max() < 1e-2
+
+
+def test_a_public_model_of_frequencies_is_of_images_that_have_them() -> None:
+    """All gradients of the default model are longer than the default clip, so that only their direction counts."""
+    for shape in ((1, 28, 28), (1, 8, 8), (1, 7, 9)):
+        network = FrequencyRegression()(shape, 10)
+        own = Examples(torch.rand((20, *shape), generator=torch.Generator().manual_seed(1)), torch.arange(20) % 10)
+        found = head_gradients(network, own)
+        assert found.shape == (20, 280)
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), math.sqrt(0.9 * 28), rtol=1e-4)
+    for shape in ((64,), (1, 6, 28)):
+        with pytest.raises(ValueError, match="no images"):
+            FrequencyRegression()(shape, 10)
+    for wrong in ({"most": 0}, {"most": 14}, {"side": 6}):
+        with pytest.raises(ValueError, match="most is a frequency"):
+            FrequencyRegression(**wrong)
 
 
 # --- the edge -----------------------------------------------------------------------------------------------------------------

@@ -39,14 +39,14 @@ from ..clustering.noise_edge import Look, Null, Values, bipartitions, leaves
 from ..clustering.subspaces import Pair, Unmeasured
 from ..data.population import Population
 from ..models.papers import ModelFactory, initial
-from ..models.thumbnails import ThumbnailRegression
+from ..models.thumbnails import FrequencyRegression
 from .algorithm import Cluster, Flat, Measured, Start, check_counts
 from .fedavg import Averaging
 
 ALL = "all"
 """The cluster that everybody is compared in."""
-SHOWN_BY = ThumbnailRegression()
-"""The public model by default: softmax regression on 7 x 7 cells, without anything learned."""
+SHOWN_BY = FrequencyRegression()
+"""The public model by default: softmax regression on the low frequencies of 14 x 14 cells, without anything learned."""
 
 
 class PrivateCflView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
