@@ -20,7 +20,7 @@ def _signed(purpose: str, context: bytes, content: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SigningKey:
     """A party's signing key. Its 32-byte public half is what others enrol."""
 
     secret: bytes = field(repr=False)

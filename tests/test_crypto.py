@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 
 from cloister.crypto import orthonormal
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
-from cloister.crypto.identity import BadSignature, Identity, verify
+from cloister.crypto.identity import BadSignature, SigningKey, verify
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream, random_permutation, random_signs, random_uint64
 from cloister.crypto.sealing import InvalidSeal, SealingKey
@@ -90,7 +90,7 @@ def test_keystream_encrypts_the_counter_block_by_block():
 def test_identity_is_ed25519_of_rfc_8032_case_1():
     secret = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     expected = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-    assert Identity.from_secret(secret).public.hex() == expected
+    assert SigningKey.from_secret(secret).public.hex() == expected
 
 
 def test_a_seal_is_x25519_then_hkdf_then_chacha20_poly1305():
@@ -301,7 +301,7 @@ def test_sealing_to_an_unusable_key_fails(peer):
 
 
 def test_a_signature_is_for_one_purpose_context_and_content():
-    identity, other = Identity.from_secret(bytes([1] * 32)), Identity.from_secret(bytes([2] * 32))
+    identity, other = SigningKey.from_secret(bytes([1] * 32)), SigningKey.from_secret(bytes([2] * 32))
     said = ("purpose", b"context", b"content")
     signature = identity.sign(*said)
     verify(identity.public, signature, *said)
@@ -326,7 +326,7 @@ def test_a_signature_is_for_one_purpose_context_and_content():
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_identities_need_32_bytes(size):
     with pytest.raises(ValueError):
-        Identity.from_secret(bytes(size))
+        SigningKey.from_secret(bytes(size))
 
 
 # --- entropy and secrets --------------------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def test_entropy_of_the_system_repeats_nothing_and_is_another_type():
 
 def test_secrets_do_not_print():
     secret = bytes(range(100, 132))
-    holders = [SealingKey(secret), Identity.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
+    holders = [SealingKey(secret), SigningKey.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
     for holder in holders:
         shown = repr(holder) + str(holder) + f"{holder}"
         assert "array" not in shown

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from ...crypto.identity import Identity, Verify
+from ...crypto.identity import SigningKey, Verify
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Event, Received, Role, Send
 from ..view.answers import Memory
@@ -15,7 +15,7 @@ from ..view.protection import Setup
 from ..wire.codec import Envelope, Kinds
 from ..wire.messages import Declined
 from .making import Making
-from .opening import Opening
+from .opening import ModelOpener
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
@@ -36,7 +36,7 @@ class Shared:
     """
 
     verify: Verify
-    opening: Opening = field(default_factory=Opening)
+    opening: ModelOpener = field(default_factory=ModelOpener)
     making: Making = field(default_factory=Making)
     draws: dict[str, Callable[[bytes], object]] = field(default_factory=dict, repr=False)
     _drawn: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -58,7 +58,7 @@ class Mine:
     id: int
     setup: Setup
     shared: Shared
-    identities: Mapping[str, Identity] = field(repr=False)
+    identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     seed: bytes = field(default=b"", repr=False)
 
