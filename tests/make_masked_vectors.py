@@ -18,7 +18,7 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
-from cloister.protocol.masked.sum import Plan, Summed, SumPolicy, SumTerms, masked_sum, parties_of
+from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, Unmasked, masked_sum, parties_of
 from cloister.protocol.masked.terms import encode_weights, survivors_digest
 from cloister.protocol.masked.transcript import Transcript
 from cloister.protocol.messages import decode
@@ -62,7 +62,7 @@ def play():
         return [frame]
 
     end, network = masked_sum(PLAN, clients(), INPUTS.__getitem__, tap)
-    if not isinstance(end, Summed) or network.faults:
+    if not isinstance(end, Unmasked) or network.faults:
         raise ValueError("the session of the vectors fails")
     return end, frames
 

@@ -21,7 +21,7 @@ from cloister.protocol.pairs.messages import PairKey
 from cloister.protocol.pairs.policy import PairPolicy
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import Released, Reported
-from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
+from cloister.protocol.pairs.server import BothAnswered, Pairing, offer, server_step
 from cloister.protocol.pairs.terms import KEY, ONCE, PROTOCOL, PairTerms
 from cloister.protocol.wire.codec import Envelope, encode
 
@@ -158,7 +158,7 @@ def broken():
     cases = []
     for name, frame, data in changes:
         state, played = play_pair(terms, (frame.number, data))
-        if isinstance(state, Paired) or not played.faults:
+        if isinstance(state, BothAnswered) or not played.faults:
             raise ValueError(f"{name} was not found out")
         fault = played.faults[0]
         cases.append({"name": name, "frame": frame.number, "bytes": data, "blame": fault.blame, "reason": fault.reason})

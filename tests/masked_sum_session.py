@@ -6,7 +6,7 @@ import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.sum import Plan, Summed, SumPolicy, SumTerms, masked_sum, parties_of
+from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, Unmasked, masked_sum, parties_of
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.parts.members import Members
@@ -64,7 +64,7 @@ class Play:
 
     def right(self):
         """Whether the end is the sum of the clients that it names."""
-        return isinstance(self.end, Summed) and self.end.total.tolist() == self.plain(self.end.clients)
+        return isinstance(self.end, Unmasked) and self.end.total.tolist() == self.plain(self.end.clients)
 
     def blamed(self):
         return {fault.blame for fault in self.network.faults}

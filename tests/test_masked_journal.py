@@ -13,8 +13,8 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.masked.journal import journalled_step, resume, start, taken
 from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors
-from cloister.protocol.masked.server import Failed, Summed, server_step
-from cloister.protocol.masked.server_phases import Summing
+from cloister.protocol.masked.server import NoSum, Unmasked, server_step
+from cloister.protocol.masked.server_phases import AddingInputs
 from cloister.protocol.masked.sum import max_bytes
 from cloister.protocol.masked.terms import Plan
 from cloister.protocol.messages import MESSAGES
@@ -46,7 +46,7 @@ class World:
 
     def run(self):
         self.live(self.back)
-        while not isinstance(self.state, Summed | Failed):
+        while not isinstance(self.state, Unmasked | NoSum):
             while self.queue:
                 envelope = self.queue.popleft()
                 if envelope.receiver == SERVER:
@@ -66,7 +66,7 @@ class World:
                 self.refused.append(error)
                 return ()
 
-        if not isinstance(self.state, Summed | Failed):
+        if not isinstance(self.state, Unmasked | NoSum):
             self.live(step)
 
     def live(self, step):
@@ -124,7 +124,7 @@ class World:
         return reveals
 
     def right(self):
-        return isinstance(self.state, Summed) and self.state.total.tolist() == self.play.plain(self.state.clients)
+        return isinstance(self.state, Unmasked) and self.state.total.tolist() == self.play.plain(self.state.clients)
 
 
 def effects_of(n, silent):
@@ -211,14 +211,14 @@ def test_at_every_point_the_journal_gives_the_state_that_was():
         def live(self, step):
             super().live(step)
             state, effects = resume(self.play.session.digest, dict(self.disk), self.play.charter)
-            if not isinstance(self.state, Summing) or len(self.state.alive) == 3:  # half of five, where a total is stored
+            if not isinstance(self.state, AddingInputs) or len(self.state.alive) == 3:  # half of five, where a total is stored
                 assert same(state, self.state)
             assert not any(isinstance(effect, Persist) for effect in effects)
             points.append(type(state).__name__)
 
     for bits in (32, 64):
         Watching(Play(5, ring_bits=bits), silent=(3,)).run()
-    stages = ["Advertising", "Sharing", "Accepting", "Summing", "Agreeing", "Unmasking", "Summed"]
+    stages = ["Advertising", "RelayingShares", "Accepting", "AddingInputs", "CollectingSignatures", "Unmasking", "Unmasked"]
     assert list(dict.fromkeys(points)) == stages
 
 
@@ -226,7 +226,7 @@ def test_a_server_that_comes_back_after_the_survivors_were_shown_takes_no_more_i
     """The client that was late stays dropped, so that nobody is asked for its self seed after its mask key, or the reverse."""
     world = World(Play(5), silent=(3,))
     world.live(world.back)
-    while not isinstance(world.state, Summing) or world.queue:
+    while not isinstance(world.state, AddingInputs) or world.queue:
         while world.queue:
             envelope = world.queue.popleft()
             if envelope.receiver == SERVER:

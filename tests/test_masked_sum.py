@@ -18,10 +18,10 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send, Worked
 from cloister.protocol.masked import server, server_opening
-from cloister.protocol.masked.client import Advertised, Idle, client_step
+from cloister.protocol.masked.client import Advertised, IdleMasker, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import MESSAGES
-from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, max_bytes
 from cloister.protocol.masked.terms import sign_of
 from cloister.protocol.messages import decode
@@ -95,7 +95,7 @@ def check_pattern(pattern, bits=32):
     want = expected(play, fates)
     assert not play.network.faults, pattern
     if want is None:
-        assert isinstance(end, Failed), pattern
+        assert isinstance(end, NoSum), pattern
         assert end.have < end.need, pattern
     else:
         assert play.right(), pattern
@@ -134,7 +134,7 @@ def test_sampled_dropouts_on_larger_graphs(data):
     play.tap = losing(lost)
     end = play.run()
     assert not play.network.faults
-    if isinstance(end, Failed):
+    if isinstance(end, NoSum):
         assert lost
         assert end.have < end.need
     else:
@@ -157,8 +157,8 @@ def test_lost_repeated_and_late_frames_never_corrupt_a_sum(data):
 
     play = Play(6, tap)
     end = play.run()
-    assert isinstance(end, Failed) or play.right()
-    assert all(isinstance(party.state, Idle) for party in play.parties.values())
+    assert isinstance(end, NoSum) or play.right()
+    assert all(isinstance(party.state, IdleMasker) for party in play.parties.values())
 
 
 @pytest.mark.parametrize("stage", range(6))
@@ -171,7 +171,7 @@ def test_dropouts_at_every_stage_are_survived_down_to_the_threshold_and_no_furth
             assert play.right()
             assert len(end.clients) == (7 if stage > 3 else 7 - lost)
         else:
-            assert isinstance(end, Failed)
+            assert isinstance(end, NoSum)
             assert end.stage == ("advertise", "share", "accept", "mask", "agree", "unmask")[stage]
             assert end.have < end.need
 
@@ -327,7 +327,7 @@ def test_illegal_messages_leave_every_state_as_it_was():
             party.handle(Worked(play.vectors[party.id], 0))
     server.handle(Deadline())
     assert taken == len(everything) == 36
-    assert isinstance(server.state, Summed)
+    assert isinstance(server.state, Unmasked)
     assert server.state.total.tolist() == play.plain(play.roster)
 
 
@@ -335,10 +335,10 @@ def test_states_forget_what_their_phase_may_not_know():
     from cloister.protocol.masked import client as masked_client
     from cloister.protocol.masked import server as masked_server
 
-    of = {name: {f.name for f in fields(getattr(masked_client, name))} for name in ("Idle", "Masked", "Signed")}
+    of = {name: {f.name for f in fields(getattr(masked_client, name))} for name in ("IdleMasker", "InputSent", "Signed")}
     assert not any("secrets" in names for names in of.values())
-    assert not {"held"} & of["Idle"]
-    for state in ("Sharing", "Accepting", "Summing", "Agreeing", "Unmasking"):
+    assert not {"held"} & of["IdleMasker"]
+    for state in ("RelayingShares", "Accepting", "AddingInputs", "CollectingSignatures", "Unmasking"):
         assert not {"vectors", "inputs", "received"} & {f.name for f in fields(getattr(masked_server, state))}
 
 
@@ -391,7 +391,7 @@ def test_altered_bytes_never_corrupt_a_sum():
 
             play = Play(3, tap)
             end = play.run()
-            assert isinstance(end, Failed) or play.right() or victim.kind == "MaskedInput"
+            assert isinstance(end, NoSum) or play.right() or victim.kind == "MaskedInput"
 
 
 def test_inputs_that_could_wrap_around_are_refused_by_their_own_client():

@@ -14,7 +14,7 @@ from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Worked
-from cloister.protocol.masked.client import Idle, Signed, client_step
+from cloister.protocol.masked.client import IdleMasker, Signed, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import (
     MaskedInput,
@@ -25,7 +25,7 @@ from cloister.protocol.masked.messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, SumPolicy
 from cloister.protocol.masked.terms import survivors_digest
 from cloister.protocol.messages import decode
@@ -294,7 +294,7 @@ def test_proposals_that_are_not_the_clients_are_refused(change, reason):
     digest = replace(s, **{k: v for k, v in change.items() if k in ("run", "protocol")}).digest
     with pytest.raises(ProtocolError, match=reason):
         play.parties[1].handle(Received(Envelope(digest, SERVER, 1, proposal)))
-    assert isinstance(play.parties[1].state, Idle)
+    assert isinstance(play.parties[1].state, IdleMasker)
 
 
 def test_clients_that_were_shown_different_terms_do_not_mask_together():
@@ -323,7 +323,7 @@ def test_unsigned_keys_are_refused_by_server_and_clients():
         return replace(message, signatures=(bytes(64), *message.signatures[1:]))
 
     play = Play(5, changing("NeighbourKeys", unsigned))
-    assert isinstance(play.run(), Failed)
+    assert isinstance(play.run(), NoSum)
     assert play.blamed() == {SERVER}
     assert all("not signed by it" in fault.reason for fault in play.network.faults)
 
@@ -385,7 +385,7 @@ def test_messages_of_another_session_are_dead():
 
         play = Play(4, changing(kind, replay), round=1)
         end = play.run()
-        assert isinstance(end, Failed), kind
+        assert isinstance(end, NoSum), kind
         assert play.network.faults or end.have < end.need
 
 
@@ -466,7 +466,7 @@ def test_bad_shares_are_named_and_do_not_sink_the_round(at):
 def test_bad_shares_beyond_the_threshold_fail_and_are_all_named():
     play = Play(5, changing("Reveal", lambda m, f: replace(m, seeds=tuple(flipped(s, 20) for s in m.seeds)), senders={3, 5}))
     end = play.run()
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert end.stage == "unmask"
     assert set(end.blame) <= {3, 5}
     assert end.blame
@@ -552,6 +552,6 @@ def test_the_server_alone_cannot_open_what_it_added():
     """From everything that the server was sent up to the last stage the sum does not follow: each secret lacks its shares."""
     stage = Stage(5).to_masked()
     stage.stage()
-    assert not any(isinstance(stage.server.state, kind) for kind in (Summed, Failed))
+    assert not any(isinstance(stage.server.state, kind) for kind in (Unmasked, NoSum))
     assert stage.server.state.total.tolist() != stage.play.plain(stage.play.roster)
     assert not stage.server.state.revealed

@@ -25,9 +25,17 @@ from cloister.protocol.masked.receiver_opened.messages import (
     SenderKey,
 )
 from cloister.protocol.masked.receiver_opened.run import Cast, members_of, receiver_opened
-from cloister.protocol.masked.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
+from cloister.protocol.masked.receiver_opened.server import (
+    CollectingSenders,
+    Inviting,
+    NotOpened,
+    SendersAgreed,
+    forward,
+    invite,
+    server_step,
+)
 from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, RECEIVER_KEY, OpeningPolicy, ReceiverSum, most_bits
-from cloister.protocol.masked.server import Summed
+from cloister.protocol.masked.server import Unmasked
 from cloister.protocol.masked.sum import Plan, SumPolicy, parties_of
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.leverage import largest
@@ -573,16 +581,16 @@ def test_the_server_takes_one_signed_key_of_each_and_blames_others():
         assert say(i, keys[i]) == ()
         refused(i, replace(keys[i], signature=bytes(64)), "a second one")
     server.handle(Deadline())
-    assert isinstance(server.state, Agreed)
+    assert isinstance(server.state, SendersAgreed)
     assert server.state.senders == (1, 2, 3)
     with pytest.raises(ValueError, match="another session"):
-        forward(server.state, Summed(opening.session, opening.sum_terms(2, 2, bytes(32)).zeros(), (1, 2, 3), ()))
+        forward(server.state, Unmasked(opening.session, opening.sum_terms(2, 2, bytes(32)).zeros(), (1, 2, 3), ()))
 
 
 def test_too_few_keys_end_with_the_stage_and_the_numbers():
     opening = opening_of(9, (1, 2, 3, 9))
     assert server_step(Inviting(opening, {}), Deadline())[0] == NotOpened(opening, "receiver", 0, 1)
-    assert server_step(Collecting(opening, {}), Deadline())[0] == NotOpened(opening, "senders", 0, 3)
+    assert server_step(CollectingSenders(opening, {}), Deadline())[0] == NotOpened(opening, "senders", 0, 3)
     assert len(invite(opening)) == 4
 
 

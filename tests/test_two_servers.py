@@ -27,7 +27,7 @@ from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unan
 from cloister.protocol.two_servers.messages import MESSAGES, KeyedTriple, KeyShare, SumQuestion, TripleRequest
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import helper_parties
-from cloister.protocol.two_servers.second import Holding, restored, second_step
+from cloister.protocol.two_servers.second import HoldingKeys, restored, second_step
 from cloister.protocol.two_servers.slot_messages import MESSAGES as SLOT_MESSAGES
 from cloister.protocol.two_servers.terms import ShareTerms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
@@ -700,7 +700,7 @@ def test_what_is_kept_answers_gram_questions_only_and_the_rest_is_forgotten():
     assert isinstance(play.sum(dict.fromkeys(play.roster, 1)), SumAnswered)
     play.forget(rows)
     held = play.second.sessions[play.session().digest]
-    assert isinstance(held, Holding)
+    assert isinstance(held, HoldingKeys)
     assert set(held.keys) == {1, 3, 5}
     assert isinstance(play.gram(rows), GramAnswered)
     assert isinstance(play.gram(), Unanswered)

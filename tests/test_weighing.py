@@ -11,7 +11,7 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.server import Summed
+from cloister.protocol.masked.server import Unmasked
 from cloister.protocol.masked.weighing import COARSEST, WeightEncoding, second_protocol, told
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import largest
@@ -26,7 +26,7 @@ def summed(weighing, weights):
     """The sums of these weights, as the server reads them."""
     session = Session("masked sum/weights/update/0", RUN, 0, "root", tuple(range(len(weights))), 1)
     total = np.sum([weighing.encode(w) for w in weights], axis=0, dtype=np.uint64)
-    return weighing.read(Summed(session, total, session.roster, ()))
+    return weighing.read(Unmasked(session, total, session.roster, ()))
 
 
 weights_of = st.lists(st.one_of(st.floats(1e-4, 1.0), st.floats(0.4, 0.6), st.just(0.5)), min_size=3, max_size=8)

@@ -43,7 +43,7 @@ class EncryptedSimilarities:
     def __init__(self, run: Run, held: HeldUpdates, holders: Holders, sketched: SketchTerms) -> None:
         self.sketches: dict[str, Mapping[int, EncryptedVector]] = {}
         self.kept: dict[str, Mapping[int, EncryptedVector]] = {}
-        self.scores: dict[str, encrypted_scores.Compared] = {}
+        self.scores: dict[str, encrypted_scores.ProductsOpened] = {}
         self.splits: dict[str, NDArray[np.float64]] = {}
         self._run = run
         self._held = held
@@ -85,7 +85,7 @@ class EncryptedSimilarities:
 
     def _scores(
         self, round: int, label: str, roster: Ids, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector]
-    ) -> encrypted_scores.Compared:
+    ) -> encrypted_scores.ProductsOpened:
         """Have one client of the roster open the products of these sketches, once. Raises ProtocolError if nobody does."""
         if label in self.scores:
             return self.scores[label]
@@ -99,7 +99,7 @@ class EncryptedSimilarities:
         self._holders.play({session.digest: server}, encrypted_scores.ask(state))
         words = "one of the clients opens the inner products of encrypted sketches, unrounded"
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
-        if isinstance(server.state, encrypted_scores.Compared):
+        if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
             return server.state
         self._holders.failed(server.state, f"the scores {label}")
@@ -114,7 +114,7 @@ class EncryptedSimilarities:
         session = self._sketch_session(updates)
         with self._run.timed(*updates.clients):  # each draws it for itself; here one draws it for all
             self._run.clients.draw(DRAWN, session.digest)
-        state = encrypted_scores.Collecting(session, key, self._terms.rows, made.session)
+        state = encrypted_scores.CollectingCiphertexts(session, key, self._terms.rows, made.session)
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._holders.play({session.digest: server}, encrypted_scores.invite(state))
         received: Mapping[int, EncryptedVector] = server.state.received

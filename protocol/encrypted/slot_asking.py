@@ -79,7 +79,7 @@ class EncryptedSlotSums:
             raise Refused(f"no client made the key of {label}")
         plan = slot_server.SlotPlan(session, key, how, members, self._held.known(updates).session)
 
-        server = Party(SERVER, slot_server.Adding(plan), slot_server.server_step)
+        server = Party(SERVER, slot_server.AddingSlots(plan), slot_server.server_step)
         self._holders.play({session.digest: server}, slot_server.invite(plan))
         held = session.digest in self._holders.opened
         self._disclose_slots(how, updates, plan, server.state, held)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleMasker:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
     transcript: what it gave and signed, under which charter. policy: no weaker than that. next_round: the earliest round it
@@ -84,16 +84,16 @@ class Secrets:
 class Advertised:
     """A client that has advertised its keys."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     secrets: Secrets
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SecretsShared:
     """A client that has shared its secrets. mask_publics: keys of the neighbours that advertised."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     secrets: Secrets
     mask_publics: Mapping[int, bytes]
@@ -112,7 +112,7 @@ class NeighbourShares:
 class Checked:
     """A client that has said whose shares were good. near: mask keys of the neighbours that shared. held: the good shares."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     secrets: Secrets
     near: Mapping[int, bytes]
@@ -120,10 +120,10 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class Masking:
     """A client that will mask with the neighbours `masking`. held: good shares, of all of them or of fewer."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     secrets: Secrets
     masking: Mapping[int, bytes]
@@ -131,10 +131,10 @@ class Working:
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
+class InputSent:
     """A client that has sent its input, and has forgotten its own secrets."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     neighbours: tuple[int, ...]
     held: Mapping[int, NeighbourShares] = field(repr=False)
@@ -144,7 +144,7 @@ class Masked:
 class Signed:
     """A client that has signed the survivor set `alive`, which decides what it will hand out."""
 
-    idle: Idle
+    idle: IdleMasker
     plan: Plan
     neighbours: tuple[int, ...]
     held: Mapping[int, NeighbourShares] = field(repr=False)

@@ -1,7 +1,7 @@
 """The server of the masked sum: it relays sealed shares, adds masked inputs as they come, and opens one sum.
 
-Spec: specs/masked_sum.md. Phases: Advertising -> Sharing -> Accepting -> Summing -> Agreeing -> Unmasking -> Summed, one Deadline
-each; from each of them to Failed. Whoever has not answered by a stage's deadline has dropped out.
+Spec: specs/masked_sum.md. Phases: Advertising -> RelayingShares -> Accepting -> AddingInputs -> CollectingSignatures -> Unmasking
+-> Unmasked, one Deadline each; from each of them to NoSum. Whoever has not answered by a stage's deadline has dropped out.
 """
 
 from typing import Any
@@ -11,11 +11,21 @@ from ..drivers.roles import Deadline, Effect, Event, Received
 from ..wire.codec import Envelope
 from .messages import Accepted, MaskedInput, MaskKeys, Reveal, SealedShares, SurvivorSignature
 from .server_opening import add, ask, open_sum, show_survivors, take_reveal, take_signature
-from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking, to_client
+from .server_phases import (
+    Accepting,
+    AddingInputs,
+    Advertising,
+    CollectingSignatures,
+    NoSum,
+    RelayingShares,
+    Unmasked,
+    Unmasking,
+    to_client,
+)
 from .server_setup import relay, settle, show_keys, take_accepted, take_keys, take_shares
 from .terms import Plan
 
-__all__ = ["Advertising", "Failed", "Summed", "propose", "server_step"]
+__all__ = ["Advertising", "NoSum", "Unmasked", "propose", "server_step"]
 
 
 def propose(plan: Plan) -> tuple[Effect, ...]:
@@ -31,21 +41,21 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return take_keys(state, client, keys), ()
         case Advertising(), Deadline():
             return show_keys(state)
-        case Sharing(), Received(Envelope(message=SealedShares() as shares, sender=client)):
+        case RelayingShares(), Received(Envelope(message=SealedShares() as shares, sender=client)):
             return take_shares(state, client, shares), ()
-        case Sharing(), Deadline():
+        case RelayingShares(), Deadline():
             return relay(state)
         case Accepting(), Received(Envelope(message=Accepted(dealers=dealers), sender=client)):
             return take_accepted(state, client, dealers), ()
         case Accepting(), Deadline():
             return settle(state)
-        case Summing(), Received(Envelope(message=MaskedInput(vector=vector), sender=client)):
+        case AddingInputs(), Received(Envelope(message=MaskedInput(vector=vector), sender=client)):
             return add(state, client, vector), ()
-        case Summing(), Deadline():
+        case AddingInputs(), Deadline():
             return show_survivors(state)
-        case Agreeing(), Received(Envelope(message=SurvivorSignature(signature=signature), sender=client)):
+        case CollectingSignatures(), Received(Envelope(message=SurvivorSignature(signature=signature), sender=client)):
             return take_signature(state, client, signature), ()
-        case Agreeing(), Deadline():
+        case CollectingSignatures(), Deadline():
             return ask(state)
         case Unmasking(), Received(Envelope(message=Reveal() as reveal, sender=client)):
             return take_reveal(state, client, reveal), ()

@@ -28,7 +28,7 @@ class Advertising:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
+class RelayingShares:
     """The server while sealed shares arrive. holders: per client that was shown keys, whose."""
 
     plan: Plan
@@ -58,7 +58,7 @@ class Masks:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class AddingInputs:
     """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive` but those waiting.
 
     waiting: inputs as they came, little-endian, no more of them than `WAITING_BYTES` hold: several are added in one pass.
@@ -72,7 +72,7 @@ class Summing:
     waiting: tuple[bytes | memoryview, ...] = field(default=(), repr=False)
     marks: tuple[bytes, ...] = field(default=(), repr=False)
 
-    def added(self) -> "Summing":
+    def added(self) -> "AddingInputs":
         """The same with nothing waiting."""
         if not self.waiting:
             return self
@@ -86,7 +86,7 @@ class Summing:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreeing:
+class CollectingSignatures:
     """The server while signatures on the survivor set `alive` arrive."""
 
     plan: Plan
@@ -127,7 +127,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class Unmasked:
     """The end: total, ring (length,), is the sum of the inputs of `clients`. bad: clients that handed in bad shares."""
 
     session: Session
@@ -138,7 +138,7 @@ class Summed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class NoSum:
     """The end without a sum. stage: where it fell under a threshold; have of need were there. blame: who is guilty, if anyone.
 
     client: whose neighbours were too few, None where all clients count.
@@ -174,7 +174,7 @@ def check_signature(plan: Plan, client: int, signature: bytes, purpose: str, con
         raise ProtocolError("a signature that is not the client's in this session", client) from None
 
 
-def too_few(plan: Plan, stage: str, clients: Collection[int]) -> Failed | None:
+def too_few(plan: Plan, stage: str, clients: Collection[int]) -> NoSum | None:
     """The failure, if fewer clients than the session's threshold are left."""
     have, need = len(clients), plan.session.threshold
-    return Failed(plan.session, stage, have, need) if have < need else None
+    return NoSum(plan.session, stage, have, need) if have < need else None

@@ -16,7 +16,7 @@ from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..work.slot_work import check
 from .masking import MaskedSessions
-from .server import Summed
+from .server import Unmasked
 from .shape import Shape
 from .slots import COUNTING, SlotLayout
 
@@ -67,7 +67,7 @@ class MaskedSlots:
 
     def _counted_and_summed(
         self, slots: SlotLayout, updates: Updates, label: str
-    ) -> tuple[Summed, tuple[WeightedMean | None, ...]]:
+    ) -> tuple[Unmasked, tuple[WeightedMean | None, ...]]:
         """Both sessions. Raises Refused, and leaves a fault on record, where there are no sums."""
         run, sessions, least = self._run, self._sessions, self._run.gate.rules.least
         ones = dict.fromkeys(updates.clients, 1.0)
@@ -96,7 +96,7 @@ class MaskedSlots:
         except ValueError as error:
             raise Refused(f"the slots of {label} cannot be read: {error}") from None
 
-    def _slot_sum(self, label: str, updates: Updates, summed: Summed, mean: WeightedMean, grid: FixedPoint) -> Sum:
+    def _slot_sum(self, label: str, updates: Updates, summed: Unmasked, mean: WeightedMean, grid: FixedPoint) -> Sum:
         d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose, and nothing of who did"
         record, carried = self._run.record, self._run.setup.carried
         record.disclose(updates.round, "server", "slots", summed.clients, d + 1, words + carried)

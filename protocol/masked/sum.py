@@ -19,9 +19,9 @@ from ..drivers.roles import Deadline, Learned, Party, Worked
 from ..parts.charter import Charter
 from ..parts.members import Members
 from ..wire.messages import HEAD_BYTES, Task
-from .client import Idle, client_step
+from .client import IdleMasker, client_step
 from .messages import MESSAGES, SEALED_SHARES_BYTES
-from .server import Advertising, Failed, Summed, propose, server_step
+from .server import Advertising, NoSum, Unmasked, propose, server_step
 from .terms import Plan, Ring, SumPolicy, SumTerms
 from .transcript import Transcript
 
@@ -39,14 +39,14 @@ def parties_of(
 
 def idle_of(
     charter: Charter, me: int, identity: SigningKey, policy: SumPolicy, entropy: Entropy, model: bytes, verify: Verify = verify
-) -> Idle:
+) -> IdleMasker:
     """A client before its first sum under this charter."""
     spending = None
     if charter.numbers.noise is not None:
         from .spending import SumSpending  # here, as it loads an accountant
 
         spending = SumSpending.of(charter, me)
-    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, spending=spending)
+    return IdleMasker(Transcript(charter, me), policy, identity, entropy, model, verify=verify, spending=spending)
 
 
 def max_bytes(terms: SumTerms) -> int:
@@ -57,7 +57,7 @@ def max_bytes(terms: SumTerms) -> int:
 
 def masked_sum(
     plan: Plan, parties: Mapping[int, Party], vectors: Callable[[int], Ring], tap: Tap | None = None, *, record: bool = False
-) -> tuple[Summed | Failed, InProcess]:
+) -> tuple[Unmasked | NoSum, InProcess]:
     """Play one session in one process. vectors: a client's input, ring (length,), asked for when its masks stand.
 
     parties: the clients, idle. Returns how it ended, with the network that carried it.

@@ -16,7 +16,7 @@ from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
 from .input import InputTerms, Total
 from .masking import MaskedSessions
-from .server import Summed
+from .server import Unmasked
 from .shape import Shape
 from .terms import PROTOCOL
 from .weights import MaskedWeights, WeighedQuestion
@@ -24,7 +24,7 @@ from .weights import MaskedWeights, WeighedQuestion
 if TYPE_CHECKING:
     from .noisy_sums import NoisySums
 
-Decode = Callable[[Summed], Total | None]
+Decode = Callable[[Unmasked], Total | None]
 
 
 class MaskedSums:
@@ -63,7 +63,7 @@ class MaskedSums:
         questions = [q for q in questions if q.label in plans]
         ended = self._sessions.mask({q.label: plans[q.label] for q in questions})
 
-        def read(question: Question, summed: Summed) -> Total | None:
+        def read(question: Question, summed: Unmasked) -> Total | None:
             return inputs[question.label].decode(summed.total, np.array([question.row[i] for i in summed.clients]))
 
         found = {q.label: self._read(q, summed, partial(read, q)) for q in questions if (summed := ended[q.label])}
@@ -108,7 +108,7 @@ class MaskedSums:
         protocol = f"{PROTOCOL}/{self._held.known(question.updates).kind}/{question.number}"
         return Shape(question.label, protocol, max(least, question.fewest), size, question.row)
 
-    def _read(self, question: Question, ended: Summed, decode: Decode) -> Sum | None:
+    def _read(self, question: Question, ended: Unmasked, decode: Decode) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         record, round = self._run.record, question.updates.round
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")

@@ -1,11 +1,11 @@
 """The client of pairs: it agrees on a secret with another client, shows it its embedding model, and releases its clouds.
 
-Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: Offered -> Meeting -> Answered, without Meeting
-where embedding models are public, and with Showing before Answered where the clients measure distances themselves; a Deadline
-ends all of them. An answer for a pair is counted and stored before anything about data leaves the client. A server that says that
-it did not arrive gets another, of a later session: under a projection of its own, and charged again, so only as often as the
-policy and the ledger allow, one at a time, and none once the client was told the edge. An answer for all is stored itself, and
-sent again as it was; where answers are for a round (`terms.anew`), another is made in a later round alone.
+Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: AwaitingKey -> Meeting -> AwaitingEdge, without
+Meeting where embedding models are public, and with Showing before AwaitingEdge where the clients measure distances themselves; a
+Deadline ends all of them. An answer for a pair is counted and stored before anything about data leaves the client. A server that
+says that it did not arrive gets another, of a later session: under a projection of its own, and charged again, so only as often
+as the policy and the ledger allow, one at a time, and none once the client was told the edge. An answer for all is stored itself,
+and sent again as it was; where answers are for a round (`terms.anew`), another is made in a later round alone.
 """
 
 import struct
@@ -58,7 +58,7 @@ class Computer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class AwaitingKey:
     """A client that has shown its key, and waits for the other's."""
 
     terms: PairTerms
@@ -83,13 +83,13 @@ class Showing:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AwaitingEdge:
     """A client that has answered the server, and waits for the edge."""
 
     terms: PairTerms
 
 
-Phase = Offered | Meeting | Showing | Answered
+Phase = AwaitingKey | Meeting | Showing | AwaitingEdge
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ def peer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _take(state, digest, offer)
         case PairingClient(), Received(Envelope(message=message, session=digest)):
             match state.phases.get(digest), message:
-                case Offered() as phase, PairKey():
+                case AwaitingKey() as phase, PairKey():
                     return _meet(state, phase, message)
                 case Meeting() as phase, SealedEmbedding():
                     return _release(state, phase.terms, phase.secret, _model(phase, state.me, message))
                 case Showing() as phase, SealedCloud():
                     return _report(state, phase, message)
-                case Answered(terms=terms), PairEdge(edge):
+                case AwaitingEdge(terms=terms), PairEdge(edge):
                     told = {} if terms.session.protocol == ONCE else {terms.peer(state.me): bool(edge)}
                     stored = tuple(Persist(edge_key(peer), edge_entry(joined)) for peer, joined in told.items())
                     return replace(state, edges={**state.edges, **told}, phases=_without(state, digest)), stored
@@ -194,14 +194,14 @@ def _take(state: PairingClient, digest: bytes, offer: PairOffer) -> tuple[Pairin
         raise ProtocolError("an embedding model of another size is asked for", SERVER)
     key = key_for(terms, state.me, state.entropy)
     shown = PairKey(key.public, state.identity.sign(KEY, terms.binding, key.public))
-    phases = {**state.phases, digest: Offered(terms, key)}
+    phases = {**state.phases, digest: AwaitingKey(terms, key)}
     return replace(state, phases=phases), (Send(Envelope(digest, state.me, SERVER, shown)),)
 
 
 def _check_open(state: PairingClient, terms: PairTerms) -> None:
     """Raises ProtocolError where the client has answered for this pair as often as it will, for now or for good."""
     peer = terms.peer(state.me)
-    open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, Answered | Showing))
+    open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, AwaitingEdge | Showing))
     if (
         peer in state.edges
         or state.spent.get(peer, 0) >= state.policy.answers
@@ -215,12 +215,12 @@ def _repeated(state: PairingClient, terms: PairTerms, said: AnswerForAll) -> tup
     if said.context != terms.projection_context:
         raise ProtocolError("an offer of other terms than those that were answered", SERVER)
     digest = terms.session.digest
-    return replace(state, phases={**state.phases, digest: Answered(terms)}), (
+    return replace(state, phases={**state.phases, digest: AwaitingEdge(terms)}), (
         Send(Envelope(digest, state.me, SERVER, said.clouds)),
     )
 
 
-def _meet(state: PairingClient, phase: Offered, shown: PairKey) -> tuple[PairingClient, tuple[Effect, ...]]:
+def _meet(state: PairingClient, phase: AwaitingKey, shown: PairKey) -> tuple[PairingClient, tuple[Effect, ...]]:
     """Step 2: the other's key is checked against its identity, and the pair has a secret."""
     terms, me = phase.terms, state.me
     peer, digest = terms.peer(me), terms.session.digest
@@ -267,7 +267,7 @@ def _release(
         _check_open(state, terms)  # another session may have been open at the same time
     own = state.weights if terms.embedding != "public" else None
     message: PairClouds | SealedCloud
-    phase: Phase = Answered(terms)
+    phase: Phase = AwaitingEdge(terms)
     try:
         if terms.released == "distances":
             shown = to_bytes(state.computer.show(terms, own, others))
@@ -301,5 +301,5 @@ def _report(state: PairingClient, phase: Showing, shown: SealedCloud) -> tuple[P
     own = state.weights if terms.embedding == "exchanged" else None
     found = state.computer.report(terms, own, phase.others, theirs.reshape(terms.rows, terms.d))
     message = PairDistance(struct.pack(">d", found.distance), struct.pack(">d", found.reference))
-    phases = {**state.phases, digest: Answered(terms)}
+    phases = {**state.phases, digest: AwaitingEdge(terms)}
     return replace(state, phases=phases), (Send(Envelope(digest, me, SERVER, message)),)

@@ -10,7 +10,7 @@ from ..work.uploads import usable
 from .choices import ServerSamples
 from .disclosed import answers_in_words
 from .question import Direction, MeasuredDirection, PairQuestion, Released
-from .server import Collecting
+from .server import CollectingClouds
 from .sessions import Sessions, Trained, direction
 from .terms import ONCE, terms_of
 
@@ -37,7 +37,7 @@ class KeptClouds:
         scalars, new = 0, []
         for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable):
             terms = terms_of(Session(ONCE, sessions.run_id, round, f"client {i}", (i,), 1), choice, sessions.embedders, 0)
-            ended = sessions.play(terms, Collecting(terms))
+            ended = sessions.play(terms, CollectingClouds(terms))
             sessions.reject(ended.rejected)
             self.unusable |= set(ended.rejected)
             if i in ended.clouds:

@@ -1,7 +1,7 @@
 """A client's role in the seed exchange. Spec: specs/group_seed.md.
 
-Phases: Waiting -> Holding -> Seeded. A client that is asked for seals while it waits leads: it hands out a secret of its own. It
-signs the tag of one secret, ever; a second one that it is given it takes only once the signatures of most clients say so.
+Phases: Waiting -> HoldingSecret -> Seeded. A client that is asked for seals while it waits leads: it hands out a secret of its
+own. It signs the tag of one secret, ever; a second one that it is given it takes only once the signatures of most clients say so.
 Two seeds cannot both have those, so no two clients are Seeded with different ones.
 """
 
@@ -51,7 +51,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HoldingSecret:
     """A client that holds a secret and does not know that most do. other: the latest other one that it was given.
 
     answered: whom it has sealed the secret to. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
@@ -94,31 +94,31 @@ def join(member: SeedMember, secret: bytes, signed: bytes = b"") -> tuple[Waitin
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """A client's role. Raises ProtocolError for seals, signatures and tags that are not what they should be."""
     match state, event:
-        case ((Waiting() | Holding() | Seeded()), Received(Envelope(sender=sender, session=session))) if (
+        case ((Waiting() | HoldingSecret() | Seeded()), Received(Envelope(sender=sender, session=session))) if (
             sender != SERVER or session != state.member.digest
         ):
             raise ProtocolError("a message of another session or not from the server", sender)
         case Waiting(member, secret, signed, None), Received(Envelope(message=Roster() as roster)):
-            held, seals = _seal(Holding(member, secret, signed), roster)
+            held, seals = _seal(HoldingSecret(member, secret, signed), roster)
             held, tag = _settled(held)
             return held, (*seals, *tag)
-        case ((Holding() | Seeded()), Received(Envelope(message=Roster() as roster))):
+        case ((HoldingSecret() | Seeded()), Received(Envelope(message=Roster() as roster))):
             return _seal(state, roster)
         case Waiting(member, _, signed, shown), Received(Envelope(message=SealedSeed() as sealed)):
-            return _settled(Holding(member, _opened(member, sealed), signed, shown))
-        case Holding(member, secret), Received(Envelope(message=SealedSeed() as sealed)):
+            return _settled(HoldingSecret(member, _opened(member, sealed), signed, shown))
+        case HoldingSecret(member, secret), Received(Envelope(message=SealedSeed() as sealed)):
             opened = _opened(member, sealed)
             known = sealed.tag == terms.tag_of(secret, member.digest)  # then its tag may have been lost
             return _settled(state if known else replace(state, other=opened))
         case Seeded(), Received(Envelope(message=SealedSeed())):
             return state, ()  # from a second holder that was asked
-        case ((Waiting(member) | Holding(member)), Received(Envelope(message=SeedQuorum() as quorum))):
+        case ((Waiting(member) | HoldingSecret(member)), Received(Envelope(message=SeedQuorum() as quorum))):
             try:
                 terms.check_quorum(member.enrolled, quorum, member.session, member.verify)
             except BadSignature:
                 raise ProtocolError("most clients are said to hold a seed that they did not sign", SERVER) from None
             state = replace(state, shown=quorum)
-            return _settled(state) if isinstance(state, Holding) else (state, ())
+            return _settled(state) if isinstance(state, HoldingSecret) else (state, ())
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
@@ -129,7 +129,7 @@ def _say(member: SeedMember, message: Any) -> Send:
     return Send(Envelope(member.digest, member.me, SERVER, message))
 
 
-def _settled(state: Holding) -> tuple[Holding | Seeded, tuple[Effect, ...]]:
+def _settled(state: HoldingSecret) -> tuple[HoldingSecret | Seeded, tuple[Effect, ...]]:
     """With the secret that most hold, where that is known. Before, sign the tag of the first one, unless another was signed."""
     member, shown = state.member, state.shown
     if shown is None:

@@ -13,7 +13,7 @@ from ..drivers.roles import Effect, Event, Party
 from ..view.answers import Memory
 from ..view.protection import Setup
 from ..work.maker import SEED, Exchange, Mine
-from .client import Holding, Seeded, SeedMember, Waiting, client_step, join
+from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join
 from .messages import MESSAGES
 from .terms import PROTOCOL, SECRET_BYTES, TAGS, session_of
 
@@ -62,7 +62,7 @@ class Joiner:
 
     def hello(self) -> tuple[Effect, ...]:
         """What it says first, with a fresh key."""
-        signed = self.state.signed if isinstance(self.state, Waiting | Holding) else self._signed
+        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
         self._joined += 1
         key = SealingKey(self._draw(f"sealing key {self._joined}"))
         member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
@@ -78,7 +78,7 @@ class Joiner:
 
     def save(self) -> Memory:
         """The tag that it signed."""
-        signed = self.state.signed if isinstance(self.state, Waiting | Holding) else self._signed
+        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
         return Memory(0, {self._key: signed} if signed else {})
 
     def restore(self, memory: Memory) -> None:

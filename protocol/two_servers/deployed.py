@@ -28,7 +28,7 @@ from .helper import HandledWord, Helper, HelperFolder, answer, begun, frame_in, 
 from .messages import GramQuestion, Held, Opening
 from .protection import TwoServer
 from .run import MOST_ROWS
-from .second import Receiving, Second, restored, second_step
+from .second import CollectingKeys, Second, restored, second_step
 from .terms import ShareTerms
 
 MOST_SAID = 1 << 16
@@ -100,7 +100,7 @@ def _second(helper: Helper, gathered: OpenQuestions, word: bytes) -> HandledWord
         _say_left_out(helper, session, message)
     known = len(found.refused)
     helper.take(SERVER, frame, found)
-    if isinstance(message, Task) and isinstance(helper.role.state.sessions.get(session), Receiving):
+    if isinstance(message, Task) and isinstance(helper.role.state.sessions.get(session), CollectingKeys):
         gathered.ask(session, message.roster)
     if isinstance(message, GramQuestion) and len(found.refused) == known:
         gathered.ask(session, (DEALER,))
@@ -110,7 +110,7 @@ def _second(helper: Helper, gathered: OpenQuestions, word: bytes) -> HandledWord
 def _say_left_out(helper: Helper, session: bytes, held: Held) -> None:
     """Clients whose keys are here, and of whom the first server says that it holds nothing: it, or their links, lost them."""
     receiving = helper.role.state.sessions.get(session)
-    if isinstance(receiving, Receiving) and (left := sorted(receiving.keys.keys() - set(held.clients))):
+    if isinstance(receiving, CollectingKeys) and (left := sorted(receiving.keys.keys() - set(held.clients))):
         log.warning("left out by the coordinator", extra={"clients": left, "round": receiving.session.round})
 
 

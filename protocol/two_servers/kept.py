@@ -13,7 +13,7 @@ from ..core.session import DEALER, SECOND_SERVER
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot
 from .questions import Row
-from .second import Holding, Second, closing
+from .second import HoldingKeys, Second, closing
 from .terms import Words
 from .upload import from_words, to_words
 
@@ -56,14 +56,14 @@ def unpacked(
 ) -> tuple[dict[str, KeptShares], dict[Row, int]]:
     """Give the helpers back what they held; returns what the first server keeps, and the products entered by each update."""
     kept: dict[str, KeptShares] = {}
-    sessions: dict[bytes, Holding] = {}
+    sessions: dict[bytes, HoldingKeys] = {}
     for handle in (r for r in remembered if r.clients):
         shares, beside = snapshot.remembered[handle.name], snapshot.remembered[_beside(handle.name)]
         for client, share, words in zip(handle.clients, shares, beside, strict=True):
             data = to_words(words)
             session, key, products = data[:32], data[32:64], int.from_bytes(data[64:], "little")
-            held = sessions.get(session, Holding({}, None))
-            sessions[session] = Holding({**held.keys, client: key}, None, {**held.products, client: products})
+            held = sessions.get(session, HoldingKeys({}, None))
+            sessions[session] = HoldingKeys({**held.keys, client: key}, None, {**held.products, client: products})
             before = kept.get(handle.name, KeptShares(session, {}))
             kept[handle.name] = KeptShares(session, {**before.shares, client: share})
     entered = {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
@@ -90,7 +90,7 @@ def _beside(name: str) -> str:
 def _held(second: Second, session: bytes, client: int) -> Words:
     """What the second server holds of a remembered update, as nine words: the session, the key, the products entered."""
     held = second.sessions[session]
-    products = held.products.get(client, 0) if isinstance(held, Holding) else 0
+    products = held.products.get(client, 0) if isinstance(held, HoldingKeys) else 0
     return from_words(session + held.keys[client] + products.to_bytes(8, "little"))
 
 

@@ -22,8 +22,8 @@ from .second import Second, second_step
 from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
 from .terms import ShareTerms, Words
-from .upload_client import Idle, client_step
-from .upload_server import Collected, Collecting, opening, server_step
+from .upload_client import IdleSharer, client_step
+from .upload_server import CollectingShares, SharesCollected, opening, server_step
 
 MOST_ROWS = 16_384
 """Rows of one Gram question that the dealer deals for."""
@@ -38,7 +38,7 @@ def max_bytes(terms: ShareTerms, rows: int) -> int:
 
 def client_parties(clients: Iterable[int], run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
     """All clients, idle."""
-    return {i: Party(i, Idle(i, run, terms, policy, entropy), client_step) for i in clients}
+    return {i: Party(i, IdleSharer(i, run, terms, policy, entropy), client_step) for i in clients}
 
 
 def helper_parties(run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
@@ -56,17 +56,19 @@ def collect(
     sessions: Sequence[tuple[Session, str, tuple[str, ...], bytes]],
     perform: Perform = no_work,
     slots: SharedSlots | None = None,
-) -> list[Collected]:
+) -> list[SharesCollected]:
     """Play uploads. sessions: each with its kind of work, the models' names and their bytes. parties: clients and helpers.
 
     slots: what the sessions are about, if it is slots; terms are theirs then. Who committed to other counts is on record and left
     out.
     """
-    servers = {session.digest: Party(SERVER, Collecting(session, terms, slots=slots), server_step) for session, *_ in sessions}
+    servers = {
+        session.digest: Party(SERVER, CollectingShares(session, terms, slots=slots), server_step) for session, *_ in sessions
+    }
     most = 0 if slots is None else slots.most
     first = ((SERVER, effect) for session in sessions for effect in opening(*session, most=most))
     network.run(parties, servers, first, perform, _no_lesson)
-    ended: list[Collected] = [server.state for server in servers.values()]
+    ended: list[SharesCollected] = [server.state for server in servers.values()]
     if slots is None:
         return ended
     with network.timed(SERVER):
@@ -106,7 +108,7 @@ def sums(
 
 
 def slot_sums(
-    network: InProcess, parties: Mapping[int, Role], slots: SharedSlots, run: bytes, number: int, collected: Collected
+    network: InProcess, parties: Mapping[int, Role], slots: SharedSlots, run: bytes, number: int, collected: SharesCollected
 ) -> SlotsAnswered | Unanswered:
     """Play the question about an upload into slots."""
     state, effects = ask_slots(slots, run, number, collected)

@@ -23,7 +23,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Step, Worked
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.journal import journalled_step
-from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
+from cloister.protocol.masked.server import Advertising, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, max_bytes, parties_of
 from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.parts.charter import Charter, Numbers
@@ -119,9 +119,9 @@ class Metered:
     def input_of(self, client: int) -> np.ndarray:
         return np.random.default_rng(client).integers(0, self.plan.terms.largest, self.plan.terms.length, np.uint32)
 
-    def play(self) -> Summed:
+    def play(self) -> Unmasked:
         sends = [e for e in propose(self.plan) if isinstance(e, Send)]
-        while not isinstance(self.server.state, Summed):
+        while not isinstance(self.server.state, Unmasked):
             for send in sends:
                 self.answer(send)
             start = process_time()

@@ -14,7 +14,7 @@ from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.session import Session
 from ...protocol.masked.cohorts import Cohorts
 from ...protocol.masked.noisy_sums import NoisySum
-from ...protocol.masked.server_phases import Summed
+from ...protocol.masked.server_phases import Unmasked
 from ...protocol.masked.spending import SumSpending
 from ...protocol.masked.terms import Plan, Ring, SumTerms
 from ...protocol.parts.charter import Charter, NoiseTerms, Numbers
@@ -99,7 +99,7 @@ def noisy_sum() -> Mechanism:
             rings = inputs(inside, lambda i, round=round: update(i, round, neighbour), seed)  # type: ignore[misc]
             total = reduce(np.add, rings.values())  # modulo the ring
             places = {i: own.place for i, own in inside.items() if own.place is not None}
-            decoded = NoisySum(places[AUDITED].parameters, places).decode(Summed(proposed.session, total, CLIENTS, ()), 1.0)
+            decoded = NoisySum(places[AUDITED].parameters, places).decode(Unmasked(proposed.session, total, CLIENTS, ()), 1.0)
             seen.append(decoded.mean.astype(np.float64))
         return np.concatenate(seen)
 

@@ -1,8 +1,8 @@
 """The client of receiver-opened sums: as a sender it hides its input from the server, as a receiver it opens one sum.
 
 Spec: specs/receiver_opened.md. A client is in many such sessions at once, as a sender in most and as the receiver in its own.
-Phases of one: Offered -> Blinding at a sender, Receiving at the receiver; a Deadline ends all of them. Each (receiver, round) is
-stored as spent before anything is sent, so that there is one row for each receiver in a round.
+Phases of one: AwaitingReceiver -> Blinding at a sender, AwaitingSum at the receiver; a Deadline ends all of them. Each (receiver,
+round) is stored as spent before anything is sent, so that there is one row for each receiver in a round.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from .terms import PROTOCOL, RECEIVER_KEY, SENDER_KEY, OpeningPolicy, ReceiverSu
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class AwaitingReceiver:
     """A sender that has taken an offer, and waits for the receiver's key."""
 
     opening: ReceiverSum
@@ -42,14 +42,14 @@ class Blinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
+class AwaitingSum:
     """The receiver, which waits for the sum."""
 
     opening: ReceiverSum
     key: AgreementKey
 
 
-Phase = Offered | Blinding | Receiving
+Phase = AwaitingReceiver | Blinding | AwaitingSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ def member_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _take(state, digest, offer)
         case OpeningClient(), Received(Envelope(message=message, session=digest)):
             match state.phases.get(digest), message:
-                case Offered(opening=opening), ReceiverKey():
+                case AwaitingReceiver(opening=opening), ReceiverKey():
                     return _blind(state, opening, message)
-                case Receiving() as receiving, OpenedTotal():
+                case AwaitingSum() as receiving, OpenedTotal():
                     return _open(state, receiving, message)
                 case phase, _:
                     place = "no session of this kind" if phase is None else type(phase).__name__
@@ -135,10 +135,10 @@ def _take(state: OpeningClient, digest: bytes, offer: OpeningOffer) -> tuple[Ope
     spent = Persist(f"next round opened by {receiver}", (session.round + 1).to_bytes(4, "big"))
     if sending:
         state = replace(state, taken=(*earlier, opening), next_round=next_round)
-        return replace(state, phases={**state.phases, digest: Offered(opening)}), (spent,)
+        return replace(state, phases={**state.phases, digest: AwaitingReceiver(opening)}), (spent,)
     key = _fresh_key(state, opening)
     signed = ReceiverKey(key.public, state.identity.sign(RECEIVER_KEY, opening.binding, key.public))
-    phases = {**state.phases, digest: Receiving(opening, key)}
+    phases = {**state.phases, digest: AwaitingSum(opening, key)}
     return replace(state, next_round=next_round, phases=phases), (spent, Send(Envelope(digest, state.me, SERVER, signed)))
 
 
@@ -179,7 +179,7 @@ def blinded_input(state: OpeningClient, session: Session, vector: Floats, roundi
     raise Refused(f"client {state.me} has taken no offer that {session.protocol!r} with this roster belongs to")
 
 
-def _open(state: OpeningClient, receiving: Receiving, opened: OpenedTotal) -> tuple[OpeningClient, tuple[Effect, ...]]:
+def _open(state: OpeningClient, receiving: AwaitingSum, opened: OpenedTotal) -> tuple[OpeningClient, tuple[Effect, ...]]:
     """Step 4, the receiver: check the survivors and their keys, take off their masks, decode the sum, float32 (d,)."""
     opening, digest = receiving.opening, receiving.opening.session.digest
     survivors = opened.survivors

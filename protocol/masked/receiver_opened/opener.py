@@ -22,7 +22,7 @@ from ...work.uploads import Vector, from_bytes, to_bytes
 from ..input import beyond
 from ..joined import WITHOUT_NOISE, works_held
 from ..terms import Plan, Ring
-from .client import Blinding, Receiving, blinded_input
+from .client import AwaitingSum, Blinding, blinded_input
 from .messages import OpenedTotal, OpeningOffer
 from .terms import ReceiverSum, most_bits
 
@@ -57,7 +57,7 @@ class Opener:
             case Received(Envelope(message=OpenedTotal() as opened, session=digest)):
                 phase = self.state.phases.get(digest)
                 effects = self.role.handle(event)
-                if isinstance(phase, Receiving) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
+                if isinstance(phase, AwaitingSum) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
                     self._open(phase.opening, opened.survivors, total)
                 return effects
             case Received(Envelope(message=OpeningOffer() as offer)):

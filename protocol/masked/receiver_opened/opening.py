@@ -20,9 +20,9 @@ from ...parts.run import Run, nothing
 from ...view.answers import Remembered, Snapshot, Sum, Updates
 from ...wire.messages import HEAD_BYTES
 from ..masking import MaskedSessions
-from ..server import Summed
+from ..server import Unmasked
 from ..terms import Plan
-from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
+from .server import Inviting, NotOpened, SendersAgreed, forward, invite, server_step
 from .terms import PROTOCOL, OpeningPolicy, ReceiverSum, most_bits
 
 UNDER_MASKS = "who is in the sum for one client, and the sum under masks that only this client can take off"
@@ -134,22 +134,22 @@ class ReceiverOpened:
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
 
-    def _agreed(self, openings: list[ReceiverSum]) -> dict[int, Agreed | None]:
+    def _agreed(self, openings: list[ReceiverSum]) -> dict[int, SendersAgreed | None]:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
         enrolled = self._sessions.charter.enrolled
         servers = {o.receiver: Party(SERVER, Inviting(o, enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
         self._run.network.allow(HEAD_BYTES + 200 + largest)
         self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
-        found: dict[int, Agreed | None] = {}
+        found: dict[int, SendersAgreed | None] = {}
         for receiver, server in servers.items():
-            found[receiver] = server.state if isinstance(server.state, Agreed) else None
+            found[receiver] = server.state if isinstance(server.state, SendersAgreed) else None
             if isinstance(ended := server.state, NotOpened):
                 reason = f"the sum for client {receiver} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
                 self._run.record.fault(SERVER if ended.stage == "senders" else receiver, reason)
         return found
 
-    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: Agreed) -> Summed | None:
+    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: SendersAgreed) -> Unmasked | None:
         opening, senders = agreed.opening, agreed.senders
         try:
             graph = self._sessions.graph_of(len(senders))
@@ -164,7 +164,7 @@ class ReceiverOpened:
             self._run.record.disclose(updates.round, "server", "personal sums", summed.clients, 0, UNDER_MASKS)
         return summed
 
-    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: Agreed, summed: Summed) -> Sum | None:
+    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: SendersAgreed, summed: Unmasked) -> Sum | None:
         """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
         opening, receiver = agreed.opening, question.receiver
         if opening.session.digest not in self._carry({}, [forward(agreed, summed)]):

@@ -21,12 +21,12 @@ from ...drivers.in_process import InProcess
 from ...drivers.roles import Deadline, Effect, Learned, Party, Worked
 from ...parts.members import Members
 from ...wire.messages import HEAD_BYTES, Task
-from ..server import Summed
+from ..server import Unmasked
 from ..sum import masked_sum
 from ..terms import Plan
 from .client import OpeningClient, blinded_input, member_step
 from .messages import MESSAGES
-from .server import Agreed, Inviting, forward, invite, server_step
+from .server import Inviting, SendersAgreed, forward, invite, server_step
 from .terms import OpeningPolicy, ReceiverSum
 
 
@@ -104,7 +104,7 @@ def receiver_opened(
     networks, opened = [network], {}
     for opening in openings:
         agreed = servers[opening.session.digest].state
-        if not isinstance(agreed, Agreed):
+        if not isinstance(agreed, SendersAgreed):
             continue
         planned = plan(opening, agreed.senders)
 
@@ -113,7 +113,7 @@ def receiver_opened(
 
         end, sums = masked_sum(planned, cast.parties, blind, tap, record=record)
         networks.append(sums)
-        if not isinstance(end, Summed):
+        if not isinstance(end, Unmasked):
             continue
         carry({}, [forward(agreed, end)])
         vector = learned.get(opening.session.digest)
