@@ -118,7 +118,7 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Idle | Advert
     idle = replace(state, next_round=joined, transcript=transcript, spending=spending)
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
-    secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
+    secrets = Secrets(seed, AgreementKey(mask, state.exchange), SealingKey(seal, state.exchange))
     publics = secrets.mask.public, secrets.seal.public
     keys = MaskKeys(*publics, state.identity.sign("masked sum keys", plan.binding, b"".join(publics)))
     return Advertised(idle, plan, secrets), (*_spent(idle), spent, to_server(plan, state.me, keys))

@@ -10,6 +10,7 @@ Sums of one update that overlap are proposed to one roster, with weight 0 for wh
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ...crypto.agreement import KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
 from ...crypto.identity import Identity, Verify, verify
 from ..core.link import Tap
@@ -38,7 +39,14 @@ def parties_of(
 
 
 def idle_of(
-    charter: Charter, me: int, identity: Identity, policy: Policy, entropy: Entropy, model: bytes, verify: Verify = verify
+    charter: Charter,
+    me: int,
+    identity: Identity,
+    policy: Policy,
+    entropy: Entropy,
+    model: bytes,
+    verify: Verify = verify,
+    exchange: KeyExchange = exchange_keys,
 ) -> Idle:
     """A client before its first sum under this charter."""
     spending = None
@@ -46,7 +54,7 @@ def idle_of(
         from .spending import Spending  # here, as it loads an accountant
 
         spending = Spending.of(charter, me)
-    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, spending=spending)
+    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, exchange=exchange, spending=spending)
 
 
 def max_bytes(terms: Terms) -> int:
