@@ -34,7 +34,7 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_digest
+from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_and_head
 from .transcript import KEY, Transcript
 
 __all__ = ["Idle", "client_step"]
@@ -168,9 +168,10 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
         transcript = state.idle.transcript.signed(plan, alive, state.idle.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
-    signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
+    content = survivors_and_head(alive, transcript.head)
+    signature = state.idle.identity.sign("masked sum survivors", plan.binding, content)
     signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
-    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
+    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature, transcript.head)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:
@@ -180,10 +181,10 @@ def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, 
         raise ProtocolError("signatures of clients that are not neighbours in the survivor set", SERVER)
     if len(request.signers) < plan.terms.threshold:
         raise ProtocolError(f"{len(request.signers)} neighbours signed where {plan.terms.threshold} are needed", SERVER)
-    digest = survivors_digest(state.alive)
-    for signer, signature in zip(request.signers, request.signatures, strict=True):
+    for signer, signature, head in zip(request.signers, request.signatures, request.heads, strict=True):
+        content = survivors_and_head(state.alive, head)
         try:
-            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, digest)
+            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, content)
         except BadSignature:
             raise ProtocolError(f"client {signer} did not sign this survivor set", SERVER) from None
     survived = tuple(i for i in sorted(state.held) if i in alive)

@@ -43,8 +43,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return add(state, client, vector), ()
         case Summing(), Deadline():
             return show_survivors(state)
-        case Agreeing(), Received(Envelope(message=SurvivorSignature(signature=signature), sender=client)):
-            return take_signature(state, client, signature), ()
+        case Agreeing(), Received(Envelope(message=SurvivorSignature() as said, sender=client)):
+            return take_signature(state, client, said), ()
         case Agreeing(), Deadline():
             return ask(state)
         case Unmasking(), Received(Envelope(message=Reveal() as reveal, sender=client)):
