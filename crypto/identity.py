@@ -21,7 +21,7 @@ def _signed(purpose: str, context: bytes, content: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SigningKey:
     """A party's signing key. Its 32-byte public half is what others enrol.
 
     noted: called with the public half, a signature and what was signed, where a process remembers what it signed.

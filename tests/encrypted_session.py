@@ -12,7 +12,7 @@ from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
 from cloister.protocol.encrypted.client import client_step
-from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
+from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, EncryptionPolicy, Idle
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import MESSAGES, decode
@@ -43,7 +43,7 @@ class Play:
         self.vectors = vectors or {i: rng.standard_normal(D).astype(np.float32) for i in self.roster}
         self.samples = {i: int(rng.integers(1, 500)) for i in self.roster}
         self.sketch = SketchSecret(SEED, SketchTerms(keys, RUN, D, K))
-        policy = Policy(cohort, cohort, keys, digits)
+        policy = EncryptionPolicy(cohort, cohort, keys, digits)
         self.parties = {i: Party(i, Idle(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
         self.network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
         self.learned = {i: [] for i in self.roster}

@@ -18,7 +18,7 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
-from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum, parties_of
+from cloister.protocol.masked.sum import Plan, Summed, SumPolicy, SumTerms, masked_sum, parties_of
 from cloister.protocol.masked.terms import encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import Transcript
 from cloister.protocol.messages import decode
@@ -34,8 +34,8 @@ SILENT = 6
 SESSION = Session("masked sum/update", bytes(range(16)), 3, "root", ROSTER, 3)
 WEIGHTS = {1: 1.0, 4: 1.0, 6: 1.0, 9: -1.0}
 MODEL, UPDATE, GRAPH = bytes(range(32)), bytes(range(32, 64)), bytes(32)
-TERMS = Terms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
-POLICY = Policy(min_survivors=3)
+TERMS = SumTerms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
+POLICY = SumPolicy(min_survivors=3)
 MEMBERS = Members.enrol(ROSTER, ENTROPY)
 CHARTER = Charter(SESSION.run, MODEL, Numbers(1, 32, 1.0, 10, POLICY.rules), None, MEMBERS.enrolled)
 NOISE = NoiseTerms(6.0, 1e-4, 3, 0.5, "zero out", 1e-6, ("gram",))

@@ -510,8 +510,8 @@ def test_a_secret_key_in_a_public_one_refutes(monkeypatch: Patch) -> None:
     monkeypatch.setattr(ckks, "_loaded", loaded)
     monkeypatch.setattr(encrypted, "ENCRYPTING_BYTES", encrypted.ENCRYPTING_BYTES + wider)
     for name in ("context_bytes", "encrypting_bytes"):
-        bytes_of = ckks.Parameters.__dict__[name].fget
-        monkeypatch.setattr(ckks.Parameters, name, property(lambda p, f=bytes_of: f(p) + wider))
+        bytes_of = ckks.CkksParameters.__dict__[name].fget
+        monkeypatch.setattr(ckks.CkksParameters, name, property(lambda p, f=bytes_of: f(p) + wider))
     assert "the secret key is in the public one" in shown_key(
         played(small(protections.Encrypted(), rounds=1)).seen_by(SERVER_ALONE)
     )

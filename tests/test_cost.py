@@ -21,7 +21,7 @@ from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.cost import measure as cost
-from cloister.fl.cost.measure import Measured, Phase, Workload, measure, workload_of
+from cloister.fl.cost.measure import MeasuredCost, Phase, Workload, measure, workload_of
 from cloister.fl.cost.pairs import PairLoad
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
@@ -89,7 +89,7 @@ class Recorded:
         return self.inner.open(replace(setup, tap=tap))
 
 
-def spent(measured: Measured) -> dict[int, Cost]:
+def spent(measured: MeasuredCost) -> dict[int, Cost]:
     """What each party spent in all, setup and rounds together."""
     total: dict[int, list[float]] = defaultdict(lambda: [0.0] * 5)
     for phase in (measured.setup, *measured.rounds):

@@ -15,7 +15,7 @@ from cloister.crypto import agreement, orthonormal
 from cloister.crypto import identity as identity_module
 from cloister.crypto.agreement import AgreementKey, ExchangedOnce, exchange_keys
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
-from cloister.crypto.identity import BadSignature, Identity, VerifyingOnce, verify
+from cloister.crypto.identity import BadSignature, SigningKey, VerifyingOnce, verify
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream, random_permutation, random_signs, random_uint64
 from cloister.crypto.sealing import InvalidSeal, SealingKey
@@ -92,7 +92,7 @@ def test_keystream_encrypts_the_counter_block_by_block():
 def test_identity_is_ed25519_of_rfc_8032_case_1():
     secret = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     expected = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-    assert Identity.from_secret(secret).public.hex() == expected
+    assert SigningKey.from_secret(secret).public.hex() == expected
 
 
 def test_a_seal_is_x25519_then_hkdf_then_chacha20_poly1305():
@@ -325,7 +325,7 @@ def test_what_two_parties_of_one_process_agree_on_is_found_once_and_forgotten(ke
 @pytest.mark.parametrize("check", [verify, VerifyingOnce(), VerifyingOnce(1)], ids=["each time", "once", "the last one"])
 def test_a_signature_is_for_one_purpose_context_and_content(check):
     noted = check.note if isinstance(check, VerifyingOnce) else None
-    identity, other = Identity(bytes([1] * 32), noted), Identity.from_secret(bytes([2] * 32))
+    identity, other = SigningKey(bytes([1] * 32), noted), SigningKey.from_secret(bytes([2] * 32))
     said = ("purpose", b"context", b"content")
     signature = identity.sign(*said)
     check(identity.public, signature, *said)
@@ -351,7 +351,7 @@ def test_signatures_that_were_right_or_made_here_are_checked_once(monkeypatch):
     checked = []
     monkeypatch.setattr(identity_module, "verify", lambda *given: checked.append(verify(*given)))
     once = VerifyingOnce(2)
-    here, elsewhere = Identity(bytes([1] * 32), once.note), Identity(bytes([2] * 32))
+    here, elsewhere = SigningKey(bytes([1] * 32), once.note), SigningKey(bytes([2] * 32))
     said = [("purpose", b"", bytes([i])) for i in range(3)]
     signed = [(here.public, here.sign(*said[0]), *said[0]), *((elsewhere.public, elsewhere.sign(*s), *s) for s in said[1:])]
     for attempt in (signed[0], signed[1], signed[1], signed[0]):
@@ -365,7 +365,7 @@ def test_signatures_that_were_right_or_made_here_are_checked_once(monkeypatch):
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_identities_need_32_bytes(size):
     with pytest.raises(ValueError):
-        Identity.from_secret(bytes(size))
+        SigningKey.from_secret(bytes(size))
 
 
 # --- entropy and secrets --------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_entropy_of_the_system_repeats_nothing_and_is_another_type():
 
 def test_secrets_do_not_print():
     secret = bytes(range(100, 132))
-    holders = [SealingKey(secret), Identity.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
+    holders = [SealingKey(secret), SigningKey.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
     for holder in holders:
         shown = repr(holder) + str(holder) + f"{holder}"
         assert "array" not in shown

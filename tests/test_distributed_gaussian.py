@@ -19,7 +19,7 @@ from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, d
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.server import Failed, Summed
 from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
-from cloister.protocol.masked.terms import Policy
+from cloister.protocol.masked.terms import SumPolicy
 from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger
 
@@ -311,7 +311,7 @@ def play(parameters, vectors, threshold, tap=None, corrupt=()):
     members = Members.enrol(roster, entropy)
     grid = parameters.grid
     size = {"ring_bits": grid.ring_bits, "length": parameters.length, "bits": grid.bits, "clip": grid.clip, "max_weight": 1}
-    policy = Policy(unheld=frozenset({"gaussian"}))
+    policy = SumPolicy(unheld=frozenset({"gaussian"}))
     charter = charter_of(members.enrolled, policy)
     plan = Plan.of(session, terms(len(roster), **size), charter)
     places = {i: reserve(parameters, session, ledger(i)) for i in roster}

@@ -15,7 +15,7 @@ from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import ALL, FLIC, State
-from cloister.fl.algorithms.incremental_similarity import EMPTY, Memory, forgotten
+from cloister.fl.algorithms.incremental_similarity import EMPTY, SimilarityMemory, forgotten
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.communities import Components, Louvain, detect, one_plus_cosine
 from cloister.fl.data.partition import LabelSwap
@@ -512,7 +512,7 @@ def test_a_round_leaves_the_state_before_it_as_it_was() -> None:
 
 
 def test_memories_of_other_shapes_do_not_fit() -> None:
-    plain = to_plain(Memory((), (1, 2), np.eye(2), np.ones((2, 2), np.bool_)))
+    plain = to_plain(SimilarityMemory((), (1, 2), np.eye(2), np.ones((2, 2), np.bool_)))
     for broken in (
         {"dtype": "float32"},
         {"shape": [2, 3]},
@@ -522,9 +522,9 @@ def test_memories_of_other_shapes_do_not_fit() -> None:
         {"base64": "!" * 44},
     ):
         with pytest.raises(ValueError):
-            from_plain(Memory, {**plain, "cosines": {**plain["cosines"], **broken}})
+            from_plain(SimilarityMemory, {**plain, "cosines": {**plain["cosines"], **broken}})
     with pytest.raises(ValueError):
-        from_plain(Memory, {**plain, "cosines": plain["known"]})
+        from_plain(SimilarityMemory, {**plain, "cosines": plain["known"]})
 
 
 SMALL = Scenario(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.sealing import InvalidSeal, SealingKey
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
@@ -16,7 +16,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Persist, Received, Send
 from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.seeding import terms
-from cloister.protocol.seeding.client import Holding, Member, Seeded, Waiting, client_step, join
+from cloister.protocol.seeding.client import Holding, Seeded, SeedMember, Waiting, client_step, join
 from cloister.protocol.seeding.group_seed import PROTOCOL, agree, session_of, welcome
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.seeding.server import Failed, Gathering, Open, Room, Sealing, gather, server_step
@@ -26,7 +26,7 @@ from cloister.protocol.wire.messages import Task
 LIMIT = 1 << 20
 ENTROPY = SimulatedEntropy(11)
 IDS = (2, 5, 6, 9)
-IDENTITIES = {i: Identity.from_secret(bytes([i] * 32)) for i in range(16)}
+IDENTITIES = {i: SigningKey.from_secret(bytes([i] * 32)) for i in range(16)}
 ENROLLED = {i: identity.public for i, identity in IDENTITIES.items()}
 KINDS = ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")
 LEFT = "the key shown for client {} is not signed by it"
@@ -37,7 +37,7 @@ def session(roster=IDS, run=bytes(16), use="all"):
 
 
 def member(of, i, key=50):
-    return Member(of, i, SealingKey(bytes([key + i] * 32)), IDENTITIES[i], ENROLLED)
+    return SeedMember(of, i, SealingKey(bytes([key + i] * 32)), IDENTITIES[i], ENROLLED)
 
 
 def secret(i):
@@ -285,7 +285,7 @@ def test_duplicates_are_nothing_and_altered_bytes_stop_one_client_at_most():
 # --- clients that cheat ---------------------------------------------------------------------------------------------------
 
 SPY = SealingKey(bytes([200] * 32))
-SPY_IDENTITY = Identity.from_secret(bytes([201] * 32))
+SPY_IDENTITY = SigningKey.from_secret(bytes([201] * 32))
 
 
 def spys(of=None):

@@ -12,7 +12,7 @@ from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.joined import rounds_held, update_of
 from cloister.protocol.masked.server import Failed, Summed, propose
-from cloister.protocol.masked.sum import Plan, Policy, masked_sum
+from cloister.protocol.masked.sum import Plan, SumPolicy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
 from cloister.protocol.masked.transcript import Transcript
 
@@ -29,7 +29,7 @@ class Sums:
     """Several sums of the same six clients, whose floor is three. Each sum has a name of its own, so all fit one round."""
 
     def __init__(self, n=6):
-        self.play = Play(n, policy=Policy(min_survivors=FLOOR, unheld=UNHELD))
+        self.play = Play(n, policy=SumPolicy(min_survivors=FLOOR, unheld=UNHELD))
         self.parties = self.play.parties
         self.count = 0
         self.hold({HELD: 0})

@@ -408,11 +408,11 @@ def test_inputs_that_could_wrap_around_are_refused_by_their_own_client():
 
 
 def test_a_policy_that_would_open_single_inputs_cannot_be_written():
-    from cloister.protocol.masked.sum import Policy
+    from cloister.protocol.masked.sum import SumPolicy
 
     for floor in ({"min_cohort": 1}, {"min_survivors": 1}):
         with pytest.raises(ValueError, match="a sum of one client is its input"):
-            Policy(**floor)
+            SumPolicy(**floor)
     assert LOOSE.problems(Play(2).session, terms(2)) == ()
 
 

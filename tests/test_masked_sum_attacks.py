@@ -8,7 +8,7 @@ import pytest
 
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.fixed_point import FixedPoint, Nearest
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.core.errors import ProtocolError
@@ -26,7 +26,7 @@ from cloister.protocol.masked.messages import (
     UnmaskRequest,
 )
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
-from cloister.protocol.masked.sum import Plan, Policy
+from cloister.protocol.masked.sum import Plan, SumPolicy
 from cloister.protocol.masked.terms import survivors_and_head
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
@@ -202,7 +202,7 @@ def test_a_client_answers_once_also_after_a_restart():
 
 # --- the policy floor -------------------------------------------------------------------------------------------------------
 
-STRICT = Policy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,), unheld=UNHELD)
+STRICT = SumPolicy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,), unheld=UNHELD)
 
 
 def offer(policy=STRICT, n=6, **changes):
@@ -250,7 +250,7 @@ def test_a_singleton_cluster_is_refused():
         Plan.of(alone, replace(play.terms, neighbours=1, threshold=1), play.charter)
     pair = Session("masked sum/update", RUN, 0, "root", (1, 3), 2)
     plan = Plan.of(pair, replace(play.terms, neighbours=1, threshold=1), play.charter)
-    wary = Play(3, policy=Policy(unheld=UNHELD))
+    wary = Play(3, policy=SumPolicy(unheld=UNHELD))
     with pytest.raises(ProtocolError, match="a cohort under the policy's 3"):
         wary.parties[1].handle(Received(propose(plan)[0].envelope))
 
@@ -331,7 +331,7 @@ def test_unsigned_keys_are_refused_by_server_and_clients():
 @pytest.mark.parametrize("which", ["mask_publics", "seal_publics", "both", "swapped", "own identity"])
 def test_a_server_that_swaps_keys_is_found_out(which):
     mine = AgreementKey(bytes(range(32))).public
-    wolf = Identity(bytes(range(1, 33)))
+    wolf = SigningKey(bytes(range(1, 33)))
 
     def swap(message, frame):
         masks, seals, signatures = list(message.mask_publics), list(message.seal_publics), list(message.signatures)

@@ -19,7 +19,7 @@ from cloister.protocol.masked.joined import update_of
 from cloister.protocol.masked.messages import MaskWith, Survivors, SurvivorSignature, UnmaskRequest
 from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
 from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
-from cloister.protocol.masked.terms import Policy, encode_weights, survivors_and_head
+from cloister.protocol.masked.terms import SumPolicy, encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import KEY, Transcript, log_of, restored, verify_transcript
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import MOST_ROWS, span
@@ -34,7 +34,7 @@ from .masked_sum_session import KINDS, MODEL, RUN, UNHELD, Play, changing, chart
 ALL = (1, 3, 5, 7, 9, 11)
 HELD, OTHER = bytes(range(32, 64)), bytes(31) + b"\x01"
 FLOOR = 3
-POLICY = Policy(min_survivors=FLOOR, unheld=UNHELD)
+POLICY = SumPolicy(min_survivors=FLOOR, unheld=UNHELD)
 ADDED = ("did not mask with", "tells other sums", "charter allows", "not signed by it", "did not sign", "another model, than")
 """Reasons of refusals that no honest run has."""
 
@@ -223,7 +223,7 @@ def test_a_policy_is_no_weaker_than_its_charter():
         strict = replace(charter, dropped=0.25)
         with pytest.raises(ValueError, match="less than the charter"):
             parties_of(play.members, strict, MODEL, weaker, play.entropy)
-    assert Policy.of(charter).rules == charter.rules
+    assert SumPolicy.of(charter).rules == charter.rules
 
 
 HALVES = {

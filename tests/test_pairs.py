@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.sealing import InvalidSeal
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
@@ -225,7 +225,7 @@ def test_orthonormal_columns_need_about_half_of_the_noise():
 
 def test_a_server_that_swaps_keys_is_found_out_by_both():
     mine = AgreementKey(bytes(range(1, 33)))
-    forger = Identity.from_secret(bytes(range(32)))
+    forger = SigningKey.from_secret(bytes(range(32)))
     _, _, identities = two(PER_PAIR)
     terms, _, _ = two(PER_PAIR)
     forged = forger.sign(KEY, terms.binding, mine.public)

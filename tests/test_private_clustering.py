@@ -22,7 +22,7 @@ from cloister.fl.algorithms.private_cfl import ALL, PrivateCFL, head_noise
 from cloister.fl.algorithms.private_emd_cfl import private_emd_cfl
 from cloister.fl.clients.embedders import SimulatedEmbedders
 from cloister.fl.clients.head_gradients import HeadGradients, head_gradients
-from cloister.fl.clustering.noise_edge import Null, bipartitions, leaves, look
+from cloister.fl.clustering.noise_edge import NullSpread, bipartitions, leaves, look
 from cloister.fl.clustering.subspaces import Unmeasured
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.emd.embedding import LAST_LINEAR
@@ -37,7 +37,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
 from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.choices import PerClient
-from cloister.protocol.pairs.compute import Asked, answer_of
+from cloister.protocol.pairs.compute import Respondent, answer_of
 from cloister.protocol.pairs.noise import Noise, multiplier_of, noised, one_release, opened, release
 from cloister.protocol.pairs.terms import ONCE, terms_of
 from cloister.protocol.privacy.ledger import BudgetExceeded
@@ -133,7 +133,7 @@ def released(examples: Examples, records: int, kind: str) -> tuple[NDArray[np.fl
     def embedded(part: str) -> Any:
         return embedders.embed(1, part, None)
 
-    asked = Asked(terms, 1, embedders, embedded, None, None, Unmeasured(), choice.noise, bytes(range(32)))
+    asked = Respondent(terms, 1, embedders, embedded, None, None, Unmeasured(), choice.noise, bytes(range(32)))
     answer = answer_of(asked, bytes(32))
     (entry,) = answer.releases
     return answer.release().own.astype(np.float64), entry.sensitivity
@@ -245,7 +245,7 @@ def test_a_public_model_of_frequencies_is_of_images_that_have_them() -> None:
 def test_clients_of_one_distribution_are_rarely_cut() -> None:
     """Noise, and sampling errors in few directions, each at its bound: 2 in 100 of 100 honest looks, 9 at most by chance."""
     rng = np.random.default_rng(0)
-    null = Null(deviation=1.0, spread=20.0, widest=4.0, error=0.02, draws=200)
+    null = NullSpread(deviation=1.0, spread=20.0, widest=4.0, error=0.02, draws=200)
     cuts = 0
     for _ in range(100):
         vectors = rng.standard_normal((12, 40))
@@ -261,7 +261,7 @@ def test_groups_are_found_below_the_noise_of_single_clients() -> None:
     rng = np.random.default_rng(2)
     centres = 11 * np.linalg.qr(rng.standard_normal((400, 4)))[0].T / math.sqrt(2)
     vectors = np.repeat(centres, 6, axis=0) + rng.standard_normal((24, 400))
-    looks = bipartitions(vectors, range(24), Null(deviation=1.0), rng)
+    looks = bipartitions(vectors, range(24), NullSpread(deviation=1.0), rng)
     assert leaves(looks, range(24)) == tuple(tuple(range(k, k + 6)) for k in (0, 6, 12, 18))
     assert len([found for found in looks if found.cut is not None]) == 3
     first = looks[0]
@@ -270,13 +270,13 @@ def test_groups_are_found_below_the_noise_of_single_clients() -> None:
 
 
 def test_one_client_is_a_cluster_and_what_cannot_be_is_refused() -> None:
-    rng, null = np.random.default_rng(0), Null(deviation=1.0)
+    rng, null = np.random.default_rng(0), NullSpread(deviation=1.0)
     assert leaves(bipartitions(np.ones((1, 3)), [7], null, rng), [7]) == ((7,),)
     with pytest.raises(ValueError, match="finite"):
         look(np.full((2, 3), np.nan), [0, 1], null, rng)
     for wrong in ({"deviation": 0.0}, {"spread": 1.0}, {"spread": 1.0, "widest": 2.0}, {"error": 1e-4}):
         with pytest.raises(ValueError):
-            Null(**{"deviation": 1.0, **wrong})
+            NullSpread(**{"deviation": 1.0, **wrong})
 
 
 # --- the algorithm under views ------------------------------------------------------------------------------------------------
@@ -352,7 +352,7 @@ def residuals(embedders: Any, run: Run) -> Mapping[int, NDArray[np.float64]]:
 
 
 def one_key_for_all(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Asked, "deviate", lambda self, label: bytes(32))
+    monkeypatch.setattr(Respondent, "deviate", lambda self, label: bytes(32))
 
 
 def too_little(monkeypatch: Any) -> None:

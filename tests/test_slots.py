@@ -13,8 +13,8 @@ from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
 from cloister.protocol.masked.server import Failed, Summed
-from cloister.protocol.masked.slots import COUNTING, COUNTS, Slots, Weighted, integer_shares
-from cloister.protocol.masked.sum import Plan, Policy, masked_sum, parties_of
+from cloister.protocol.masked.slots import COUNTING, COUNTS, SlotLayout, Weighted, integer_shares
+from cloister.protocol.masked.sum import Plan, SumPolicy, masked_sum, parties_of
 from cloister.protocol.parts.members import Members
 
 from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
@@ -25,7 +25,7 @@ ROSTER = tuple(range(1, 10))
 
 
 def slots_of(count=3, floor=2, corrupt=0, grid=GRID):
-    return Slots(count, D, grid, floor, corrupt)
+    return SlotLayout(count, D, grid, floor, corrupt)
 
 
 def vector(client, slot=0):
@@ -39,7 +39,7 @@ def hard(choices):
 
 def summed(session, count, inputs, members, entropy, tap=None, record=False):
     """One masked sum of these inputs."""
-    policy = Policy(unheld=frozenset({"slot", "slots"}))
+    policy = SumPolicy(unheld=frozenset({"slot", "slots"}))
     charter = charter_of(members.enrolled, policy)
     plan = Plan.of(session, terms(len(session.roster), **count), charter)
     end, network = masked_sum(plan, parties_of(members, charter, MODEL, policy, entropy), inputs, tap, record=record)

@@ -46,7 +46,7 @@ from .algorithm import Cluster, Measured, Start, advanced
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
-from .sight import Compared, Sight, Similarity, size
+from .sight import Compared, Similarity, SimilaritySchedule, size
 
 
 class CflView(Trains, Sums, Similarities, Recalls, MovesModels, Protocol):
@@ -192,8 +192,8 @@ class CFL:
         return self.participation < 1 and self.sampling == "cohorts" and self.similarities == "when ripe"
 
     @property
-    def _sight(self) -> Sight:
-        return Sight(self.similarities, self.similarity, self.by_samples)
+    def _sight(self) -> SimilaritySchedule:
+        return SimilaritySchedule(self.similarities, self.similarity, self.by_samples)
 
     def local(self, training: Training, /) -> Training:
         return training

@@ -119,7 +119,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCost:
     """The cost of a protection: once, for keys and seeds, and round by round; and the disclosure log of it all."""
 
     protection: Protection
@@ -155,7 +155,7 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
     )
 
 
-def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> Measured:
+def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> MeasuredCost:
     """Open the protection and play the workload. tell: is told the share of the work that is done, now and then.
 
     Raises Refused where the protection refuses such a load, ProtocolError where its keys cannot be agreed on.
@@ -196,7 +196,7 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         costs = {i: cost - before.get(i, Cost()) for i, cost in view.record.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
-    return Measured(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
+    return MeasuredCost(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
 
 
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:

@@ -26,7 +26,7 @@ MOST_SPENT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class EncryptionPolicy:
     """What a client insists on. min_cohort, min_threshold: of sums. keys: "run" where sketches of different rounds may meet.
 
     digits: the most decimals of a score that it hands out.
@@ -49,7 +49,7 @@ class Idle:
 
     me: int
     run: bytes
-    policy: Policy
+    policy: EncryptionPolicy
     seed: bytes = field(repr=False)
     sketch: Callable[[bytes], TwoStage] = field(repr=False)
     length: int

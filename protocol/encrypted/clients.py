@@ -19,7 +19,7 @@ from ..work.sketch_keys import SketchSecret, SketchTerms
 from ..work.slot_work import misfit
 from ..work.uploads import UNUSABLE, usable
 from .client import client_step
-from .client_phases import Idle, Policy
+from .client_phases import EncryptionPolicy, Idle
 from .holder import KeyHolder
 from .messages import MESSAGES as ENCRYPTED
 from .protection import Encrypted
@@ -46,9 +46,9 @@ def _roles(how: Encrypted, mine: Mine) -> Mapping[str, Role]:
     return {WORK: client, KEYS: holder, CHOICES: chooser_of(mine, client)}
 
 
-def policy_of(how: Encrypted) -> Policy:
+def policy_of(how: Encrypted) -> EncryptionPolicy:
     """What clients insist on."""
-    return Policy(how.rules.least, how.rules.least, how.keys, how.digits)
+    return EncryptionPolicy(how.rules.least, how.rules.least, how.keys, how.digits)
 
 
 def sketched_of(how: Encrypted, setup: Setup) -> SketchTerms:

@@ -11,7 +11,7 @@ from ..parts.run import Ids, Run
 from ..view.answers import Remembered, Snapshot
 from ..wire.messages import HEAD_BYTES
 from . import keys as encrypted_keys
-from .client_phases import Policy
+from .client_phases import EncryptionPolicy
 from .clients import KEYS
 from .keys import Failed, KeyName, RelayedKey
 from .messages import SEALED_BYTES
@@ -36,7 +36,7 @@ class Openings:
 class Holders:
     """Clients that hold keys, by id, and the keys that the server relays, public or sealed. openings: what clients opened."""
 
-    def __init__(self, run: Run, policy: Policy, openings: Openings) -> None:
+    def __init__(self, run: Run, policy: EncryptionPolicy, openings: Openings) -> None:
         setup, d = run.setup, len(run.setup.initial)
         self.everybody = tuple(sorted(setup.clients))
         self.policy = policy

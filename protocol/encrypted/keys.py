@@ -17,7 +17,7 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, Parameters, PublicContext, SecretContext
+from ...crypto.ckks import PRODUCTS, SUMS, CkksParameters, EncryptingContext, InvalidContext, PublicContext, SecretContext
 from ...crypto.envelope import InvalidSeal, open_sealed, seal
 from ...crypto.prg import derive_key
 from ..core.errors import ProtocolError
@@ -30,7 +30,7 @@ PROTOCOL = "encrypted key"
 TRIES = 8
 """Clients that are asked, one after the other, before a session fails."""
 Purpose = Literal["sums", "slots", "products"]
-PARAMETERS: Mapping[str, Parameters] = MappingProxyType({"sums": SUMS, "slots": SUMS, "products": PRODUCTS})
+PARAMETERS: Mapping[str, CkksParameters] = MappingProxyType({"sums": SUMS, "slots": SUMS, "products": PRODUCTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class KeyName:
     name: str
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> CkksParameters:
         return PARAMETERS[self.purpose]
 
     def session(self, roster: tuple[int, ...]) -> Session:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import Encrypted, InvalidCiphertext, inner_product
+from ...crypto.ckks import EncryptedVector, InvalidCiphertext, inner_product
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
@@ -44,7 +44,7 @@ class Collecting:
     key: RelayedKey
     length: int
     work: bytes = bytes(32)
-    received: Mapping[int, Encrypted] = field(default_factory=dict, repr=False)
+    received: Mapping[int, EncryptedVector] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Collected:
     """The server with the encrypted sketches of the survivors, ascending."""
 
     session: Session
-    received: Mapping[int, Encrypted] = field(repr=False)
+    received: Mapping[int, EncryptedVector] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def invite(state: Collecting) -> tuple[Effect, ...]:
 
 
 def comparison(
-    session: Session, key: RelayedKey, rows: Sequence[Encrypted], columns: Sequence[Encrypted], digits: int
+    session: Session, key: RelayedKey, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector], digits: int
 ) -> Comparing:
     """All products of the rows with each other, or with the columns where there are any; about 10 ms each.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted
+from ...crypto.ckks import EncryptedVector
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
@@ -41,7 +41,7 @@ class Adding:
     """The server while inputs are added and forgotten. alive: whose are in the total."""
 
     plan: SlotPlan
-    total: Encrypted | None = None
+    total: EncryptedVector | None = None
     alive: tuple[int, ...] = ()
 
 
@@ -50,7 +50,7 @@ class Counting:
     """The server while members open the counts. reports: what each of them says."""
 
     plan: SlotPlan
-    total: Encrypted
+    total: EncryptedVector
     alive: tuple[int, ...]
     reports: Reports = field(default_factory=dict)
 

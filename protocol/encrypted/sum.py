@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted
+from ...crypto.ckks import EncryptedVector
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
@@ -58,7 +58,7 @@ class Adding:
     """The server while inputs are added and forgotten. alive: whose are in the sum."""
 
     plan: SumPlan
-    total: Encrypted | None = None
+    total: EncryptedVector | None = None
     alive: tuple[int, ...] = ()
 
 

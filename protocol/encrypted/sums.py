@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
 from ..parts.models import Models
@@ -25,7 +25,7 @@ OF_ONE = "its own weighted mean of these updates; others' too, if it kept what i
 class EncryptedSums:
     """Answers questions for sums of what clients hold. shown: rows of the sums that members were sent, by the updates' handle."""
 
-    def __init__(self, run: Run, models: Models, held: Held, holders: Holders) -> None:
+    def __init__(self, run: Run, models: Models, held: HeldUpdates, holders: Holders) -> None:
         self.shown: dict[str, list[Row]] = {}
         self._run = run
         self._models = models

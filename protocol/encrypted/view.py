@@ -4,7 +4,7 @@ from ..choosing.choosing import Choosing
 from ..choosing.messages import MESSAGES as CHOOSING
 from ..parts.clients import Clients
 from ..parts.gate import Gate
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
 from ..parts.personal import Personal
@@ -35,7 +35,7 @@ class EncryptedView:
 
         holders = Holders(run, policy_of(how), openings)
         models = Models(run, "clients")
-        held = Held(run, models)
+        held = HeldUpdates(run, models)
         encrypted = EncryptedSums(run, models, held, holders)
         sums = HeldSums(run, held, encrypted.answer, False, encrypted.check)
         similar = EncryptedSimilarities(run, held, holders, sketched_of(how, setup))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ...crypto.agreement import AgreementKey, KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import SigningKey, Verify, verify
 from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.session import SERVER
@@ -14,11 +14,11 @@ from ..drivers.roles import Send
 from ..parts.charter import Charter
 from ..wire.codec import Envelope
 from .given import GivenUpdates
-from .terms import Plan, Policy
+from .terms import Plan, SumPolicy
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from .spending import Spending
+    from .spending import SumSpending
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Idle:
     """
 
     transcript: Transcript
-    policy: Policy
-    identity: Identity
+    policy: SumPolicy
+    identity: SigningKey
     entropy: Entropy = field(repr=False)
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
     updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
     exchange: KeyExchange = field(default=exchange_keys, repr=False, compare=False)
-    spending: "Spending | None" = field(default=None, repr=False)
+    spending: "SumSpending | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.policy.keeps(self.charter):
@@ -102,7 +102,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NeighbourShares:
     """Both shares of a neighbour's secrets; one of them, at most, will be handed out."""
 
     seed: SelfSeedShare
@@ -117,7 +117,7 @@ class Checked:
     plan: Plan
     secrets: Secrets
     near: Mapping[int, bytes]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Working:
     plan: Plan
     secrets: Secrets
     masking: Mapping[int, bytes]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Masked:
     idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Signed:
     idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
     alive: tuple[int, ...]
 
 

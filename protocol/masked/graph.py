@@ -31,7 +31,7 @@ GRINDING = 2.0**-80
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class GraphParameters:
     """neighbours (k) per client, not counting itself; threshold (t) of them that recover its secrets.
 
     corrupt: corrupt neighbours that no client exceeds, but with probability `privacy`. privacy, correctness: bounds on the
@@ -89,7 +89,7 @@ def masking_graph(seed: bytes, roster: tuple[int, ...], degree: int) -> MaskingG
 
 
 @lru_cache(maxsize=256)
-def agreed(clients: int, corrupt: int, dropped: float) -> Parameters:
+def agreed(clients: int, corrupt: int, dropped: float) -> GraphParameters:
     """What a sum's clients and its server each find for themselves, from numbers that all know before the run. Raises ValueError.
 
     Against a server that lies, and chooses the graph's seed. corrupt: clients of the run, all of whom may be in this sum.
@@ -123,7 +123,7 @@ def solve(
     correctness: float = 2**-20,
     malicious: bool = False,
     dropouts: Dropouts = "independent",
-) -> Parameters:
+) -> GraphParameters:
     """The fewest neighbours, and a threshold for them. corrupt: clients among these; dropped: largest share of them (delta).
 
     Corrupt clients that fall silent count as dropped.
@@ -167,8 +167,8 @@ def solve(
         if len(good):
             at = good[len(good) // 2]
             unlikely = int(np.argmax(corrupt_tail <= privacy))
-            return Parameters(clients, k, int(t[at]), unlikely - 1, float(leaked[at]), float(lost[at]))
-    return Parameters(clients, clients - 1, (least + most + 1) // 2, bad, 0.0, 0.0)
+            return GraphParameters(clients, k, int(t[at]), unlikely - 1, float(leaked[at]), float(lost[at]))
+    return GraphParameters(clients, clients - 1, (least + most + 1) // 2, bad, 0.0, 0.0)
 
 
 def disconnected(clients: int, missing: int, degree: int) -> float:

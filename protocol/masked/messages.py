@@ -26,7 +26,7 @@ _MAX_DEALING = COMMITTED_BYTES * MAX_ROSTER
 
 @dataclass(frozen=True, slots=True)
 class Proposal(SessionFields):
-    """Server to client: take part in this session on these terms (see `Terms`). clip, weights: binary64, big-endian."""
+    """Server to client: take part in this session on these terms (see `SumTerms`). clip, weights: binary64, big-endian."""
 
     kind: ClassVar[int] = 20
     ring_bits: int

@@ -38,7 +38,7 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotLayout:
     """K slots of d coordinates. grid: proves that no slot's sum wraps around, each being a sum of `grid.clients` at most.
 
     floor: fewest clients whose vectors are in a sum that is opened. corrupt: clients that may count themselves and add nothing.

@@ -26,7 +26,7 @@ LEDGER = "masked sum ledger"
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class SumSpending:
     """One client's. ledger: with the sum that it is in, at its worst. place: in that sum; None outside of one."""
 
     cohorts: Cohorts = field(repr=False)

@@ -31,7 +31,7 @@ Ring = NDArray[np.uint32] | NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SumTerms:
     """What the server proposes beside the session. It is public and the same for everyone.
 
     ring_bits, bits, clip, max_weight: as in `FixedPoint`, which proves that no sum wraps around. length: ring elements of an
@@ -101,13 +101,13 @@ class Plan:
     """
 
     session: Session
-    terms: Terms
+    terms: SumTerms
     charter: Charter = field(repr=False)
     graph: MaskingGraph = field(repr=False)
     binding: bytes
 
     @classmethod
-    def of(cls, session: Session, terms: Terms, charter: Charter) -> Self:
+    def of(cls, session: Session, terms: SumTerms, charter: Charter) -> Self:
         """Raises ValueError, which says why, for terms that cannot be kept: a sum that could wrap, a graph that cannot be."""
         FixedPoint(terms.ring_bits, terms.bits, terms.clip, len(session.roster), terms.max_weight)
         if not 1 <= terms.threshold <= terms.neighbours:
@@ -125,7 +125,7 @@ class Plan:
     @classmethod
     def proposed(cls, proposal: Proposal, charter: Charter) -> Self:
         """What a proposal proposes. Raises ValueError."""
-        return cls.of(proposal.session, Terms.proposed(proposal), charter)
+        return cls.of(proposal.session, SumTerms.proposed(proposal), charter)
 
     @property
     def enrolled(self) -> Mapping[int, bytes]:
@@ -190,7 +190,7 @@ def survivors_and_head(alive: tuple[int, ...], head: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SumPolicy:
     """What a client insists on, whatever the server proposes. Its defaults are the least that makes any sense.
 
     min_cohort: clients on the roster. min_survivors: honest clients in a sum that it helps to open; corrupt: clients
@@ -234,7 +234,7 @@ class Policy:
         """What its sums may show, together and apart."""
         return Rules(self.min_survivors, self.corrupt)
 
-    def problems(self, session: Session, terms: Terms) -> tuple[str, ...]:
+    def problems(self, session: Session, terms: SumTerms) -> tuple[str, ...]:
         """Why a client with this policy takes no part; empty if it does."""
         complete, least = terms.neighbours == len(session.roster) - 1, self.rules.least
         doubtful = terms.neighbours + max(self.corrupt_neighbours, self.corrupt if complete else 0)
@@ -252,7 +252,7 @@ class Policy:
         }
         return *(reason for reason, wrong in found.items() if wrong), *self._of_graph(len(session.roster), terms)
 
-    def _of_graph(self, clients: int, terms: Terms) -> tuple[str, ...]:
+    def _of_graph(self, clients: int, terms: SumTerms) -> tuple[str, ...]:
         if self.dropped is None:
             return ()
         try:

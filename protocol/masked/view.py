@@ -9,7 +9,7 @@ from ..pairs.asking import AskingPairs
 from ..pairs.messages import MESSAGES as PAIRS
 from ..parts.clients import Clients
 from ..parts.gate import Gate
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
 from ..parts.offsets import OffsetSketches
@@ -59,7 +59,7 @@ class MaskedView:
         run = Run(setup, network, clients, gate, record, allow)
 
         models = Models(run, "server")
-        held = Held(run, models)
+        held = HeldUpdates(run, models)
         sessions = MaskedSessions(run, models, held, charter_of(how, setup, clients.enrolled[SUMS]))
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)

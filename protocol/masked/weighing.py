@@ -32,7 +32,7 @@ LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class WeightEncoding:
     """Public. Weights are in units of the largest claim, largest |a| times max_samples: 0 to 1. clients: in the first session.
 
     claims: the largest weight that each of them can have, descending.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ..core.session import Session
 from .choices import Distances
 from .disclosed import MODELS, answers_in_words, shown_in_words
-from .question import Direction, PairQuestion, Released, Reported, Told
+from .question import Direction, MeasuredDirection, PairQuestion, Released, Reported
 from .server import Paired, Pairing, Undecided
 from .sessions import Sessions, heard
 from .terms import PROTOCOL, PairTerms, terms_of
@@ -20,7 +20,7 @@ def by_pair(
     begun: Counter[tuple[int, int]],
     met: list[PairTerms],
     lost: list[tuple[int, int]],
-) -> Iterator[Direction | Told]:
+) -> Iterator[Direction | MeasuredDirection]:
     """Both directions of every pair that can be decided, as it is played. Fills met, with the terms of those, and lost.
 
     weights: floats of an embedding model that is exchanged, 0 for none.

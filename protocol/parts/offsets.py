@@ -26,7 +26,7 @@ from ..work.sketch_keys import SketchTerms
 from ..work.upload_server import invite
 from ..work.uploads import PROTOCOL
 from .gram import cosines_about
-from .held import Held
+from .held import HeldUpdates
 from .history import EDGE, KEPT, apart, of_split
 from .models import unused
 from .offset_sketches import Gathering, server_step
@@ -46,7 +46,7 @@ class OffsetSketches:
     something, both by its handle.
     """
 
-    def __init__(self, run: Run, held: Held, terms: SketchTerms, origin: Sketches) -> None:
+    def __init__(self, run: Run, held: HeldUpdates, terms: SketchTerms, origin: Sketches) -> None:
         self.received: dict[str, Mapping[int, Words]] = {}
         self.splits: dict[str, dict[int, Words]] = {}
         self.retained: dict[str, Ids] = {}

@@ -22,7 +22,7 @@ from ..work.maker import SKETCH
 from ..work.sketch_keys import SketchTerms
 from ..work.upload_server import Collected, Collecting, invite, server_step
 from .gram import about, centred, cosine_block, gram_matrix, rounding
-from .held import Held
+from .held import HeldUpdates
 from .history import History, of_split, parted
 from .run import Run, nothing
 from .tasks import session_of
@@ -34,7 +34,7 @@ DEVIATIONS = 6
 class Sketches:
     """Has updates sketched about the origin, and answers from that. received: sketches of the round, by the updates' handle."""
 
-    def __init__(self, run: Run, held: Held, terms: SketchTerms) -> None:
+    def __init__(self, run: Run, held: HeldUpdates, terms: SketchTerms) -> None:
         self.received: dict[str, Collected] = {}
         self.history = History(run, self.lasting)
         self._run = run

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.identity import BadSignature, Identity, Verify, verify
+from ...crypto.identity import BadSignature, SigningKey, Verify, verify
 from ...crypto.sealing import InvalidSeal, SealingKey
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
@@ -22,13 +22,13 @@ MOST_REASONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SeedMember:
     """Who a client is in a session. enrolled: everybody's identity, which it knew before; of newcomers, too."""
 
     session: Session
     me: int
     key: SealingKey
-    identity: Identity
+    identity: SigningKey
     enrolled: Mapping[int, bytes] = field(repr=False)
     verify: Verify = field(default=verify, repr=False, compare=False)
     digest: bytes = field(init=False, repr=False)
@@ -44,7 +44,7 @@ class Waiting:
     signed: the tag that it signed in an earlier life, empty if none. shown: what most clients signed, if it has been told.
     """
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     signed: bytes = b""
     shown: SeedQuorum | None = None
@@ -57,7 +57,7 @@ class Holding:
     answered: whom it has sealed the secret to. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
     """
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     signed: bytes = b""
     shown: SeedQuorum | None = None
@@ -70,7 +70,7 @@ class Holding:
 class Seeded:
     """A client that knows that most clients hold its secret. It seals it to newcomers, to each once."""
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     answered: frozenset[int] = frozenset()
     left_out: tuple[tuple[int, str], ...] = ()
@@ -81,7 +81,7 @@ class Seeded:
         return terms.seed_of(self.secret, self.member.digest)
 
 
-def join(member: Member, secret: bytes, signed: bytes = b"") -> tuple[Waiting, Send]:
+def join(member: SeedMember, secret: bytes, signed: bytes = b"") -> tuple[Waiting, Send]:
     """A client's first state and its signed key. Raises ValueError for a threshold of no more than half of the roster.
 
     signed: the tag that it stored in an earlier attempt at this session, if any: it signs no other before most clients have.
@@ -125,7 +125,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _say(member: Member, message: Any) -> Send:
+def _say(member: SeedMember, message: Any) -> Send:
     return Send(Envelope(member.digest, member.me, SERVER, message))
 
 
@@ -143,7 +143,7 @@ def _settled(state: Holding) -> tuple[Holding | Seeded, tuple[Effect, ...]]:
     return state, ()
 
 
-def _signed(member: Member, tag: bytes) -> tuple[Effect, ...]:
+def _signed(member: SeedMember, tag: bytes) -> tuple[Effect, ...]:
     """What is signed is stored first."""
     stored = Persist(f"{terms.TAGS} {member.digest.hex()}", tag)
     return stored, _say(member, terms.signed_tag(member.identity, member.digest, tag))
@@ -151,7 +151,7 @@ def _signed(member: Member, tag: bytes) -> tuple[Effect, ...]:
 
 def _seal(state: Any, roster: Roster) -> tuple[Any, tuple[Effect, ...]]:
     """Seal the secret to everybody in the roster that has not had it from here, and leave out whose key is not in order."""
-    member: Member = state.member
+    member: SeedMember = state.member
     digest, tag = member.digest, terms.tag_of(state.secret, member.digest)
     mine = terms.advertise(member.identity, digest, member.key.public)
     seals, left_out = {}, []
@@ -170,7 +170,7 @@ def _seal(state: Any, roster: Roster) -> tuple[Any, tuple[Effect, ...]]:
     return replace(state, answered=state.answered | seals.keys(), left_out=reasons), tuple(seals.values())
 
 
-def _opened(member: Member, sealed: SealedSeed) -> bytes:
+def _opened(member: SeedMember, sealed: SealedSeed) -> bytes:
     digest, sealer = member.digest, sealed.sealer
     if sealed.member != member.me or sealer == member.me:
         raise ProtocolError("a seed for another member", SERVER)

@@ -17,7 +17,7 @@ from ..work.slot_work import misfit
 from ..work.uploads import Policy
 from .protection import TwoServer
 from .slot_terms import SharedSlots
-from .terms import Terms
+from .terms import ShareTerms
 from .upload_client import Idle, client_step
 
 
@@ -34,7 +34,7 @@ def _roles(how: TwoServer, mine: Mine) -> Mapping[str, Role]:
     return {WORK: client, CHOICES: chooser_of(mine, client)}
 
 
-def conduct_of(terms: Terms) -> Conduct:
+def conduct_of(terms: ShareTerms) -> Conduct:
     """Clients share what they computed between the servers, and keep nothing."""
 
     def slots_of(task: Task) -> SharedSlots:

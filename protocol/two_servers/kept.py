@@ -22,7 +22,7 @@ QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class KeptShares:
     """What the first server keeps of one session's updates beyond their round. shares: by client."""
 
     session: bytes
@@ -30,7 +30,7 @@ class Shared:
 
 
 def packed(
-    kept: Mapping[str, Shared], helpers: Mapping[int, Any], products: Mapping[Row, int]
+    kept: Mapping[str, KeptShares], helpers: Mapping[int, Any], products: Mapping[Row, int]
 ) -> tuple[dict[str, Words], dict[int, dict[str, int]]]:
     """Remembered updates, of both servers, and the rounds and numbers that the helpers have spent.
 
@@ -53,9 +53,9 @@ def packed(
 
 def unpacked(
     snapshot: Snapshot, remembered: Iterable[Remembered], helpers: Mapping[int, Any]
-) -> tuple[dict[str, Shared], dict[Row, int]]:
+) -> tuple[dict[str, KeptShares], dict[Row, int]]:
     """Give the helpers back what they held; returns what the first server keeps, and the products entered by each update."""
-    kept: dict[str, Shared] = {}
+    kept: dict[str, KeptShares] = {}
     sessions: dict[bytes, Holding] = {}
     for handle in (r for r in remembered if r.clients):
         shares, beside = snapshot.remembered[handle.name], snapshot.remembered[_beside(handle.name)]
@@ -64,8 +64,8 @@ def unpacked(
             session, key, products = data[:32], data[32:64], int.from_bytes(data[64:], "little")
             held = sessions.get(session, Holding({}, None))
             sessions[session] = Holding({**held.keys, client: key}, None, {**held.products, client: products})
-            before = kept.get(handle.name, Shared(session, {}))
-            kept[handle.name] = Shared(session, {**before.shares, client: share})
+            before = kept.get(handle.name, KeptShares(session, {}))
+            kept[handle.name] = KeptShares(session, {**before.shares, client: share})
     entered = {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
     if not _here(helpers):
         return kept, entered

@@ -16,12 +16,12 @@ from ..drivers.roles import Effect, Learned, Party, Role, Step, Worked
 from ..wire.messages import HEAD_BYTES, Task
 from ..work.uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
-from .dealer import Dealing, dealer_step
+from .dealer import DealerState, dealer_step
 from .questions import Row
 from .second import Second, second_step
 from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
-from .terms import Terms, Words
+from .terms import ShareTerms, Words
 from .upload_client import Idle, client_step
 from .upload_server import Collected, Collecting, opening, server_step
 
@@ -31,28 +31,28 @@ MOST_ROWS = 16_384
 Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
 
 
-def max_bytes(terms: Terms, rows: int) -> int:
+def max_bytes(terms: ShareTerms, rows: int) -> int:
     """The largest message of uploads, sums, and Gram questions of up to this many rows."""
     return HEAD_BYTES + 8 * max(terms.length, rows * (terms.columns + rows))
 
 
-def client_parties(clients: Iterable[int], run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+def client_parties(clients: Iterable[int], run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
     """All clients, idle."""
     return {i: Party(i, Idle(i, run, terms, policy, entropy), client_step) for i in clients}
 
 
-def helper_parties(run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+def helper_parties(run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
     """The second server and the dealer."""
     return {
         SECOND_SERVER: Party(SECOND_SERVER, Second(run, terms, policy, entropy), second_step),
-        DEALER: Party(DEALER, Dealing(terms, MOST_ROWS, entropy), dealer_step),
+        DEALER: Party(DEALER, DealerState(terms, MOST_ROWS, entropy), dealer_step),
     }
 
 
 def collect(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     sessions: Sequence[tuple[Session, str, tuple[str, ...], bytes]],
     perform: Perform = no_work,
     slots: SharedSlots | None = None,
@@ -79,7 +79,7 @@ def collect(
 def gram(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     run: bytes,
     number: int,
     rows: Sequence[tuple[Row, Words]],
@@ -94,7 +94,7 @@ def gram(
 def sums(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     run: bytes,
     number: int,
     source: bytes,

@@ -49,7 +49,7 @@ from .questions import (
 from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
 from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
 from .slot_terms import SLOTS, SharedSlots
-from .terms import Terms, Words
+from .terms import ShareTerms, Words
 from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 KEPT = "kept"
@@ -100,7 +100,7 @@ class Second:
     """
 
     run: bytes
-    terms: Terms
+    terms: ShareTerms
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)

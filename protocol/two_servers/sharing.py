@@ -10,17 +10,17 @@ from ..view.answers import Assignment, Remembered, Snapshot, Updates, Work
 from ..work.uploads import to_bytes
 from .helpers import Helpers
 from .run import collect
-from .terms import PROTOCOL, Terms
+from .terms import PROTOCOL, ShareTerms
 from .upload_server import Collected
 
 
-class Sharing:
+class HeldShares:
     """Has clients work, and holds the first server's shares until the round is over, by the updates' handle.
 
     rejected: by the same, clients whose shares are of no update. sources: by session, cluster, round, kind of its updates.
     """
 
-    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: Terms) -> None:
+    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: ShareTerms) -> None:
         self.shares: dict[str, Collected] = {}
         self.rejected: dict[str, set[int]] = {}
         self.sources: dict[bytes, tuple[str, int, Work]] = {}

@@ -22,7 +22,7 @@ from .helpers import Helpers
 from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
 from .slot_terms import SLOTS, SharedSlots
-from .terms import PROTOCOL, Terms
+from .terms import PROTOCOL, ShareTerms
 from .upload_server import Collected
 
 OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
@@ -33,7 +33,7 @@ OF_SUMS = "of each open slot the sum and the weight"
 class TwoServerSlots:
     """Answers sums into slots."""
 
-    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: Terms) -> None:
+    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: ShareTerms) -> None:
         self._run = run
         self._models = models
         self._helpers = helpers

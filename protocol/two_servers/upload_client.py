@@ -23,7 +23,7 @@ from .messages import ExplicitShare, KeyShare, Withheld
 from .one_model import started_from
 from .slot_messages import SlotKey, SlotShare
 from .slot_terms import SharedSlots
-from .terms import Terms, TooLarge
+from .terms import ShareTerms, TooLarge
 from .upload import admitted, is_old, slots_of, to_words
 
 
@@ -36,7 +36,7 @@ class Idle:
 
     me: int
     run: bytes
-    terms: Terms
+    terms: ShareTerms
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from ..work.upload_server import invite
 from .messages import Agreed, ExplicitShare, Held, Withheld
 from .slot_messages import SlotsAgreed, SlotShare
 from .slot_terms import SharedSlots
-from .terms import Terms
+from .terms import ShareTerms
 from .upload import Words, from_words
 
 
@@ -26,7 +26,7 @@ class Collecting:
     """The server while shares arrive: 8 d bytes and the number of samples of each client; of slots, blindings beside."""
 
     session: Session
-    terms: Terms
+    terms: ShareTerms
     received: Mapping[int, tuple[Words, int]] = field(default_factory=dict, repr=False)
     withheld: tuple[int, ...] = ()
     slots: SharedSlots | None = None
@@ -42,7 +42,7 @@ class Agreeing:
     """The server after the deadline of the shares. agreed: the survivors, once the second server has said whose keys it holds."""
 
     session: Session
-    terms: Terms
+    terms: ShareTerms
     received: Mapping[int, tuple[Words, int]] = field(repr=False)
     withheld: tuple[int, ...]
     agreed: tuple[int, ...] | None = None

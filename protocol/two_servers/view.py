@@ -15,7 +15,7 @@ from .helpers import Helpers
 from .messages import MESSAGES as SHARES
 from .protection import TwoServer
 from .run import max_bytes
-from .sharing import Sharing
+from .sharing import HeldShares
 from .similarities import SharedSimilarities
 from .slot_asking import TwoServerSlots
 from .slot_messages import MESSAGES as SLOTS
@@ -36,7 +36,7 @@ class TwoServerView:
 
         self.helpers = Helpers(run, terms, policy)
         models = Models(run, "server")
-        sharing = Sharing(run, models, self.helpers, terms)
+        sharing = HeldShares(run, models, self.helpers, terms)
         sums = SharedSums(run, models, sharing, self.helpers, terms)
         similar = SharedSimilarities(run, sharing, self.helpers, terms)
         choosing = Choosing(run, models)

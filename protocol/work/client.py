@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, cast
 
-from ...crypto.identity import Identity, VerifyingOnce
+from ...crypto.identity import SigningKey, VerifyingOnce
 from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
 
 
-class Client:
+class InProcessClient:
     """A client in this process. roles: by name, as far as they are made. identities: that it has already, at least those that
     it needs; None: it draws them.
     """
 
     def __init__(
-        self, id: int, setup: Setup, maker: Maker, shared: Shared, identities: Mapping[str, Identity] | None = None
+        self, id: int, setup: Setup, maker: Maker, shared: Shared, identities: Mapping[str, SigningKey] | None = None
     ) -> None:
         self.id = id
         self.roles: dict[str, Role] = {}
@@ -34,7 +34,7 @@ class Client:
         if identities is None:
             drawn = {use: setup.entropy.lasting(label, SECRET_BYTES) for use, label in maker.identities(setup, id).items()}
             noted = shared.verify.note if isinstance(shared.verify, VerifyingOnce) else None
-            identities = {use: Identity(secret, noted) for use, secret in drawn.items()}
+            identities = {use: SigningKey(secret, noted) for use, secret in drawn.items()}
         self._mine = Mine(id, setup, shared, identities)
 
     @property

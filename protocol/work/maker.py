@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from ...crypto.agreement import KeyExchange, exchange_keys
-from ...crypto.identity import Identity, Verify
+from ...crypto.identity import SigningKey, Verify
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Event, Received, Role, Send
 from ..view.answers import Memory
@@ -16,7 +16,7 @@ from ..view.protection import Setup
 from ..wire.codec import Envelope, Kinds
 from ..wire.messages import Declined
 from .making import Making
-from .opening import Opening
+from .opening import ModelOpener
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
@@ -38,7 +38,7 @@ class Shared:
 
     verify: Verify
     exchange: KeyExchange = field(default=exchange_keys, repr=False)
-    opening: Opening = field(default_factory=Opening)
+    opening: ModelOpener = field(default_factory=ModelOpener)
     making: Making = field(default_factory=Making)
     draws: dict[str, Callable[[bytes], object]] = field(default_factory=dict, repr=False)
     _drawn: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -60,7 +60,7 @@ class Mine:
     id: int
     setup: Setup
     shared: Shared
-    identities: Mapping[str, Identity] = field(repr=False)
+    identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     seed: bytes = field(default=b"", repr=False)
 

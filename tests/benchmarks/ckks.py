@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tenseal
 
-from cloister.crypto.ckks import PRODUCTS, SUMS, Parameters
+from cloister.crypto.ckks import PRODUCTS, SUMS, CkksParameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
 from cloister.fl.runs.run_folder import machine, versions
@@ -28,7 +28,7 @@ from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
 from cloister.protocol.encrypted.client import client_step
-from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
+from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, EncryptionPolicy, Idle
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import decode
@@ -91,7 +91,7 @@ def sent(effects: Iterable[Effect]) -> list[bytes]:
     return [encode(effect.envelope) for effect in effects if isinstance(effect, Send)]
 
 
-def bare_library(parameters: Parameters, rows: list[np.ndarray]) -> dict[str, float]:
+def bare_library(parameters: CkksParameters, rows: list[np.ndarray]) -> dict[str, float]:
     """CPU seconds a vector: encrypt and serialise, parse and add, parse and decrypt; or multiply and decrypt a pair."""
     context = tenseal.context(
         tenseal.SCHEME_TYPE.CKKS, parameters.degree, coeff_mod_bit_sizes=list(parameters.modulus_bits), n_threads=1
@@ -151,7 +151,7 @@ class Sketched:
 
 
 def clients_of(count: int, d: int, sketch: Any) -> dict[int, Party]:
-    policy = Policy(2, 2, "session")
+    policy = EncryptionPolicy(2, 2, "session")
     return {i: Party(i, Idle(i, RUN, policy, SEED, lambda _: sketch, d), client_step) for i in range(count)}
 
 

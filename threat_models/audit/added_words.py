@@ -19,7 +19,7 @@ from ...protocol.masked.joined import COUNTED, OPENED, kind_of, update_of
 from ...protocol.masked.known import numbers_of
 from ...protocol.masked.messages import MaskedInput, Proposal
 from ...protocol.masked.protection import Masked
-from ...protocol.masked.terms import Terms
+from ...protocol.masked.terms import SumTerms
 from ...protocol.parts.offset_sketches import from_words
 from ...protocol.two_servers.messages import ExplicitShare
 from ...protocol.two_servers.protection import TwoServer
@@ -163,10 +163,10 @@ def _distinct(view: CorruptView, *kinds: type) -> Iterator[tuple[int, bytes, byt
 def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterator[Cover]:
     numbers = numbers_of(how, len(view.public.initial))
     works = {update_of(digest, p): task for digest, task in sessions(view).items() for p in PURPOSES}
-    proposed: dict[bytes, tuple[Session, Terms]] = {}
+    proposed: dict[bytes, tuple[Session, SumTerms]] = {}
     for _, envelope in messages(view, Proposal):
         if envelope.session not in proposed:
-            proposed[envelope.session] = envelope.message.session, Terms.proposed(envelope.message)
+            proposed[envelope.session] = envelope.message.session, SumTerms.proposed(envelope.message)
     for client, digest, data, _ in _distinct(view, MaskedInput):
         if digest not in proposed:
             read.missed["inputs to a session that was not proposed"] += 1

@@ -12,7 +12,7 @@ from ...core.errors import Refused
 from ...core.session import SERVER, Session
 from ...drivers.in_process import no_work
 from ...drivers.roles import Deadline, Effect, Party
-from ...parts.held import Held
+from ...parts.held import HeldUpdates
 from ...parts.leverage import largest
 from ...parts.models import Models
 from ...parts.personal import PersonalQuestion
@@ -23,7 +23,7 @@ from ..masking import MaskedSessions
 from ..server import Summed
 from ..terms import Plan
 from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
-from .terms import PROTOCOL, Opening, OpeningPolicy, most_bits
+from .terms import PROTOCOL, OpeningPolicy, ReceiverSum, most_bits
 
 UNDER_MASKS = "who is in the sum for one client, and the sum under masks that only this client can take off"
 OWN_SUM = "a weighted sum of these clients' updates, which it alone can open, and its weights"
@@ -41,7 +41,9 @@ class OpenedTerms:
 class ReceiverOpened:
     """Answers personal sums, each by a masked sum that its receiver alone opens. openers: the clients' parts in it."""
 
-    def __init__(self, run: Run, models: Models, held: Held, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool) -> None:
+    def __init__(
+        self, run: Run, models: Models, held: HeldUpdates, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool
+    ) -> None:
         rules = run.gate.rules
         self._run = run
         self._models = models
@@ -82,9 +84,9 @@ class ReceiverOpened:
             opener.handle(Deadline())
         return found
 
-    def _apart(self, openings: list[Opening]) -> list[Opening]:
+    def _apart(self, openings: list[ReceiverSum]) -> list[ReceiverSum]:
         """Those, in order, that corrupt receivers may put together; of the others none is opened, and a fault on record."""
-        found: list[Opening] = []
+        found: list[ReceiverSum] = []
         for opening in openings:
             if self._policy.reveals_to_corrupt(opening, found):
                 told = f"the sum for client {opening.receiver} is not opened: beside those of others it could show"
@@ -93,11 +95,11 @@ class ReceiverOpened:
                 found.append(opening)
         return found
 
-    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
+    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[ReceiverSum]:
         of = self._sessions.model_digest(updates), self._held.known(updates).session
         return [self._opening(updates, question, *of) for question in questions]
 
-    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> Opening:
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> ReceiverSum:
         """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least.
 
         Where several may be corrupt, nobody may be left out: equal rows of other survivors would tell who dropped out.
@@ -117,7 +119,7 @@ class ReceiverOpened:
         weights = tuple(question.row[i] for i in others)
         bits = most_bits(how.ring_bits, len(others))
         try:
-            return Opening(
+            return ReceiverSum(
                 session,
                 question.receiver,
                 weights,
@@ -132,7 +134,7 @@ class ReceiverOpened:
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
 
-    def _agreed(self, openings: list[Opening]) -> dict[int, Agreed | None]:
+    def _agreed(self, openings: list[ReceiverSum]) -> dict[int, Agreed | None]:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
         enrolled = self._sessions.charter.enrolled
         servers = {o.receiver: Party(SERVER, Inviting(o, enrolled), server_step) for o in openings}

@@ -16,14 +16,14 @@ from ...drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ...wire.codec import Envelope
 from ..server import Summed
 from .messages import OpenedTotal, ReceiverKey, SenderKey
-from .terms import RECEIVER_KEY, SENDER_KEY, Opening
+from .terms import RECEIVER_KEY, SENDER_KEY, ReceiverSum
 
 
 @dataclass(frozen=True, slots=True)
 class Inviting:
     """The server while the receiver's key is due."""
 
-    opening: Opening
+    opening: ReceiverSum
     enrolled: Mapping[int, bytes] = field(repr=False)
     key: ReceiverKey | None = None
 
@@ -32,7 +32,7 @@ class Inviting:
 class Collecting:
     """The server while the senders' keys arrive."""
 
-    opening: Opening
+    opening: ReceiverSum
     enrolled: Mapping[int, bytes] = field(repr=False)
     keys: Mapping[int, SenderKey] = field(default_factory=dict, repr=False)
 
@@ -41,7 +41,7 @@ class Collecting:
 class Agreed:
     """The server once enough senders share a mask with the receiver."""
 
-    opening: Opening
+    opening: ReceiverSum
     keys: Mapping[int, SenderKey] = field(repr=False)
 
     @property
@@ -53,13 +53,13 @@ class Agreed:
 class NotOpened:
     """The end without a sum. stage: "receiver" or "senders"; have of need keys were there."""
 
-    opening: Opening
+    opening: ReceiverSum
     stage: str
     have: int
     need: int
 
 
-def invite(opening: Opening) -> tuple[Effect, ...]:
+def invite(opening: ReceiverSum) -> tuple[Effect, ...]:
     """The server's first move: the offer to the receiver and to every sender."""
     offer = opening.offer
     return tuple(_send(opening, client, offer) for client in (opening.receiver, *opening.session.roster))
@@ -107,7 +107,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _send(opening: Opening, client: int, message: Any) -> Send:
+def _send(opening: ReceiverSum, client: int, message: Any) -> Send:
     return Send(Envelope(opening.session.digest, SERVER, client, message))
 
 
