@@ -19,7 +19,7 @@ from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, 
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
 from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, Unmasked, masked_sum, parties_of
-from cloister.protocol.masked.terms import encode_weights, survivors_digest
+from cloister.protocol.masked.terms import encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import Transcript
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, NoiseTerms, Numbers
@@ -126,7 +126,7 @@ def session():
         "clients": [secrets(client) for client in ROSTER],
         "frames": [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in FRAMES],
         "survivors": END.clients,
-        "survivors_digest": survivors_digest(END.clients),
+        "survivors_digest": survivors_and_head(END.clients, b""),
         "sum": END.total.tolist(),
     }
 
@@ -189,7 +189,8 @@ def changes():
     message = {(f.kind, c): decode(f.data, f.sender, LIMIT).message for f in FRAMES for c in (f.sender, f.receiver) if c >= 0}
     keys, shares, relayed = message["NeighbourKeys", 1], message["SealedShares", 4], message["RelayedShares", 1]
     asked, reveal, masked_input = message["UnmaskRequest", 1], message["Reveal", 9], message["MaskedInput", 4]
-    other_set = tuple(signed(i, "masked sum survivors", survivors_digest((1, 4, 6, 9))) for i in asked.signers)
+    heads = dict(zip((4, *asked.signers), (message["SurvivorSignature", 4].head, *asked.heads), strict=True))
+    other_set = tuple(signed(i, "masked sum survivors", survivors_and_head((1, 4, 6, 9), heads[i])) for i in asked.signers)
     foreign = reveal.seeds[0][:1] + (1).to_bytes(4, "big") + reveal.seeds[0][5:]
     return {
         "another model": ("Proposal", 1, {"model": bytes(32)}),
@@ -227,7 +228,9 @@ def changes():
         "survivors off the roster": ("Survivors", 1, {"alive": (1, 4, 10)}),
         "too few survivors": ("Survivors", 1, {"alive": (1, 4)}),
         "a signature on other survivors": ("SurvivorSignature", 4, {"signature": other_set[0]}),
-        "too few signatures": ("UnmaskRequest", 1, {"signers": asked.signers[:1], "signatures": asked.signatures[:1]}),
+        "another head than the one signed": ("SurvivorSignature", 4, {"head": bytes(32)}),
+        "too few signatures": ("UnmaskRequest", 1, {f.name: getattr(asked, f.name)[:1] for f in fields(asked)}),
+        "other heads than those signed": ("UnmaskRequest", 1, {"heads": asked.heads[::-1]}),
         "signatures on other survivors": ("UnmaskRequest", 1, {"signatures": other_set}),
         "a signature of the dropped": ("UnmaskRequest", 1, {"signers": (4, 6)}),
         "the wrong kind of share": ("Reveal", 9, {"alive": (1,), "seeds": reveal.seeds[:1], "dropped": (4, 6),

@@ -62,7 +62,7 @@ from cloister.protocol.masked.terms import (
     decode_weights,
     encode_dealing,
     encode_weights,
-    survivors_digest,
+    survivors_and_head,
 )
 from cloister.protocol.masked.transcript import Transcript, restored
 from cloister.protocol.masked.weighing import COARSEST, WeightEncoding, second_protocol
@@ -114,7 +114,7 @@ def checked(public, signature, purpose, context, content):
 class Key:
     """A session key, of both kinds."""
 
-    def __init__(self, secret):
+    def __init__(self, secret, exchange=None):
         self.secret = secret
         self.public = hashed(secret)
 
@@ -460,16 +460,16 @@ class World:
             if shown[i]:
                 for message in self.tell(i, digest, Survivors(shown[i])):
                     if isinstance(message, SurvivorSignature):
-                        signatures[i] = message.signature
+                        signatures[i] = message.signature, message.head
         for i in signatures:
             masked = self.account.inputs[plan.binding][i]
             found = {j: signatures[j] for j in masked & signatures.keys() if shown[j] == shown[i]}
             for j in masked & self.corrupt & set(shown[i]):
-                content = survivors_digest(shown[i])
-                found[j] = self.identities[j].sign("masked sum survivors", plan.binding, content)
+                content = survivors_and_head(shown[i], bytes(32))
+                found[j] = self.identities[j].sign("masked sum survivors", plan.binding, content), bytes(32)
             signers = tuple(sorted(j for j in found if j in shown[i]))
             if signers:
-                self.tell(i, digest, UnmaskRequest(signers, tuple(found[j] for j in signers)))
+                self.tell(i, digest, UnmaskRequest(signers, *zip(*(found[j] for j in signers), strict=True)))
 
     # --- what it asks for -------------------------------------------------------------------------------------------------
 

@@ -207,14 +207,12 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         for link, wait in ((slow, lambda data: go.wait(20)), (quick, lambda data: None)):
             link.start()
             answering(link, wait)
-        started = time.monotonic()
         asked = [listener.post(0, b"a"), listener.post(0, b"b")]
         listener.post(1, b"c")
         heard = [listener.heard() for _ in range(3)]
         assert heard[0].data == b"cc"
         assert [(h.client, h.number, h.data) for h in heard[1:]] == [(0, asked[0], None), (0, asked[1], None)]
-        assert 3.9 < time.monotonic() - started < 10  # it says that it works, which is good for `at_most` and no longer
-        assert listener.counted["slow"] == 1
+        assert listener.counted["slow"] == 1  # it says that it works, which is good for `at_most` and no longer
         listener.post(0, b"d")
         assert listener.heard().data is None  # at once: it still owes what was given up
         go.set()

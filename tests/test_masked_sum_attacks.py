@@ -27,7 +27,7 @@ from cloister.protocol.masked.messages import (
 )
 from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, SumPolicy
-from cloister.protocol.masked.terms import survivors_digest
+from cloister.protocol.masked.terms import survivors_and_head
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
 
@@ -77,10 +77,10 @@ class Stage:
 
     def signature(self, client, alive):
         identity = self.play.members.identities[client]
-        return identity.sign("masked sum survivors", self.plan.binding, survivors_digest(alive))
+        return identity.sign("masked sum survivors", self.plan.binding, survivors_and_head(alive, bytes(32)))
 
     def request(self, signers, alive):
-        return UnmaskRequest(tuple(signers), tuple(self.signature(i, alive) for i in signers))
+        return UnmaskRequest(tuple(signers), tuple(self.signature(i, alive) for i in signers), (bytes(32),) * len(signers))
 
 
 # --- both share kinds, twice, and split survivor sets -----------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_equivocation_on_the_survivor_set_is_found_out():
             stage.tell(1, wrong)
         assert failure.value.blame == SERVER
     with pytest.raises(ValueError, match="each once"):
-        UnmaskRequest((3, 3, 3), good.signatures)
+        UnmaskRequest((3, 3, 3), good.signatures, good.heads)
     assert stage.tell(1, good)
 
 
@@ -505,11 +505,11 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
         ("MaskedInput", lambda m, f: [m, MaskedInput(flipped(bytes(m.vector)))], "a second time"),
         ("MaskKeys", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
         ("SealedShares", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
-        ("SurvivorSignature", lambda m, f: [m, SurvivorSignature(bytes(64))], "a second time"),
+        ("SurvivorSignature", lambda m, f: [m, SurvivorSignature(bytes(64), bytes(32))], "a second time"),
         ("Reveal", lambda m, f: [m, replace(m, alive=m.alive[1:], seeds=m.seeds[1:])], "a second time"),
         ("SealedShares", lambda m, f: replace(m, signature=bytes(64)), "not the client's"),
         ("SealedShares", lambda m, f: replace(m, dealing=m.dealing[:68], sealed=m.sealed[:1]), "cannot be"),
-        ("SurvivorSignature", lambda m, f: SurvivorSignature(bytes(64)), "not the client's"),
+        ("SurvivorSignature", lambda m, f: SurvivorSignature(bytes(64), bytes(32)), "not the client's"),
         ("Reveal", lambda m, f: replace(m, seeds=(b"\x02" + m.seeds[0][1:], *m.seeds[1:])), "a share that cannot be"),
         (
             "Reveal",
@@ -518,7 +518,7 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
         ),
         ("Reveal", lambda m, f: replace(m, seeds=(m.seeds[0][:5] + b"\xff" * 65, *m.seeds[1:])), "a share that cannot be"),
         ("MaskKeys", lambda m, f: MaskedInput(bytes(20)), "out of place"),
-        ("MaskedInput", lambda m, f: SurvivorSignature(bytes(64)), "out of place"),
+        ("MaskedInput", lambda m, f: SurvivorSignature(bytes(64), bytes(32)), "out of place"),
     ],
 )
 def test_a_client_that_breaks_the_protocol_is_named_and_the_sum_is_right_without_it(kind, change, reason):

@@ -16,10 +16,10 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.masked.client import IdleMasker, client_step
 from cloister.protocol.masked.joined import update_of
-from cloister.protocol.masked.messages import MaskWith, Survivors, UnmaskRequest
+from cloister.protocol.masked.messages import MaskWith, Survivors, SurvivorSignature, UnmaskRequest
 from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
-from cloister.protocol.masked.terms import SumPolicy, encode_weights, survivors_digest
+from cloister.protocol.masked.terms import SumPolicy, encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import KEY, Transcript, log_of, restored, verify_transcript
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import MOST_ROWS, span
@@ -260,8 +260,9 @@ def test_a_signature_under_another_charter_weights_or_survivors_counts_for_nothi
     near = (3, 5, 7)
 
     def signed(plan, alive):
-        one = [run.play.members.identities[i].sign("masked sum survivors", plan.binding, survivors_digest(alive)) for i in near]
-        return UnmaskRequest(near, tuple(one))
+        content = survivors_and_head(alive, bytes(32))
+        one = [run.play.members.identities[i].sign("masked sum survivors", plan.binding, content) for i in near]
+        return UnmaskRequest(near, tuple(one), (bytes(32),) * 3)
 
     other = replace(run.play.charter, span=2)
     for wrong in (
@@ -418,6 +419,21 @@ def forged(charter, steps, me=1):
         head = hashlib.sha256(head + step).digest()
         heads.append(head)
     return steps, heads
+
+
+def test_heads_that_were_signed_tell_a_log_that_ends_early_or_is_another():
+    run, said = Run(), list[SurvivorSignature]()
+    heard = changing("SurvivorSignature", lambda m, f: said.append(m) or m, receivers={SERVER})
+    for round in range(2):
+        assert isinstance(run.sum(round=round, update=(HELD, OTHER)[round], tap=heard)[0], Unmasked)
+    charter, (steps, heads) = run.play.charter, run.log(1)
+    signed = [m.head for m in said if m.head in heads]
+    assert len({m.head for m in said}) == len(said) == 2 * len(ALL)
+    assert len(signed) == 2
+    assert verify_transcript(charter, 1, steps, heads, signed) == run.parties[1].state.transcript
+    for log in ((steps[:2], heads[:2]), run.log(ALL[1])):
+        with pytest.raises(ValueError, match="signed for a head that is not in this log"):
+            verify_transcript(charter, 1, *log, signed)
 
 
 def test_an_auditor_finds_what_is_not_in_the_chain_or_against_it():

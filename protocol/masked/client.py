@@ -34,7 +34,7 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_digest
+from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_and_head
 from .transcript import KEY, Transcript
 
 __all__ = ["IdleMasker", "client_step"]
@@ -119,7 +119,7 @@ def _join(state: IdleMasker, digest: bytes, proposal: Proposal) -> tuple[IdleMas
     idle = replace(state, next_round=joined, transcript=transcript, spending=spending)
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
-    secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
+    secrets = Secrets(seed, AgreementKey(mask, state.exchange), SealingKey(seal, state.exchange))
     publics = secrets.mask.public, secrets.seal.public
     keys = MaskKeys(*publics, state.identity.sign("masked sum keys", plan.binding, b"".join(publics)))
     return Advertised(idle, plan, secrets), (*_spent(idle), spent, to_server(plan, state.me, keys))
@@ -169,9 +169,10 @@ def _sign(state: InputSent, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effec
         transcript = state.idle.transcript.signed(plan, alive, state.idle.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
-    signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
+    content = survivors_and_head(alive, transcript.head)
+    signature = state.idle.identity.sign("masked sum survivors", plan.binding, content)
     signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
-    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
+    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature, transcript.head)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[IdleMasker, tuple[Effect, ...]]:
@@ -181,10 +182,10 @@ def _reveal(state: Signed, request: UnmaskRequest) -> tuple[IdleMasker, tuple[Ef
         raise ProtocolError("signatures of clients that are not neighbours in the survivor set", SERVER)
     if len(request.signers) < plan.terms.threshold:
         raise ProtocolError(f"{len(request.signers)} neighbours signed where {plan.terms.threshold} are needed", SERVER)
-    digest = survivors_digest(state.alive)
-    for signer, signature in zip(request.signers, request.signatures, strict=True):
+    for signer, signature, head in zip(request.signers, request.signatures, request.heads, strict=True):
+        content = survivors_and_head(state.alive, head)
         try:
-            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, digest)
+            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, content)
         except BadSignature:
             raise ProtocolError(f"client {signer} did not sign this survivor set", SERVER) from None
     survived = tuple(i for i in sorted(state.held) if i in alive)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ...crypto.agreement import AgreementKey
+from ...crypto.agreement import AgreementKey, KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
 from ...crypto.identity import SigningKey, Verify, verify
 from ...crypto.sealing import Channel, SealingKey
@@ -29,7 +29,7 @@ class IdleMasker:
     still takes part in, per protocol name of the latest round that it took part in (joined.py). updates: the work sessions
     whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never. A client that
     restarts must have transcript, next_round and spending back as they were last stored (`restored`). verify: how it checks
-    signatures. spending: what it spends on noise, under a charter with noise; else None.
+    signatures. exchange: how it agrees on keys. spending: what it spends on noise, under a charter with noise; else None.
     """
 
     transcript: Transcript
@@ -40,6 +40,7 @@ class IdleMasker:
     next_round: Mapping[str, int] = field(default_factory=dict)
     updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
+    exchange: KeyExchange = field(default=exchange_keys, repr=False, compare=False)
     spending: "SumSpending | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -57,7 +57,7 @@ def _roles(how: Masked, mine: Mine) -> Mapping[str, Role]:
     charter = mine.shared.once((SUMS, id(enrolled)), lambda: charter_of(how, setup, enrolled))  # of one directory
     identity, numbers = mine.identities[SUMS], numbers_of(how, len(setup.initial))
     policy = SumPolicy.of(charter, frozenset({OPENED}))  # whose inputs `blinded_input` makes, for such a sum alone
-    idle = idle_of(charter, me, identity, policy, setup.entropy, bytes(32), mine.shared.verify)
+    idle = idle_of(charter, me, identity, policy, setup.entropy, bytes(32), mine.shared.verify, mine.shared.exchange)
     state = OpeningClient(me, setup.run, opening_policy(how), identity, enrolled, setup.entropy, {})
     opener = Opener(Party(me, state, member_step), client, numbers)
     member = MaskingClient(Party(me, idle, client_step), client, Inputs(me, numbers, opener))

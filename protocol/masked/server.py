@@ -53,8 +53,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return add(state, client, vector), ()
         case AddingInputs(), Deadline():
             return show_survivors(state)
-        case CollectingSignatures(), Received(Envelope(message=SurvivorSignature(signature=signature), sender=client)):
-            return take_signature(state, client, signature), ()
+        case CollectingSignatures(), Received(Envelope(message=SurvivorSignature() as said, sender=client)):
+            return take_signature(state, client, said), ()
         case CollectingSignatures(), Deadline():
             return ask(state)
         case Unmasking(), Received(Envelope(message=Reveal() as reveal, sender=client)):

@@ -3,14 +3,14 @@
 Spec: specs/masked_sum.md.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...crypto.agreement import AgreementKey
 from ...crypto.shamir import BadDealer, MaskKeyShare, NotRecovered, Recovered, SelfSeedShare, combine_all
 from ..core.errors import ProtocolError
 from ..drivers.roles import Awaiting, Effect
-from .messages import Reveal, Survivors, UnmaskRequest
+from .messages import Reveal, Survivors, SurvivorSignature, UnmaskRequest
 from .server_phases import (
     WAITING_BYTES,
     AddingInputs,
@@ -26,7 +26,7 @@ from .server_phases import (
     to_client,
     too_few,
 )
-from .terms import Plan, masked, sign_of, survivors_digest
+from .terms import Plan, masked, sign_of, survivors_and_head
 
 
 def add(state: AddingInputs, client: int, data: bytes | memoryview) -> AddingInputs:
@@ -63,11 +63,11 @@ def _unrecoverable(plan: Plan, stage: str, masks: Masks, alive: tuple[int, ...],
     return None
 
 
-def take_signature(state: CollectingSignatures, client: int, signature: bytes) -> CollectingSignatures:
+def take_signature(state: CollectingSignatures, client: int, said: SurvivorSignature) -> CollectingSignatures:
     """Stage 5: a signature on the survivor set."""
     expect(client, state.alive, state.signatures, "a signature")
-    check_signature(state.plan, client, signature, "masked sum survivors", survivors_digest(state.alive))
-    return replace(state, signatures={**state.signatures, client: signature})
+    check_signature(state.plan, client, said.signature, "masked sum survivors", survivors_and_head(state.alive, said.head))
+    return replace(state, signatures={**state.signatures, client: said})
 
 
 def ask(state: CollectingSignatures) -> tuple[Unmasking | NoSum, tuple[Effect, ...]]:
@@ -78,11 +78,14 @@ def ask(state: CollectingSignatures) -> tuple[Unmasking | NoSum, tuple[Effect, .
     if failed := _unrecoverable(plan, "agree", state.masks, state.alive, asked):
         return replace(failed, reached=Reached(tuple(state.masks.dealt), state.alive)), ()
     sends = (
-        to_client(plan, client, UnmaskRequest(near, tuple(state.signatures[i] for i in near)))
-        for client, near in sorted(asked.items())
+        to_client(plan, client, _signed(near, [state.signatures[i] for i in near])) for client, near in sorted(asked.items())
     )
     unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked))
     return unmasking, (Awaiting("unmask", tuple(sorted(asked))), *sends)
+
+
+def _signed(near: tuple[int, ...], said: Sequence[SurvivorSignature]) -> UnmaskRequest:
+    return UnmaskRequest(near, tuple(s.signature for s in said), tuple(s.head for s in said))
 
 
 def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:

@@ -12,7 +12,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Send
 from ..wire.codec import Envelope
-from .messages import MaskKeys, SealedShares
+from .messages import MaskKeys, SealedShares, SurvivorSignature
 from .terms import Dealt, Plan, Ring
 
 WAITING_BYTES = 1 << 25
@@ -93,7 +93,7 @@ class CollectingSignatures:
     masks: Masks
     total: Ring = field(repr=False)
     alive: tuple[int, ...]
-    signatures: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    signatures: Mapping[int, SurvivorSignature] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

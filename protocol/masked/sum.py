@@ -10,6 +10,7 @@ Sums of one update that overlap are proposed to one roster, with weight 0 for wh
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ...crypto.agreement import KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
 from ...crypto.identity import SigningKey, Verify, verify
 from ..core.link import Tap
@@ -38,7 +39,14 @@ def parties_of(
 
 
 def idle_of(
-    charter: Charter, me: int, identity: SigningKey, policy: SumPolicy, entropy: Entropy, model: bytes, verify: Verify = verify
+    charter: Charter,
+    me: int,
+    identity: SigningKey,
+    policy: SumPolicy,
+    entropy: Entropy,
+    model: bytes,
+    verify: Verify = verify,
+    exchange: KeyExchange = exchange_keys,
 ) -> IdleMasker:
     """A client before its first sum under this charter."""
     spending = None
@@ -46,7 +54,9 @@ def idle_of(
         from .spending import SumSpending  # here, as it loads an accountant
 
         spending = SumSpending.of(charter, me)
-    return IdleMasker(Transcript(charter, me), policy, identity, entropy, model, verify=verify, spending=spending)
+    return IdleMasker(
+        Transcript(charter, me), policy, identity, entropy, model, verify=verify, exchange=exchange, spending=spending
+    )
 
 
 def max_bytes(terms: SumTerms) -> int:

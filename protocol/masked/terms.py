@@ -184,9 +184,9 @@ def decode_weights(roster: tuple[int, ...], weights: bytes) -> dict[int, float]:
     return dict(zip(roster, values, strict=True))
 
 
-def survivors_digest(alive: tuple[int, ...]) -> bytes:
-    """What clients sign: SHA-256 of the survivor set, ascending ids of 4 bytes."""
-    return hashlib.sha256(np.array(alive, ">u4").tobytes()).digest()
+def survivors_and_head(alive: tuple[int, ...], head: bytes) -> bytes:
+    """What clients sign: SHA-256 of the survivor set, ascending ids of 4 bytes, and the head of the signer's transcript."""
+    return hashlib.sha256(np.array(alive, ">u4").tobytes()).digest() + head
 
 
 @dataclass(frozen=True, slots=True)

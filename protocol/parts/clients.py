@@ -33,7 +33,7 @@ class Clients:
 
     def __init__(self, setup: Setup, maker: Maker) -> None:
         self._setup = setup
-        self._shared = Shared(setup.verify)
+        self._shared = Shared(setup.verify, setup.exchange)
         made = setup.hosts(maker) if setup.hosts else {i: InProcessClient(i, setup, maker, self._shared) for i in setup.clients}
         self.all: Mapping[int, InProcessClient] = made
         self.enrolled: dict[str, dict[int, bytes]] = {}

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, cast
 
-from ...crypto.identity import SigningKey
+from ...crypto.identity import SigningKey, VerifyingOnce
 from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
@@ -33,7 +33,8 @@ class InProcessClient:
         self._maker = maker
         if identities is None:
             drawn = {use: setup.entropy.lasting(label, SECRET_BYTES) for use, label in maker.identities(setup, id).items()}
-            identities = {use: SigningKey.from_secret(secret) for use, secret in drawn.items()}
+            noted = shared.verify.note if isinstance(shared.verify, VerifyingOnce) else None
+            identities = {use: SigningKey(secret, noted) for use, secret in drawn.items()}
         self._mine = Mine(id, setup, shared, identities)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from ...crypto.agreement import KeyExchange, exchange_keys
 from ...crypto.identity import SigningKey, Verify
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Event, Received, Role, Send
@@ -36,6 +37,7 @@ class Shared:
     """
 
     verify: Verify
+    exchange: KeyExchange = field(default=exchange_keys, repr=False)
     opening: ModelOpener = field(default_factory=ModelOpener)
     making: Making = field(default_factory=Making)
     draws: dict[str, Callable[[bytes], object]] = field(default_factory=dict, repr=False)
