@@ -35,7 +35,7 @@ from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send
 from cloister.protocol.masked import client, client_inputs, given, member
-from cloister.protocol.masked.client import IdleMasker, client_step
+from cloister.protocol.masked.client import Idle, client_step
 from cloister.protocol.masked.client_inputs import Inputs
 from cloister.protocol.masked.graph import agreed, masking_graph
 from cloister.protocol.masked.input import LIMBS, InputTerms
@@ -275,7 +275,7 @@ class World:
             self.bent = {lie: 3.0 if lie in focus else 0.1 for lie in LIES}
         for i in self.honest:
             mine = replace(SumPolicy.of(self.charters[i], frozenset({"opened"})), **asked)
-            idle = IdleMasker(Transcript(self.charters[i], i), mine, self.identities[i], entropy, bytes(32), verify=checked)
+            idle = Idle(Transcript(self.charters[i], i), mine, self.identities[i], entropy, bytes(32), verify=checked)
             holder = Participant(
                 Party(i, None, None), None, ModelOpener(), Owned(i, {"init": np.zeros(1, np.float32)}, Making(), as_sent)
             )
@@ -316,7 +316,7 @@ class World:
     def restart(self, i):
         each = self.members[i]
         joined, transcript = restored({} if self.forgets else self.journals[i], self.charters[i], i)
-        idle = each.state if isinstance(each.state, IdleMasker) else each.state.idle
+        idle = each.state if isinstance(each.state, Idle) else each.state.idle
         each.masker.restart(replace(idle, next_round=joined, transcript=transcript, updates={}))
 
     def tell(self, i, digest, message):
@@ -343,7 +343,7 @@ class World:
 
     def note(self, i, asked, sent):
         account, state = self.account, self.members[i].state
-        plan = self.last[i] if isinstance(state, IdleMasker) else state.plan
+        plan = self.last[i] if isinstance(state, Idle) else state.plan
         self.last[i], binding = plan, plan.binding
         match sent:
             case MaskKeys():
@@ -702,7 +702,7 @@ class World:
     def survivors(self, first):
         """Who survived, by what an honest client signed."""
         for each in self.members.values():
-            idle = each.state if isinstance(each.state, IdleMasker) else each.state.idle
+            idle = each.state if isinstance(each.state, Idle) else each.state.idle
             if alive := idle.given.signed(first.update):
                 return alive
         return ()

@@ -112,8 +112,8 @@ def play(count, seed):
 
 def test_every_phase_and_message_is_there():
     assert {type(state).__name__ for state, _, _ in SITUATIONS} == {
-        *("IdleMasker", "Advertised", "SecretsShared", "Checked", "InputSent", "Signed"),
-        *("Advertising", "RelayingShares", "Accepting", "AddingInputs", "CollectingSignatures", "Unmasking"),
+        *("Idle", "Advertised", "Shared", "Checked", "Masked", "Signed"),
+        *("Advertising", "Sharing", "Accepting", "Summing", "Agreeing", "Unmasking"),
     }
     assert len({frame.kind for _, _, frame in SITUATIONS}) == 12
 

@@ -35,9 +35,9 @@ VIEWS = (
     "cloister.protocol.encrypted.view",
 )
 
-TWICE = {"Mean", "Noise", "State"}
+TWICE = {"Masked", "Mean", "Noise", "State"}
 """State: of each algorithm. Mean: a message, whose name is in recordings, and a rule. Noise: of masked sums, and of what clients
-release to be compared; run folders name both by their class."""
+release to be compared; run folders name both by their class. Masked: a protection, and a phase that test vectors name."""
 
 
 def loaded(code: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Persist, Received, Send
-from cloister.protocol.masked.client import Advertised, IdleMasker, client_step
+from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.joined import rounds_held, update_of
 from cloister.protocol.masked.server import NoSum, Unmasked, propose
@@ -289,7 +289,7 @@ def test_a_later_round_forgets_and_an_earlier_one_is_over():
     before = sums.parties[1].state
     assert sums.parties[1].handle(Received(propose(sums.plan(round=5))[0].envelope)) == ()
     assert sums.parties[1].state == before
-    assert isinstance(sums.parties[1].state, IdleMasker)
+    assert isinstance(sums.parties[1].state, Idle)
 
 
 def test_forgetting_is_no_earlier_than_joining():

@@ -8,7 +8,7 @@ import pytest
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Persist, Received
-from cloister.protocol.masked.client import IdleMasker
+from cloister.protocol.masked.client import Idle
 from cloister.protocol.masked.joined import MOST_JOINED, is_name, join, joined_before
 from cloister.protocol.masked.server import propose
 from cloister.protocol.masked.slots import COUNTING
@@ -100,7 +100,7 @@ def test_a_client_that_restarts_joins_nothing_that_it_had_joined():
     with pytest.raises(ProtocolError, match="already taken"):
         fresh.proposes("masked sum/update/9", 5)
     fresh.proposes("masked sum/update/8", 5)
-    assert isinstance(fresh.party.state, IdleMasker)
+    assert isinstance(fresh.party.state, Idle)
 
 
 def test_what_the_client_did_not_store_is_refused():

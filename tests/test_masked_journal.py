@@ -14,7 +14,7 @@ from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Perform, 
 from cloister.protocol.masked.journal import journalled_step, resume, start, taken
 from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors
 from cloister.protocol.masked.server import NoSum, Unmasked, server_step
-from cloister.protocol.masked.server_phases import AddingInputs
+from cloister.protocol.masked.server_phases import Summing
 from cloister.protocol.masked.sum import max_bytes
 from cloister.protocol.masked.terms import Plan
 from cloister.protocol.messages import MESSAGES
@@ -211,14 +211,14 @@ def test_at_every_point_the_journal_gives_the_state_that_was():
         def live(self, step):
             super().live(step)
             state, effects = resume(self.play.session.digest, dict(self.disk), self.play.charter)
-            if not isinstance(self.state, AddingInputs) or len(self.state.alive) == 3:  # half of five, where a total is stored
+            if not isinstance(self.state, Summing) or len(self.state.alive) == 3:  # half of five, where a total is stored
                 assert same(state, self.state)
             assert not any(isinstance(effect, Persist) for effect in effects)
             points.append(type(state).__name__)
 
     for bits in (32, 64):
         Watching(Play(5, ring_bits=bits), silent=(3,)).run()
-    stages = ["Advertising", "RelayingShares", "Accepting", "AddingInputs", "CollectingSignatures", "Unmasking", "Unmasked"]
+    stages = ["Advertising", "Sharing", "Accepting", "Summing", "Agreeing", "Unmasking", "Unmasked"]
     assert list(dict.fromkeys(points)) == stages
 
 
@@ -226,7 +226,7 @@ def test_a_server_that_comes_back_after_the_survivors_were_shown_takes_no_more_i
     """The client that was late stays dropped, so that nobody is asked for its self seed after its mask key, or the reverse."""
     world = World(Play(5), silent=(3,))
     world.live(world.back)
-    while not isinstance(world.state, AddingInputs) or world.queue:
+    while not isinstance(world.state, Summing) or world.queue:
         while world.queue:
             envelope = world.queue.popleft()
             if envelope.receiver == SERVER:

@@ -18,7 +18,7 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send, Worked
 from cloister.protocol.masked import server, server_opening
-from cloister.protocol.masked.client import Advertised, IdleMasker, client_step
+from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import MESSAGES
 from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
@@ -158,7 +158,7 @@ def test_lost_repeated_and_late_frames_never_corrupt_a_sum(data):
     play = Play(6, tap)
     end = play.run()
     assert isinstance(end, NoSum) or play.right()
-    assert all(isinstance(party.state, IdleMasker) for party in play.parties.values())
+    assert all(isinstance(party.state, Idle) for party in play.parties.values())
 
 
 @pytest.mark.parametrize("stage", range(6))
@@ -335,10 +335,10 @@ def test_states_forget_what_their_phase_may_not_know():
     from cloister.protocol.masked import client as masked_client
     from cloister.protocol.masked import server as masked_server
 
-    of = {name: {f.name for f in fields(getattr(masked_client, name))} for name in ("IdleMasker", "InputSent", "Signed")}
+    of = {name: {f.name for f in fields(getattr(masked_client, name))} for name in ("Idle", "Masked", "Signed")}
     assert not any("secrets" in names for names in of.values())
-    assert not {"held"} & of["IdleMasker"]
-    for state in ("RelayingShares", "Accepting", "AddingInputs", "CollectingSignatures", "Unmasking"):
+    assert not {"held"} & of["Idle"]
+    for state in ("Sharing", "Accepting", "Summing", "Agreeing", "Unmasking"):
         assert not {"vectors", "inputs", "received"} & {f.name for f in fields(getattr(masked_server, state))}
 
 

@@ -14,7 +14,7 @@ from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Worked
-from cloister.protocol.masked.client import IdleMasker, Signed, client_step
+from cloister.protocol.masked.client import Idle, Signed, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import (
     MaskedInput,
@@ -294,7 +294,7 @@ def test_proposals_that_are_not_the_clients_are_refused(change, reason):
     digest = replace(s, **{k: v for k, v in change.items() if k in ("run", "protocol")}).digest
     with pytest.raises(ProtocolError, match=reason):
         play.parties[1].handle(Received(Envelope(digest, SERVER, 1, proposal)))
-    assert isinstance(play.parties[1].state, IdleMasker)
+    assert isinstance(play.parties[1].state, Idle)
 
 
 def test_clients_that_were_shown_different_terms_do_not_mask_together():

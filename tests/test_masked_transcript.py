@@ -14,7 +14,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Persist, Received, Send, Worked
-from cloister.protocol.masked.client import IdleMasker, client_step
+from cloister.protocol.masked.client import Idle, client_step
 from cloister.protocol.masked.joined import update_of
 from cloister.protocol.masked.messages import MaskWith, Survivors, SurvivorSignature, UnmaskRequest
 from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
@@ -501,7 +501,7 @@ def test_no_honest_run_is_refused_whoever_drops_out(data):
             assert not [fault.reason for fault in network.faults if any(reason in fault.reason for reason in ADDED)]
             assert isinstance(end, Unmasked) or not whole
     for i, party in run.parties.items():
-        assert isinstance(party.state, IdleMasker)
+        assert isinstance(party.state, Idle)
         joined, transcript = restored(run.journals[i], run.play.charter, i)
         assert joined == party.state.next_round
         assert verify_transcript(run.play.charter, i, *run.log(i)) == transcript

@@ -1,7 +1,7 @@
 """The client of the masked sum: it masks one input, and helps to open the sum of one survivor set.
 
-Spec: specs/masked_sum.md. Phases: IdleMasker -> Advertised -> SecretsShared -> Checked -> Masking -> InputSent -> Signed ->
-IdleMasker; a Deadline leads back to IdleMasker from everywhere. The round is stored as spent before the first message, so a
+Spec: specs/masked_sum.md. Phases: Idle -> Advertised -> Shared -> Checked -> Masking -> Masked -> Signed ->
+Idle; a Deadline leads back to Idle from everywhere. The round is stored as spent before the first message, so a
 client that restarts takes no further part in a session that it was in: it sends one input and one answer per session, or none.
 """
 
@@ -19,7 +19,7 @@ from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
-from .client_phases import Advertised, Checked, IdleMasker, InputSent, Masking, Secrets, SecretsShared, Signed, to_server
+from .client_phases import Advertised, Checked, Idle, Masked, Masking, Secrets, Shared, Signed, to_server
 from .client_shares import receive, settle, share
 from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
 from .messages import (
@@ -37,7 +37,7 @@ from .messages import (
 from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_and_head
 from .transcript import KEY, Transcript
 
-__all__ = ["IdleMasker", "client_step"]
+__all__ = ["Idle", "client_step"]
 
 
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -47,27 +47,27 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError("a message that is not the server's", sender)
         case _, Received(Envelope(message=Proposal() as proposal)) if _old(state, proposal):
             return state, ()
-        case IdleMasker(), Received(Envelope(message=Proposal() as proposal, session=session)):
+        case Idle(), Received(Envelope(message=Proposal() as proposal, session=session)):
             return _join(state, session, proposal)
-        case IdleMasker(), Deadline():
+        case Idle(), Deadline():
             return state, ()
-        case ((Advertised() | SecretsShared() | Checked() | Masking() | InputSent() | Signed()), Deadline()):
-            left = state.idle.left(isinstance(state, InputSent | Signed))
+        case ((Advertised() | Shared() | Checked() | Masking() | Masked() | Signed()), Deadline()):
+            left = state.idle.left(isinstance(state, Masked | Signed))
             return left, _spent(left)
         case (
-            (Advertised() | SecretsShared() | Checked() | Masking() | InputSent() | Signed()),
+            (Advertised() | Shared() | Checked() | Masking() | Masked() | Signed()),
             Received(Envelope(session=session)),
         ) if session != state.plan.session.digest:
             raise ProtocolError("a message of another session", SERVER)
         case Advertised(), Received(Envelope(message=NeighbourKeys() as keys)):
             return share(state, keys)
-        case SecretsShared(), Received(Envelope(message=RelayedShares() as relayed)):
+        case Shared(), Received(Envelope(message=RelayedShares() as relayed)):
             return receive(state, relayed)
         case Checked(), Received(Envelope(message=MaskWith(neighbours=neighbours))):
             return settle(state, neighbours)
         case Masking(), Worked(vector=vector):
             return _mask(state, vector)
-        case InputSent(), Received(Envelope(message=Survivors() as survivors)):
+        case Masked(), Received(Envelope(message=Survivors() as survivors)):
             return _sign(state, survivors.alive)
         case Signed(), Received(Envelope(message=UnmaskRequest() as request)):
             return _reveal(state, request)
@@ -79,11 +79,11 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
 
 def _old(state: Any, proposal: Proposal) -> bool:
     """Whether a proposal is of a round before the latest that the client joined a sum of: late, or sent again, and no fault."""
-    idle = state if isinstance(state, IdleMasker) else state.idle
+    idle = state if isinstance(state, Idle) else state.idle
     return proposal.run == idle.charter.run and proposal.round < idle.round
 
 
-def _join(state: IdleMasker, digest: bytes, proposal: Proposal) -> tuple[IdleMasker | Advertised, tuple[Effect, ...]]:
+def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Idle | Advertised, tuple[Effect, ...]]:
     """Stage 0 and 1: check the terms, spend the round, advertise two keys; or decline what noise does not cover or pay for."""
     try:
         plan = Plan.proposed(proposal, state.charter)
@@ -125,7 +125,7 @@ def _join(state: IdleMasker, digest: bytes, proposal: Proposal) -> tuple[IdleMas
     return Advertised(idle, plan, secrets), (*_spent(idle), spent, to_server(plan, state.me, keys))
 
 
-def _mask(state: Masking, vector: Any) -> tuple[InputSent, tuple[Effect, ...]]:
+def _mask(state: Masking, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
     """Stage 4: y = x + PRG(b_i) + sum over neighbours of +-PRG(s_ij) (Bonawitz et al. 2017, fig. 4, round 2).
 
     Raises ValueError for a vector that is not an input under the session's terms: its sum could wrap around.
@@ -144,7 +144,7 @@ def _mask(state: Masking, vector: Any) -> tuple[InputSent, tuple[Effect, ...]]:
     sent = y.astype(terms.wire, copy=False)
     sent.flags.writeable = False
     transcript = state.idle.transcript.gave(plan, state.idle.policy.rules)
-    masked_state = InputSent(replace(state.idle, transcript=transcript), plan, tuple(state.masking), state.held)
+    masked_state = Masked(replace(state.idle, transcript=transcript), plan, tuple(state.masking), state.held)
     return masked_state, (_stored(transcript), to_server(plan, me, MaskedInput(sent.data.cast("B"))))
 
 
@@ -152,11 +152,11 @@ def _stored(transcript: Transcript) -> Persist:
     return Persist(KEY, transcript.entry)
 
 
-def _spent(idle: IdleMasker) -> tuple[Persist, ...]:
+def _spent(idle: Idle) -> tuple[Persist, ...]:
     return () if idle.spending is None else (idle.spending.stored,)
 
 
-def _sign(state: InputSent, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:
+def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, ...]]:
     """Stage 5: sign the one survivor set that it is shown, unless its sum and earlier ones show what too few clients sent."""
     me, plan = state.idle.me, state.plan
     if not set(alive) <= set(plan.session.roster) or me not in alive:
@@ -175,7 +175,7 @@ def _sign(state: InputSent, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effec
     return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature, transcript.head)))
 
 
-def _reveal(state: Signed, request: UnmaskRequest) -> tuple[IdleMasker, tuple[Effect, ...]]:
+def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:
     """Stage 6: if t neighbours signed the same set, one share of each neighbour: alive or dropped by that set, never both."""
     plan, alive = state.plan, frozenset(state.alive)
     if not set(request.signers) <= alive & set(state.neighbours):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class IdleMasker:
+class Idle:
     """A client between sessions. model: SHA-256 of the model that it holds. entropy: where a session's secret comes from.
 
     transcript: what it gave and signed, under which charter. policy: no weaker than that. next_round: the earliest round it
@@ -85,16 +85,16 @@ class Secrets:
 class Advertised:
     """A client that has advertised its keys."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     secrets: Secrets
 
 
 @dataclass(frozen=True, slots=True)
-class SecretsShared:
+class Shared:
     """A client that has shared its secrets. mask_publics: keys of the neighbours that advertised."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     secrets: Secrets
     mask_publics: Mapping[int, bytes]
@@ -113,7 +113,7 @@ class NeighbourShares:
 class Checked:
     """A client that has said whose shares were good. near: mask keys of the neighbours that shared. held: the good shares."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     secrets: Secrets
     near: Mapping[int, bytes]
@@ -124,7 +124,7 @@ class Checked:
 class Masking:
     """A client that will mask with the neighbours `masking`. held: good shares, of all of them or of fewer."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     secrets: Secrets
     masking: Mapping[int, bytes]
@@ -132,10 +132,10 @@ class Masking:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSent:
+class Masked:
     """A client that has sent its input, and has forgotten its own secrets."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
     held: Mapping[int, NeighbourShares] = field(repr=False)
@@ -145,7 +145,7 @@ class InputSent:
 class Signed:
     """A client that has signed the survivor set `alive`, which decides what it will hand out."""
 
-    idle: IdleMasker
+    idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
     held: Mapping[int, NeighbourShares] = field(repr=False)

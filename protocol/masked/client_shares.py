@@ -12,12 +12,12 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Effect, Perform
 from ..wire.messages import Task
-from .client_phases import Advertised, Checked, Masking, NeighbourShares, SecretsShared, to_server
+from .client_phases import Advertised, Checked, Masking, NeighbourShares, Shared, to_server
 from .messages import Accepted, NeighbourKeys, RelayedShares, SealedShares
 from .terms import PROTOCOL, Dealt, encode_dealing
 
 
-def share(state: Advertised, keys: NeighbourKeys) -> tuple[SecretsShared, tuple[Effect, ...]]:
+def share(state: Advertised, keys: NeighbourKeys) -> tuple[Shared, tuple[Effect, ...]]:
     """Stage 2: check the neighbours' keys, share both secrets among them."""
     me, plan, secrets = state.idle.me, state.plan, state.secrets
     if not set(keys.neighbours) <= set(plan.graph.neighbours(me)):
@@ -45,11 +45,11 @@ def share(state: Advertised, keys: NeighbourKeys) -> tuple[SecretsShared, tuple[
         sealed.append(channel.seal(content, plan.sealed(me, seed_share.holder)))
     signature = state.idle.identity.sign("masked sum dealing", plan.binding, dealing)
     mask_publics = dict(zip(keys.neighbours, keys.mask_publics, strict=True))
-    shared = SecretsShared(state.idle, plan, secrets, mask_publics, channels)
+    shared = Shared(state.idle, plan, secrets, mask_publics, channels)
     return shared, (to_server(plan, me, SealedShares(dealing, tuple(sealed), signature)),)
 
 
-def receive(state: SecretsShared, relayed: RelayedShares) -> tuple[Checked, tuple[Effect, ...]]:
+def receive(state: Shared, relayed: RelayedShares) -> tuple[Checked, tuple[Effect, ...]]:
     """Stage 3: keep the good shares, and say whose they were. A bad one may be its dealer's fault or the server's."""
     plan, me = state.plan, state.idle.me
     if not set(relayed.dealers) <= set(state.mask_publics):
@@ -66,7 +66,7 @@ def receive(state: SecretsShared, relayed: RelayedShares) -> tuple[Checked, tupl
     return Checked(state.idle, plan, state.secrets, near, held), (to_server(plan, me, Accepted(tuple(held))),)
 
 
-def _opened(state: SecretsShared, dealer: int, dealing: bytes, sealed: bytes) -> NeighbourShares:
+def _opened(state: Shared, dealer: int, dealing: bytes, sealed: bytes) -> NeighbourShares:
     """The shares from one dealer. Raises InvalidSeal, BadShare or ValueError."""
     me, plan = state.idle.me, state.plan
     content = state.channels[dealer].open(sealed, plan.sealed(dealer, me))

@@ -20,7 +20,7 @@ from ..parts.charter import Charter
 from ..wire.codec import Envelope, decode, encode
 from .messages import MESSAGES, Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
 from .server import propose, server_step
-from .server_phases import Accepting, AddingInputs, Advertising, CollectingSignatures, NoSum, RelayingShares, Unmasked, Unmasking
+from .server_phases import Accepting, Advertising, Agreeing, NoSum, Sharing, Summing, Unmasked, Unmasking
 from .terms import Plan
 
 _STAGES = (MaskKeys, SealedShares, Accepted, MaskedInput, SurvivorSignature, Reveal)
@@ -40,7 +40,7 @@ def journalled_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """
     digest = state.plan.session.digest
     stored: tuple[Persist, ...] = ()
-    if isinstance(state, AddingInputs) and isinstance(event, Deadline):
+    if isinstance(state, Summing) and isinstance(event, Deadline):
         state = state.added()
         stored = (_total(state),) if len(state.alive) > _half(state) else ()
     after, effects = server_step(state, event)
@@ -77,7 +77,7 @@ def resume(session: bytes, journal: Mapping[str, bytes], charter: Charter) -> tu
     ended = entries.get("stages", b"\0")[0]
     while not isinstance(state, Unmasked | NoSum):
         stage = _stage(state)
-        if isinstance(state, AddingInputs):
+        if isinstance(state, Summing):
             state = _with_total(state, entries.get("total"))
         else:
             for message in _answers(entries, _STAGES[stage].__name__):
@@ -105,7 +105,7 @@ def _entries(session: bytes, journal: Mapping[str, bytes]) -> dict[str, bytes]:
     return {key.removeprefix(prefix): value for key, value in journal.items() if key.startswith(prefix)}
 
 
-def _half(state: AddingInputs) -> int:
+def _half(state: Summing) -> int:
     return (len(state.masks.dealt) + 1) // 2
 
 
@@ -114,14 +114,14 @@ def _key(session: bytes, name: str) -> str:
 
 
 def _stage(state: Any) -> int:
-    return (Advertising, RelayingShares, Accepting, AddingInputs, CollectingSignatures, Unmasking).index(type(state))
+    return (Advertising, Sharing, Accepting, Summing, Agreeing, Unmasking).index(type(state))
 
 
 def _answered(state: Any) -> frozenset[int]:
     match state:
-        case Advertising(keys=answers) | RelayingShares(shares=answers) | Accepting(accepted=answers):
+        case Advertising(keys=answers) | Sharing(shares=answers) | Accepting(accepted=answers):
             return frozenset(answers)
-        case AddingInputs(alive=answers) | CollectingSignatures(signatures=answers) | Unmasking(revealed=answers):
+        case Summing(alive=answers) | Agreeing(signatures=answers) | Unmasking(revealed=answers):
             return frozenset(answers)
     raise ValueError(f"{type(state).__name__} is not a stage")
 
@@ -136,7 +136,7 @@ def _message(data: bytes, sender: int) -> Envelope:
     return decode(data, sender, len(data), MESSAGES)
 
 
-def _total(state: AddingInputs) -> Persist:
+def _total(state: Summing) -> Persist:
     """How many inputs were added, whose (4 bytes each, in order of arrival), their marks, and their total, little-endian."""
     clients = np.array([len(state.alive), *state.alive], ">u4").tobytes()
     total = state.total.astype(state.plan.terms.wire, copy=False)
@@ -144,7 +144,7 @@ def _total(state: AddingInputs) -> Persist:
     return Persist(_key(state.plan.session.digest, "total"), entry)
 
 
-def _with_total(state: AddingInputs, stored: bytes | None) -> AddingInputs:
+def _with_total(state: Summing, stored: bytes | None) -> Summing:
     if stored is None:
         return state
     count = int.from_bytes(stored[:4], "big")

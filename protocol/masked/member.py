@@ -12,7 +12,7 @@ from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
 from .client_inputs import Inputs
-from .client_phases import IdleMasker
+from .client_phases import Idle
 from .joined import COUNTED, is_name, kind_of, rounds_held, works_held
 from .messages import Proposal
 from .transcript import KEY, Transcript
@@ -44,19 +44,19 @@ class MaskingClient:
     @property
     def of_sums(self) -> "Ledger | None":
         """What it spent on noisy sums; None under a charter without noise."""
-        idle = self.state if isinstance(self.state, IdleMasker) else self.state.idle
+        idle = self.state if isinstance(self.state, Idle) else self.state.idle
         return None if idle.spending is None else idle.spending.ledger
 
     def save(self) -> Memory:
         """Between rounds."""
-        idle = self.state if isinstance(self.state, IdleMasker) else self.state.idle
+        idle = self.state if isinstance(self.state, Idle) else self.state.idle
         stored = {KEY: idle.transcript.entry} if idle.transcript.steps else {}
         stored |= {} if idle.spending is None else {idle.spending.stored.key: idle.spending.entry}
         return Memory(max(idle.next_round.values(), default=idle.round), stored)
 
     def restore(self, memory: Memory) -> None:
         """Go on from what it kept. Raises ValueError for a transcript or a ledger that is not its own, or behind the other."""
-        idle = self.state if isinstance(self.state, IdleMasker) else self.state.idle
+        idle = self.state if isinstance(self.state, Idle) else self.state.idle
         transcript = Transcript(idle.charter, self.id)
         if KEY in memory.stored:
             transcript = Transcript.decode(idle.charter, self.id, memory.stored[KEY])
@@ -69,7 +69,7 @@ class MaskingClient:
         match event:
             case Computed(work=work):
                 return self._computed(work)
-            case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, IdleMasker):
+            case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle):
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
                 taken = self._client.taken.get(self._name(proposal.protocol, proposal.update))
@@ -104,7 +104,7 @@ class MaskingClient:
         return self._put_in(name, self._client.held.pop(name) if last else self._client.held[name])
 
     def _computed(self, work: LocalWork | Unwilling) -> tuple[Effect, ...]:
-        if isinstance(self.state, IdleMasker):
+        if isinstance(self.state, Idle):
             return ()  # the session was over before
         plan = self.state.plan
         name = self._name(plan.session.protocol, plan.terms.update)

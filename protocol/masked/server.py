@@ -1,6 +1,6 @@
 """The server of the masked sum: it relays sealed shares, adds masked inputs as they come, and opens one sum.
 
-Spec: specs/masked_sum.md. Phases: Advertising -> RelayingShares -> Accepting -> AddingInputs -> CollectingSignatures -> Unmasking
+Spec: specs/masked_sum.md. Phases: Advertising -> Sharing -> Accepting -> Summing -> Agreeing -> Unmasking
 -> Unmasked, one Deadline each; from each of them to NoSum. Whoever has not answered by a stage's deadline has dropped out.
 """
 
@@ -13,11 +13,11 @@ from .messages import Accepted, MaskedInput, MaskKeys, Reveal, SealedShares, Sur
 from .server_opening import add, ask, open_sum, show_survivors, take_reveal, take_signature
 from .server_phases import (
     Accepting,
-    AddingInputs,
     Advertising,
-    CollectingSignatures,
+    Agreeing,
     NoSum,
-    RelayingShares,
+    Sharing,
+    Summing,
     Unmasked,
     Unmasking,
     to_client,
@@ -41,21 +41,21 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return take_keys(state, client, keys), ()
         case Advertising(), Deadline():
             return show_keys(state)
-        case RelayingShares(), Received(Envelope(message=SealedShares() as shares, sender=client)):
+        case Sharing(), Received(Envelope(message=SealedShares() as shares, sender=client)):
             return take_shares(state, client, shares), ()
-        case RelayingShares(), Deadline():
+        case Sharing(), Deadline():
             return relay(state)
         case Accepting(), Received(Envelope(message=Accepted(dealers=dealers), sender=client)):
             return take_accepted(state, client, dealers), ()
         case Accepting(), Deadline():
             return settle(state)
-        case AddingInputs(), Received(Envelope(message=MaskedInput(vector=vector), sender=client)):
+        case Summing(), Received(Envelope(message=MaskedInput(vector=vector), sender=client)):
             return add(state, client, vector), ()
-        case AddingInputs(), Deadline():
+        case Summing(), Deadline():
             return show_survivors(state)
-        case CollectingSignatures(), Received(Envelope(message=SurvivorSignature() as said, sender=client)):
+        case Agreeing(), Received(Envelope(message=SurvivorSignature() as said, sender=client)):
             return take_signature(state, client, said), ()
-        case CollectingSignatures(), Deadline():
+        case Agreeing(), Deadline():
             return ask(state)
         case Unmasking(), Received(Envelope(message=Reveal() as reveal, sender=client)):
             return take_reveal(state, client, reveal), ()

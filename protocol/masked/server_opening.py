@@ -13,12 +13,12 @@ from ..drivers.roles import Awaiting, Effect
 from .messages import Reveal, Survivors, SurvivorSignature, UnmaskRequest
 from .server_phases import (
     WAITING_BYTES,
-    AddingInputs,
-    CollectingSignatures,
+    Agreeing,
     Masks,
     NoSum,
     Reached,
     Revealed,
+    Summing,
     Unmasked,
     Unmasking,
     check_signature,
@@ -29,7 +29,7 @@ from .server_phases import (
 from .terms import Plan, masked, sign_of, survivors_and_head
 
 
-def add(state: AddingInputs, client: int, data: bytes | memoryview) -> AddingInputs:
+def add(state: Summing, client: int, data: bytes | memoryview) -> Summing:
     """Stage 4: add an input to the sum of the others and forget it."""
     terms = state.plan.terms
     expect(client, state.masks.dealt, state.alive, "an input")
@@ -39,13 +39,13 @@ def add(state: AddingInputs, client: int, data: bytes | memoryview) -> AddingInp
     return state if len(state.waiting) * terms.input_bytes < WAITING_BYTES else state.added()
 
 
-def show_survivors(state: AddingInputs) -> tuple[CollectingSignatures | NoSum, tuple[Effect, ...]]:
+def show_survivors(state: Summing) -> tuple[Agreeing | NoSum, tuple[Effect, ...]]:
     """Stage 4, end: whose inputs are in the sum is settled."""
     plan, alive = state.plan, tuple(sorted(state.alive))
     if failed := too_few(plan, "mask", alive) or _unrecoverable(plan, "mask", state.masks, alive, set(alive)):
         return replace(failed, reached=Reached(tuple(state.masks.dealt))), ()
     sends = (to_client(plan, client, Survivors(alive)) for client in alive)
-    return CollectingSignatures(plan, state.masks, state.added().total, alive), (Awaiting("agree", alive), *sends)
+    return Agreeing(plan, state.masks, state.added().total, alive), (Awaiting("agree", alive), *sends)
 
 
 def _needed(plan: Plan, masks: Masks, alive: tuple[int, ...]) -> tuple[int, ...]:
@@ -63,14 +63,14 @@ def _unrecoverable(plan: Plan, stage: str, masks: Masks, alive: tuple[int, ...],
     return None
 
 
-def take_signature(state: CollectingSignatures, client: int, said: SurvivorSignature) -> CollectingSignatures:
+def take_signature(state: Agreeing, client: int, said: SurvivorSignature) -> Agreeing:
     """Stage 5: a signature on the survivor set."""
     expect(client, state.alive, state.signatures, "a signature")
     check_signature(state.plan, client, said.signature, "masked sum survivors", survivors_and_head(state.alive, said.head))
     return replace(state, signatures={**state.signatures, client: said})
 
 
-def ask(state: CollectingSignatures) -> tuple[Unmasking | NoSum, tuple[Effect, ...]]:
+def ask(state: Agreeing) -> tuple[Unmasking | NoSum, tuple[Effect, ...]]:
     """Stage 5, end: show each signer enough signatures of its neighbours."""
     plan, t = state.plan, state.plan.terms.threshold
     signed = {client: [i for i in plan.graph.neighbours(client) if i in state.signatures] for client in state.signatures}

@@ -28,7 +28,7 @@ class Advertising:
 
 
 @dataclass(frozen=True, slots=True)
-class RelayingShares:
+class Sharing:
     """The server while sealed shares arrive. holders: per client that was shown keys, whose."""
 
     plan: Plan
@@ -58,7 +58,7 @@ class Masks:
 
 
 @dataclass(frozen=True, slots=True)
-class AddingInputs:
+class Summing:
     """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive` but those waiting.
 
     waiting: inputs as they came, little-endian, no more of them than `WAITING_BYTES` hold: several are added in one pass.
@@ -72,7 +72,7 @@ class AddingInputs:
     waiting: tuple[bytes | memoryview, ...] = field(default=(), repr=False)
     marks: tuple[bytes, ...] = field(default=(), repr=False)
 
-    def added(self) -> "AddingInputs":
+    def added(self) -> "Summing":
         """The same with nothing waiting."""
         if not self.waiting:
             return self
@@ -86,7 +86,7 @@ class AddingInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectingSignatures:
+class Agreeing:
     """The server while signatures on the survivor set `alive` arrive."""
 
     plan: Plan

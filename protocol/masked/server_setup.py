@@ -9,11 +9,11 @@ from ..drivers.roles import Awaiting, Effect
 from .messages import MaskKeys, MaskWith, NeighbourKeys, RelayedShares, SealedShares
 from .server_phases import (
     Accepting,
-    AddingInputs,
     Advertising,
     Masks,
     NoSum,
-    RelayingShares,
+    Sharing,
+    Summing,
     check_signature,
     expect,
     to_client,
@@ -34,7 +34,7 @@ def take_keys(state: Advertising, client: int, keys: MaskKeys) -> Advertising:
     return replace(state, keys={**state.keys, client: keys})
 
 
-def show_keys(state: Advertising) -> tuple[RelayingShares | NoSum, tuple[Effect, ...]]:
+def show_keys(state: Advertising) -> tuple[Sharing | NoSum, tuple[Effect, ...]]:
     """Stage 1, end: show each client the keys of its neighbours."""
     plan = state.plan
     holders = _core(plan, dict.fromkeys(state.keys, state.keys))
@@ -45,10 +45,10 @@ def show_keys(state: Advertising) -> tuple[RelayingShares | NoSum, tuple[Effect,
         keys = [state.keys[i] for i in near]
         shown = (tuple(k.mask_public for k in keys), tuple(k.seal_public for k in keys), tuple(k.signature for k in keys))
         effects.append(to_client(plan, client, NeighbourKeys(near, *shown)))
-    return RelayingShares(plan, state.keys, holders), tuple(effects)
+    return Sharing(plan, state.keys, holders), tuple(effects)
 
 
-def take_shares(state: RelayingShares, client: int, shares: SealedShares) -> RelayingShares:
+def take_shares(state: Sharing, client: int, shares: SealedShares) -> Sharing:
     """Stage 2: a signed dealing among exactly the neighbours that were shown."""
     expect(client, state.holders, state.shares, "shares")
     try:
@@ -61,7 +61,7 @@ def take_shares(state: RelayingShares, client: int, shares: SealedShares) -> Rel
     return replace(state, shares={**state.shares, client: shares})
 
 
-def relay(state: RelayingShares) -> tuple[Accepting | NoSum, tuple[Effect, ...]]:
+def relay(state: Sharing) -> tuple[Accepting | NoSum, tuple[Effect, ...]]:
     """Stage 2, end: hand each client what its neighbours sealed to it."""
     plan = state.plan
     core = _core(plan, dict.fromkeys(state.shares, state.shares))
@@ -85,7 +85,7 @@ def take_accepted(state: Accepting, client: int, dealers: tuple[int, ...]) -> Ac
     return replace(state, accepted={**state.accepted, client: dealers})
 
 
-def settle(state: Accepting) -> tuple[AddingInputs | NoSum, tuple[Effect, ...]]:
+def settle(state: Accepting) -> tuple[Summing | NoSum, tuple[Effect, ...]]:
     """Stage 3, end: leave out dealers that fewer than t holders could help; tell the others whom to mask with."""
     plan, accepted = state.plan, {client: frozenset(dealers) for client, dealers in state.accepted.items()}
     core = _core(plan, accepted)
@@ -94,7 +94,7 @@ def settle(state: Accepting) -> tuple[AddingInputs | NoSum, tuple[Effect, ...]]:
     holders = {client: tuple(i for i in near if client in accepted[i]) for client, near in core.items()}
     masks = Masks({i: state.keys[i] for i in core}, {i: state.dealt[i] for i in core}, holders)
     sends = (to_client(plan, client, MaskWith(near)) for client, near in core.items())
-    return AddingInputs(plan, masks, plan.terms.zeros()), (Awaiting("mask", tuple(sorted(core))), *sends)
+    return Summing(plan, masks, plan.terms.zeros()), (Awaiting("mask", tuple(sorted(core))), *sends)
 
 
 def _core(plan: Plan, vouching: Mapping[int, Collection[int]]) -> dict[int, tuple[int, ...]]:

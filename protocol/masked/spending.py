@@ -66,7 +66,7 @@ class SumSpending:
 
     def joining(self, plan: Plan, joined: Mapping[str, int]) -> Self | str:
         """In the sum of this plan; or why it gives nothing: no noise, or none that it can pay for. joined: as
-        `IdleMasker.next_round`.
+        `Idle.next_round`.
 
         Raises ValueError for a second sum in a round, and for terms that do not belong to the noise that was agreed on.
         """

@@ -20,7 +20,7 @@ from ..drivers.roles import Deadline, Learned, Party, Worked
 from ..parts.charter import Charter
 from ..parts.members import Members
 from ..wire.messages import HEAD_BYTES, Task
-from .client import IdleMasker, client_step
+from .client import Idle, client_step
 from .messages import MESSAGES, SEALED_SHARES_BYTES
 from .server import Advertising, NoSum, Unmasked, propose, server_step
 from .terms import Plan, Ring, SumPolicy, SumTerms
@@ -47,16 +47,14 @@ def idle_of(
     model: bytes,
     verify: Verify = verify,
     exchange: KeyExchange = exchange_keys,
-) -> IdleMasker:
+) -> Idle:
     """A client before its first sum under this charter."""
     spending = None
     if charter.numbers.noise is not None:
         from .spending import SumSpending  # here, as it loads an accountant
 
         spending = SumSpending.of(charter, me)
-    return IdleMasker(
-        Transcript(charter, me), policy, identity, entropy, model, verify=verify, exchange=exchange, spending=spending
-    )
+    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, exchange=exchange, spending=spending)
 
 
 def max_bytes(terms: SumTerms) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...crypto.fixed_point import FixedPoint
 from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
-from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
+from ...crypto.shamir import Dealing, DealtShares, MaskKeyShare, SelfSeedShare
 from ..core.session import Session
 from ..parts.charter import Charter
 from ..parts.gate import Rules
@@ -284,7 +284,7 @@ class Dealt:
         return cls(Dealing(SelfSeedShare, *public, seeds), Dealing(MaskKeyShare, *public, keys))
 
 
-def encode_dealing(seed: Sharing[SelfSeedShare], key: Sharing[MaskKeyShare]) -> bytes:
+def encode_dealing(seed: DealtShares[SelfSeedShare], key: DealtShares[MaskKeyShare]) -> bytes:
     """All holders (4 bytes each), then the commitments to the seed's shares, then those to the key's."""
     return (
         np.array(seed.dealing.holders, ">u4").tobytes() + b"".join(seed.dealing.commitments) + b"".join(key.dealing.commitments)

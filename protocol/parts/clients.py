@@ -10,7 +10,7 @@ from ..drivers.roles import Effect
 from ..view.answers import Memory, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
 from ..work.client import InProcessClient
-from ..work.maker import SEED, WORK, Maker, Shared
+from ..work.maker import SEED, WORK, MadeOnce, Maker
 from ..work.participant import Participant
 from ..work.uploads import UNUSABLE
 
@@ -33,7 +33,7 @@ class Clients:
 
     def __init__(self, setup: Setup, maker: Maker) -> None:
         self._setup = setup
-        self._shared = Shared(setup.verify, setup.exchange)
+        self._shared = MadeOnce(setup.verify, setup.exchange)
         made = setup.hosts(maker) if setup.hosts else {i: InProcessClient(i, setup, maker, self._shared) for i in setup.clients}
         self.all: Mapping[int, InProcessClient] = made
         self.enrolled: dict[str, dict[int, bytes]] = {}

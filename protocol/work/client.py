@@ -11,7 +11,7 @@ from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..view.work import LocalJob, LocalWork, Unwilling
-from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, Maker, Mine, Shared, Spends, Unseated
+from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, MadeOnce, Maker, Mine, Spends, Unseated
 from .owned import Owned
 from .participant import Participant
 from .uploads import UNUSABLE, usable
@@ -26,7 +26,7 @@ class InProcessClient:
     """
 
     def __init__(
-        self, id: int, setup: Setup, maker: Maker, shared: Shared, identities: Mapping[str, SigningKey] | None = None
+        self, id: int, setup: Setup, maker: Maker, shared: MadeOnce, identities: Mapping[str, SigningKey] | None = None
     ) -> None:
         self.id = id
         self.roles: dict[str, Role] = {}

@@ -41,7 +41,7 @@ from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
 from .client import InProcessClient
 from .listed import Listed
-from .maker import WORK, Maker, Shared
+from .maker import WORK, MadeOnce, Maker
 from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT, Participant
 from .uploads import from_bytes, to_bytes
 
@@ -93,7 +93,7 @@ class Driven:
         for others in (LINK, COMPUTER):
             entries.pop(others, None)
         if (begun := entries.pop(BEGUN, None)) is None:
-            self.client = InProcessClient(id, setup, maker, Shared(setup.verify, setup.exchange), own)
+            self.client = InProcessClient(id, setup, maker, MadeOnce(setup.verify, setup.exchange), own)
             return
         try:
             of, kept, enrolled, seed = cbor2.loads(begun)
@@ -104,7 +104,7 @@ class Driven:
         if listed is not None and enrolled != listed.enrolled:
             raise ValueError("this run began with other identities than the directory has now: it goes on without this client")
         setup.entropy.kept.update(kept)
-        self.client = InProcessClient(id, setup, maker, Shared(setup.verify, setup.exchange), own)
+        self.client = InProcessClient(id, setup, maker, MadeOnce(setup.verify, setup.exchange), own)
         if enrolled is None:
             return
         self.client.rejoin(enrolled, seed)

@@ -1,6 +1,6 @@
 """How clients of one protection are made: from what each knows and draws for itself, and of nothing of another's.
 
-In a simulation all are made in one process, and have equal things once between them (`Shared`).
+In a simulation all are made in one process, and have equal things once between them (`MadeOnce`).
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -30,7 +30,7 @@ SKETCH, TRANSFORM = "sketch", "transform"
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class MadeOnce:
     """What clients of one process have once between them: equal things that each would open, make, draw or check by itself.
 
     draws: what each draws for a session, by its digest.
@@ -59,7 +59,7 @@ class Mine:
 
     id: int
     setup: Setup
-    shared: Shared
+    shared: MadeOnce
     identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     seed: bytes = field(default=b"", repr=False)

@@ -19,10 +19,10 @@ from cloister.protocol.encrypted import clients as encrypted_clients
 from cloister.protocol.masked import client as masked_client
 from cloister.protocol.masked import clients as masked_clients
 from cloister.protocol.masked import masking, server_opening
-from cloister.protocol.masked.client_phases import IdleMasker, InputSent, Signed
+from cloister.protocol.masked.client_phases import Idle, Masked, Signed
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors, UnmaskRequest
-from cloister.protocol.masked.server_phases import CollectingSignatures
+from cloister.protocol.masked.server_phases import Agreeing
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers import clients as two_clients
 from cloister.protocol.two_servers import upload_server as two_upload
@@ -74,7 +74,7 @@ def _of(event: Any, kind: type) -> bool:
 def _signs_again(step: Any, state: Any, event: Any) -> Any:
     """It signs whatever survivors it is shown."""
     if isinstance(state, Signed) and _of(event, Survivors):
-        state = InputSent(state.idle, state.plan, state.neighbours, state.held)
+        state = Masked(state.idle, state.plan, state.neighbours, state.held)
     return step(state, event)
 
 
@@ -90,7 +90,7 @@ def _unchecked_survivors() -> ExitStack:
     """It takes any survivors: neither their number, nor what it signed before."""
     shipped = masked_client._sign
 
-    def sign(state: InputSent, alive: tuple[int, ...]) -> Any:
+    def sign(state: Masked, alive: tuple[int, ...]) -> Any:
         session = replace(state.plan.session, threshold=1)
         signed, effects = shipped(replace(state, plan=_with_session(state.plan, session)), alive)
         return replace(signed, plan=state.plan), effects
@@ -124,7 +124,7 @@ def _forgets_what_it_signed() -> AbstractContextManager[object]:
 
 
 def _ignores_deadlines(step: Any, state: Any, event: Any) -> Any:
-    return (state, ()) if isinstance(event, Deadline) and not isinstance(state, IdleMasker) else step(state, event)
+    return (state, ()) if isinstance(event, Deadline) and not isinstance(state, Idle) else step(state, event)
 
 
 def _both_shares(state: Signed, request: UnmaskRequest) -> Any:
@@ -148,7 +148,7 @@ def _gives_both_shares() -> AbstractContextManager[object]:
 
 def _counts_late(step: Any, state: Any, event: Any) -> Any:
     """Who is late is added, while others sign who is in the sum."""
-    if isinstance(state, CollectingSignatures) and _of(event, MaskedInput):
+    if isinstance(state, Agreeing) and _of(event, MaskedInput):
         vector = np.frombuffer(event.envelope.message.vector, state.plan.terms.wire)
         return replace(state, total=state.total + vector, alive=(*state.alive, event.envelope.sender)), ()
     return step(state, event)
