@@ -52,7 +52,8 @@ def meant(error: BaseException) -> str:
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
-        return _like(found[2], known) + (f"; {found[1]} takes {', '.join(known)}" if known else "")
+        like = _elsewhere(found[1], found[2]) or _like(found[2], known)
+        return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
         return f"; {found[1]} takes {', '.join(known)}" if known else ""
@@ -61,6 +62,19 @@ def meant(error: BaseException) -> str:
 
 def _fields(of: Any) -> list[str]:
     return [field.name for field in fields(of)] if is_dataclass(of) else []
+
+
+def _elsewhere(owner: str, name: str) -> str:
+    """The part of a scenario whose field a name is that was given to the scenario itself; empty where it is none's."""
+    if owner != "Scenario":
+        return ""
+    from .fl.algorithms.fedavg import FedAvg
+    from .fl.clients.training import Training
+
+    parts = {"training": Training, "algorithm": FedAvg}
+    return next(
+        (f"; it belongs to the {part}, {of.__name__}({name}=...)" for part, of in parts.items() if name in _fields(of)), ""
+    )
 
 
 def _like(name: str, known: Iterable[str]) -> str:

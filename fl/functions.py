@@ -87,4 +87,5 @@ def parameters_of(function: object) -> str:
 def brief(value: object) -> str:
     """A value in a few words."""
     text = repr(value)
-    return text if len(text) <= 60 else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return text if len(text) <= 60 else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from cloister import cli
+from cloister.attacking.asked import _most
 from cloister.attacking.data import read_search, said
 from cloister.attacking.defence import expressed, subject_of
 from cloister.attacking.report import render
@@ -28,7 +29,8 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.robust.coordinates import Median
+from cloister.fl.robust.averages import Mean
+from cloister.fl.robust.coordinates import Median, TrimmedMean
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.scenario_file import load, load_evaluation
@@ -213,7 +215,9 @@ def test_what_the_budget_left_open_is_said_and_played_first_with_a_larger_one(
     if not after.breaks:
         assert "could not be tried on all others" in verdict(after)
     larger = [*ATTACK[: ATTACK.index("--budget") + 1], 25, *ATTACK[ATTACK.index("--budget") + 2 :]]
-    assert cloister(*larger, "--out", tmp_path, "--resume").code == 0
+    result = cloister(*larger, "--out", tmp_path, "--resume")
+    assert result.code == 0
+    assert "defence     fedavg: FedAvg" in result.out
     first = next(row for row in timeless(tmp_path)[len(lines) :] if "attack" in row["numbers"])
     assert (first["numbers"], first["attackers"], first["seed"]) == (point.numbers, point.attackers, 1)
     assert read_search(tmp_path).points[key].held_out
@@ -281,6 +285,12 @@ def executed(text: str) -> Any:
     scope: dict[str, Any] = {}
     exec(compile(text, "written", "exec"), scope)  # noqa: S102
     return scope["scenario"]
+
+
+def test_as_many_attackers_are_tried_as_the_defence_is_built_for() -> None:
+    for rule, most in ((TrimmedMean(b=2), 2), (Mixed((NNM(2),), Median()), 2), (MultiKrum(1), 1), (Median(), 3), (Mean(), 3)):
+        space = Space(replace(sample.scenario, algorithm=RobustFedAvg(rule=rule)))
+        assert _most(space, 8) == most, rule
 
 
 def test_a_scenario_is_written_as_a_file_that_makes_it_again() -> None:

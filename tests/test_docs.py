@@ -14,13 +14,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import torch
 import typer
 
 import cloister
 from cloister.evaluating.texts import JUDGED
+from cloister.fl.data.population import Examples
 from cloister.fl.runs.run_folder import LOGS
 from cloister.protocol.view.disclosure import Disclosure
 from cloister.threat_models.claims import CLAIMS
+from cloister.threat_models.functions import place_of
 
 ROOT = Path(__file__).parents[1]
 MAKING = ROOT / "docs" / "making"
@@ -108,10 +111,17 @@ def test_python_of_a_page_can_be_read(name: str) -> None:
 
 
 def test_an_attack_of_ones_own_is_written_as_the_page_shows() -> None:
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for block in CODE.findall((ROOT / "docs/how-to/my-attack.md").read_text()):
         exec(block, found)  # noqa: S102
     assert {"attack", "corrupt"} <= set(found)
+    held_out = Examples(torch.zeros(6, 1, 8, 8), torch.arange(6))
+    for target in (found["backdoor"], found["Corner"]()):
+        tested = target.test(held_out, 10)
+        assert tested.y.tolist() == [1] * 5
+        assert (tested.x.flatten(1).amax(1) == 1).all()
+    assert place_of(found["corner"]) == "data"
+    assert not held_out.x.any()  # stamped are copies
 
 
 @pytest.mark.trains

@@ -111,8 +111,9 @@ def test_a_function_needs_what_its_parameter_says_or_what_the_adversary_knows() 
         known.own[1].update}, "knows": Level.COLLUDING}, r"returned vectors for \[1\]; the members at work are \[1, 2\]"),
         ({"data": lambda situation: situation.examples.x}, r"a poison returns Examples\(x, y\)"), ({"local": lambda situation:
         3}, r"returned numbers of shape \(\), where"),
+        ({"local": lambda situation: situation.examples}, "of a poison its type says so: write `-> data.Examples`"),
     ],
-    ids=["shape", "text", "members", "data", "training"],
+    ids=["shape", "text", "members", "data", "training", "a poison"],
 )  # fmt: skip
 def test_what_a_function_returns_is_checked_and_said_by_its_name(attack: Any, words: str) -> None:
     with pytest.raises(Unfit, match=words):

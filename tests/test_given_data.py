@@ -87,7 +87,8 @@ def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
         ([[1, 0], ["", 1]], ["x", "label"], "line 3 of .*: column 'x' is empty"),
         ([[1, 0]], ["x", "y"], "has no column 'label'; it has: x, y"),
         ([["nan", 0], [1, 1]], ["x", "label"], "record 1 of .* has an input that is missing or not finite"),
-        ([], ["x", "label"], "holds no records"),
+        ([], ["x", "label"], "one.csv has a header and no rows"),
+        ([], [], "one.csv is empty"),
         ([[1, 0], [1, 1]], ["x", "label"], "client 'one' of .* has too few records of each label to score models by"),
     ],
 )

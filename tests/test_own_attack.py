@@ -29,7 +29,7 @@ from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import start_of
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.stage import Stage, stages
+from cloister.threat_models.audit.stage import HeldOut, Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.audit.view import CorruptView
 from cloister.threat_models.inference.record_membership import loss_scores
@@ -269,6 +269,15 @@ def test_clients_of_the_attackers_own_have_nothing_that_clients_of_the_run_train
     found = audited(own, SPEND, (0,), None, quiet=True, against=(SERVER_ALONE,))
     reasons = {row["experiment"]: row["reason"] for row in found["rows"]}
     assert reasons["membership"] == reasons["updates"] == ""
+
+
+def test_no_client_of_the_attackers_own_has_a_batch_of_one_record(tmp_path):
+    """A `BatchNorm` takes no record alone; what the files hold out is dealt whatever becomes of batches."""
+    source = from_csv(hospitals(tmp_path / "h", 6, rows=40))(None)
+    for batch in (2, 3, 5):
+        for seed in range(3):
+            clients = HeldOut(batch)(source, np.random.default_rng(seed)).clients.values()
+            assert all(len(client.train) > 1 and len(client.train) % batch != 1 for client in clients)
 
 
 def test_an_attack_on_records_is_played_as_the_page_shows():

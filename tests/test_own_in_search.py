@@ -20,15 +20,18 @@ from cloister.attacking.workers import Origin, space_of
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.scenario_file import load
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor
+from cloister.threat_models.critical_layers import CriticalLayers
 from cloister.threat_models.evaluation import Evaluation, Informed
 from cloister.threat_models.knowledge import Level, Own
 from cloister.threat_models.membership import Fixed, Pool
 from cloister.threat_models.search.choosing import Given
-from cloister.threat_models.search.fields import NotSearched, Span, made
+from cloister.threat_models.search.fields import NotSearched, Span, family_of, made
 from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.play import Sought
-from cloister.threat_models.search.space import Space
+from cloister.threat_models.search.space import Space, corner_patch
 from cloister.threat_models.simple_attacks import MinusGradient
+from cloister.threat_models.triggers import Parts
 
 from . import evaluation_sample as sample
 from .test_search_space import Random
@@ -113,6 +116,41 @@ def test_the_attacks_of_an_evaluation_that_are_its_own_are_taken_and_ours_are_th
     shares = space_of(subject(replace(evaluation, strength="share"), None), Level.INSIDER, (), {}, None)
     assert "insider" not in shares.own
     assert "made of a share" in shares.left_out["insider"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bright:
+    """A trigger of one's own."""
+
+    def stamp(self, x: Any, /) -> Any:
+        return x + 1
+
+
+def test_a_trigger_of_ones_own_makes_a_backdoor_ones_own_and_is_what_is_searched() -> None:
+    mine = {
+        "bright": Backdoor(Bright(), target=1),
+        "together": DistributedBackdoor(Parts((Bright(),))),
+        "ours": Backdoor(corner_patch()),
+    }
+    found = space_of(subject(about(attacks=mine), "fedavg"), Level.OWN, (), {}, None, backdoors=True)
+    assert set(found.own) == {"bright", "together"}
+    forms = [form for form in usual_forms(found) if form["attack"] == "bright"]
+    assert forms[0]["bright.trigger"] == "Bright"
+    assert found.adversary(Given(forms[0]), Pool(2)).data == mine["bright"]
+    other = found.adversary(Given({**forms[0], "bright.trigger": "corner_patch"}), Pool(2))
+    assert other.data == Backdoor(corner_patch(), target=1)
+    assert found.kinds.keys() >= {"bright", "Backdoor"}
+
+
+def test_a_poison_inside_an_attack_of_ones_own_is_no_trigger_of_another() -> None:
+    """Of what an attack was made with each part stands in its own place."""
+    inside = CriticalLayers(poison=Backdoor(Bright(), target=1))
+    choose = Random(np.random.default_rng(0))
+    for _ in range(20):
+        made(family_of("mine", inside), choose, Space(sample.scenario).makers, 10)
+    assert choose.ranges["mine.poison"][0] == "Backdoor"
+    triggers = [options for name, options in choose.ranges.items() if name.endswith(".trigger")]
+    assert all("Backdoor" not in options for options in triggers)
 
 
 def test_an_edited_attack_is_another_one_in_the_lines_of_a_search() -> None:

@@ -123,6 +123,13 @@ def test_accounts_and_the_summary_are_compared_too(command):
     code, said, _ = command("rerun", "r", "--against", "s")
     assert (code, "summary.json differs in accuracy_mean, account.sums" in said) == (4, True)
     shutil.copy("r/summary.json", "s/summary.json")
+    beside = summary | {"yardsticks": {"alone": 0.5}}
+    Path("r/summary.json").write_text(json.dumps(beside))
+    assert command("rerun", "r", "--against", "s")[0] == 0  # runs beside it that one of them has not are no part of the run
+    Path("s/summary.json").write_text(json.dumps(beside | {"yardsticks": {"alone": 0.6}}))
+    assert "summary.json differs in yardsticks.alone" in command("rerun", "r", "--against", "s")[1]
+    for folder in ("r", "s"):
+        Path(folder, "summary.json").write_text(json.dumps(summary))
     lines = Path("s/account.jsonl").read_text().splitlines()
     Path("s/account.jsonl").write_text("\n".join(lines[:-1]) + "\n")
     assert "the account of opened sums (account.jsonl) differs" in command("rerun", "r", "--against", "s")[1]

@@ -86,6 +86,7 @@ def test_set_reads_text_as_the_declared_type(path: str, text: str, value: object
     [
         ("training.rate", "1", "Training; it has: epochs, batch, lr, momentum"),
         ("nothing", "1", "Scenario; it has: name, data, partition"),
+        ("lr", "1", "no field 'lr' in Scenario; did you mean training.lr; it has: name"),
         ("training.lr.x", "1", "float; it has: none"),
         ("training.lr", "fast", "Training.lr cannot be set to 'fast'"),
         ("training.lr", "-1", "lr must be above 0"),

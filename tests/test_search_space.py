@@ -25,6 +25,7 @@ from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import IPM
 from cloister.threat_models.critical_layers import layers_of
+from cloister.threat_models.evaluation import backdoor_of
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.line_search import WithExtra
@@ -214,6 +215,18 @@ def test_who_knows_less_has_fewer_attacks() -> None:
         Space(KRUM, Level.OWN, only=("ALIE",))
     with pytest.raises(ValueError, match=r"no attack 'Alie'; there are: .*ALIE"):
         Space(KRUM, only=("Alie",))
+
+
+def test_where_backdoors_alone_are_sought_every_point_has_one() -> None:
+    for scenario in (KRUM, HARDENED):
+        space = Space(scenario, backdoors=True)
+        assert "no `test`" in space.left_out["ALIE"]
+        assert "Backdoor" in space.attacks
+        assert all(backdoor_of(space.adversary(Given(form), Pool(2))) is not None for form in usual_forms(space))
+    with pytest.raises(ValueError, match="none of ALIE can be searched here: backdoors alone are sought"):
+        Space(KRUM, only=("ALIE",), backdoors=True)
+    with pytest.raises(ValueError, match="none of WorstModel can be searched here"):
+        Space(HARDENED, only=("WorstModel",), backdoors=True)
 
 
 def test_votes_and_counts_are_searched_only_where_the_defence_asks_for_them() -> None:

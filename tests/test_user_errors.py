@@ -33,6 +33,12 @@ MISTAKES = {
     ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
+    "a field of training": (
+        "rounds=2",
+        "rounds=2, lr=0.1",
+        r"'lr'; it belongs to the training, Training\(lr=...\); Scenario takes",
+    ),
+    "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
     "something left out": ("Iid(clients=8)", "Iid()", "line 6: TypeError: .*; Iid takes sizes, samples, shared_test, clients"),

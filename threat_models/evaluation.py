@@ -190,7 +190,12 @@ def backdoor_of(adversary: object) -> Target | LearnedTarget | None:
     """What an adversary's poison says that it is after, where it is a backdoor's."""
     local: Any = getattr(adversary, "local", None)
     poisons: tuple[Any, ...] = (getattr(adversary, "data", None), getattr(local, "poison", None))
-    return next((poison for poison in poisons if hasattr(poison, "test") or hasattr(poison, "given")), None)
+    return next((poison for poison in poisons if is_backdoor(poison)), None)
+
+
+def is_backdoor(poison: object) -> bool:
+    """Whether a poison, or a class of them, says what it is after."""
+    return hasattr(poison, "test") or hasattr(poison, "given")
 
 
 def key_of(evaluation: Evaluation, cell: Cell) -> str:

@@ -81,7 +81,11 @@ class TrainingFunction:
     function: Callable[[Any], Any]
 
     def __call__(self, situation: Any, /) -> Vector:
-        return as_vector(self.function(situation), situation.start.shape, self.function)
+        found = self.function(situation)
+        if isinstance(found, Examples):
+            said = f"{called(self.function)} returned Examples and was taken for training; of a poison its type says so: write"
+            raise Unfit(f"{said} `-> data.Examples`, or give it as Adversary(data=...)")
+        return as_vector(found, situation.start.shape, self.function)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import described
 from ..grids.watching import seeds_of
 from ..threat_models.broken import Bounds
+from ..threat_models.design_limit import built_for
 from ..threat_models.knowledge import Level
 from ..threat_models.membership import Pool
 from ..threat_models.search.found import strength_of
@@ -63,7 +64,8 @@ class Asked:
         only = tuple(absolute(name) if is_file_name(name) else name for name in self.attacks)
         where = absolute(self.file) if self.file else ""
         settings = tuple(self.settings)
-        return Origin(where, self.against, settings, self.data, self.level, only, tuple(self.named.items()), self.partition)
+        fixed = tuple(self.named.items())
+        return Origin(where, self.against, settings, self.data, self.level, only, fixed, self.partition, self.goal == "backdoor")
 
     @property
     def level(self) -> Level:
@@ -119,11 +121,8 @@ def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds) -> Plan:
 
 
 def _most(space: Space, clients: int) -> int:
-    last: Any = getattr(space.scenario.algorithm, "rule", None)
-    while hasattr(last, "steps"):
-        last = last.rule
-    f = getattr(last, "f", None)
-    return f if type(f) is int and 0 < f < clients else max(1, (clients - 1) // 2)
+    found = built_for(space.scenario.algorithm, clients)
+    return found if found and found < clients else max(1, (clients - 1) // 2)
 
 
 def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str) -> dict[str, Any]:

@@ -59,7 +59,9 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):
         console.print(not_played, highlight=False, markup=False)
-    console.print(f"defence     {said_of(subject.scenario.algorithm)}", highlight=False, markup=False)
+    said = said_of(subject.scenario.algorithm)
+    named = "" if asked.against in (None, said) else f"{asked.against}: "
+    console.print(f"defence     {named}{said}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]
         more = f"; --partition takes {', '.join(others)} too" if others else ""
@@ -84,7 +86,7 @@ def play_search(
 
     own: attacks that Python gave, by name. Raises ValueError of one line.
     """
-    space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own)
+    space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own, asked.goal == "backdoor")
     clients = len(clients_of(space.scenario, asked.data))
     plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
     named = Named.of(space)

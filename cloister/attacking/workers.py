@@ -23,7 +23,7 @@ KIND = "search"
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a defended scenario comes from, and what of the space is searched. only: names of attacks, or FILE.py:NAME of one's
-    own. partition: one of the evaluation's, by name; None for its first, or the scenario's own.
+    own. partition: one of the evaluation's, by name; None for its first, or the scenario's own. backdoors: none else is sought.
     """
 
     where: str
@@ -34,6 +34,7 @@ class Origin:
     only: tuple[str, ...] = ()
     fixed: tuple[tuple[str, str], ...] = ()
     partition: str | None = None
+    backdoors: bool = False
 
     def subject(self) -> Subject:
         """Loads the file. Raises ValueError of one line."""
@@ -41,7 +42,7 @@ class Origin:
 
     def space(self) -> Space:
         """Loads the file, and the data, to see whether it may matter which clients attack. Raises ValueError of one line."""
-        return space_of(self.subject(), self.knows, self.only, dict(self.fixed), self.data)
+        return space_of(self.subject(), self.knows, self.only, dict(self.fixed), self.data, backdoors=self.backdoors)
 
     def bench(self, folder: Path) -> Bench:
         return Bench(self.space(), EvaluationFolder(folder, KIND), self.data)
@@ -54,10 +55,11 @@ def space_of(
     fixed: Mapping[str, str],
     data: Path | None,
     given: Mapping[str, Any] | None = None,
+    backdoors: bool = False,
 ) -> Space:
     """What can be tried against it: attacks of this package, those of its evaluation's file, and files of attacks that are named.
 
-    given: others by name, from Python. Raises ValueError of one line.
+    given: others by name, from Python. backdoors: whether nothing else is sought. Raises ValueError of one line.
     """
     files = {name: load_poisoning(name) for name in only if is_file_name(name)}
     named = [file_and_name(name)[2] or "attack" if name in files else name for name in only]
@@ -68,7 +70,7 @@ def space_of(
         **(given or {}),
     }
     scenario = subject.scenario
-    space = Space(scenario, knows, tuple(named), differ(clients_of(scenario, data)), fixed, own)
+    space = Space(scenario, knows, tuple(named), differ(clients_of(scenario, data)), fixed, own, backdoors)
     space.left_out.update(aside)
     return space
 

@@ -85,9 +85,11 @@ class CsvClients:
         with file.open(newline="", encoding="utf-8-sig") as opened:
             lines = csv.DictReader(opened)
             names = tuple(lines.fieldnames or ())
+            if not names:
+                raise ValueError(f"{file} is empty")
             for wanted in (self.label, self.client):
                 if wanted is not None and wanted not in names:
-                    raise ValueError(f"{file} has no column {wanted!r}; it has: {', '.join(names) or 'none'}")
+                    raise ValueError(f"{file} has no column {wanted!r}; it has: {', '.join(names)}")
             columns = tuple(name for name in names if name not in (self.label, self.client))
             if known and {*columns} == {*known}:
                 columns = known  # in another order
@@ -101,6 +103,8 @@ class CsvClients:
                 x.append([_number(line[name], file, lines.line_num, name) for name in columns])
                 y.append(label(line[self.label], file, lines.line_num, self.label))
                 whose.append(file.stem if self.client is None else _text(line[self.client], file, lines.line_num, self.client))
+        if not x:
+            raise ValueError(f"{file} has a header and no rows")
         return columns, x, y, whose
 
 

@@ -17,6 +17,8 @@ TIMED = ("seconds",)
 """Of a round's line, what no two runs share."""
 AROUND = ("seconds", "versions", "machine")
 """Of a summary, what no two runs need to share; `Repetition.different` says the last two."""
+BESIDE = "yardsticks"
+"""Of a summary, runs beside the run that were asked for: compared where both have them."""
 NAMED = 5
 """Places that differ, of a file, which are named."""
 
@@ -92,7 +94,9 @@ def _records_apart(first: Path, second: Path) -> list[str]:
     if _text(first / "account.jsonl") != _text(second / "account.jsonl"):
         words.append("the account of opened sums (account.jsonl) differs")
     for name in ("privacy.json", "summary.json"):
-        one, two = ({k: v for k, v in record(folder / name).items() if k not in AROUND} for folder in (first, second))
+        both = [record(folder / name) for folder in (first, second)]
+        aside = AROUND if all(BESIDE in found for found in both) else (*AROUND, BESIDE)
+        one, two = ({k: v for k, v in found.items() if k not in aside} for found in both)
         if places := differing(one, two):
             more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
             words.append(f"{name} differs in {', '.join(places[:NAMED])}{more}")

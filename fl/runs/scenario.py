@@ -151,10 +151,16 @@ def replaced(value: Any, path: str, new: Any) -> Any:
 def _with(value: Any, path: str, new: Callable[[Any, str], Any]) -> Any:
     """new: what is put into the field of this name of its owner."""
     name, _, rest = path.partition(".")
-    known = {f.name: f for f in fields(value)} if is_dataclass(value) else {}
+    known = _fields_of(value)
     if name not in known:
-        raise NoField(f"no field {name!r} in {type(value).__name__}; it has: {', '.join(known) or 'none'}")
+        inside = [f"{part}.{name}" for part in known if name in _fields_of(getattr(value, part))]
+        meant = f"; did you mean {inside[0]}" if inside else ""
+        raise NoField(f"no field {name!r} in {type(value).__name__}{meant}; it has: {', '.join(known) or 'none'}")
     return replace(value, **{name: _with(getattr(value, name), rest, new) if rest else new(value, name)})
+
+
+def _fields_of(value: Any) -> list[str]:
+    return [f.name for f in fields(value)] if is_dataclass(value) else []
 
 
 def _read(kind: Any, old: Any, text: str, where: str) -> Any:

@@ -7,9 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import torch
 
 from ...fl.data.natural import Natural
-from ...fl.data.population import Examples, Population, Source
+from ...fl.data.population import Client, Examples, Population, Source
 from ...fl.data.skew import Dirichlet
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
@@ -104,7 +105,7 @@ def stages(
             yield seed, words
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
             if one != seed and isinstance(this.partition, Natural):
-                this = replace(this, partition=HeldOut())
+                this = replace(this, partition=HeldOut(this.training.batch))
             recorder = Recorder(this, data, readings=0 if played else READINGS)
             for _ in recorder.rounds():
                 pass
@@ -116,13 +117,25 @@ def stages(
 class HeldOut:
     """Clients of the attacker's own, where clients have their own data whatever the seed is: as many, of what all hold out to
     score by, dealt with skewed labels. None of it was trained on.
+
+    batch: records of one step. Where batches would leave one record of a client, which a `BatchNorm` cannot take, that one is
+    left out, or there twice if it is the only one.
     """
+
+    batch: int
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         pool = Examples(source.test.x, source.test.y)
-        return Dirichlet(clients=len(source.clients), alpha=0.5, shared_test=True)(
+        dealt = Dirichlet(clients=len(source.clients), alpha=0.5, shared_test=True)(
             Source(source.name, pool, pool, source.classes), rng
         )
+        return replace(dealt, clients={i: self._in_batches(client) for i, client in dealt.clients.items()})
+
+    def _in_batches(self, client: Client) -> Client:
+        size = len(client.train)
+        if size > 1 and size % self.batch != 1:
+            return client
+        return replace(client, train=client.train.take(torch.arange(size - 1) if size > 1 else torch.zeros(2, dtype=torch.int64)))
 
 
 def in_clear(scenario: Scenario) -> Scenario:

@@ -3,7 +3,7 @@
 - a bool or a Literal: each of its values;
 - a float: the name says whether it is a share, from 0 to 1 (`SHARES`), or an angle; any other is a strength, from 0.01 to 100,
   by its logarithm. One that may also be None, or is infinite by default, is that, or a strength;
-- an attack, a poison or a trigger: one of those that are there, with its own fields;
+- an attack, a poison or a trigger: the default as it is, if there is one, or one of those that are there, with its own fields;
 - a round (`ROUNDS`): one of the run's;
 - a float or int that is annotated with a `Span`: a number inside it;
 - anything else: its default. A class with a field of none of these kinds and without a default is not searched.
@@ -143,8 +143,10 @@ def _value(kind: type, field: str, hint: Any, default: Any, choose: Choose, make
     if hint is float:
         return _float(choose, field, name, default)
     if found := next((makers[k] for k in of if _known(k, makers)), None):
-        chosen = choose.one_of(name, [one.__name__ for one in found])
-        return made(next(one for one in found if one.__name__ == chosen), choose, makers, rounds, prefix)
+        own = type(default).__name__ if default not in (MISSING, None) else None
+        others = [one.__name__ for one in found if one.__name__ != own]
+        chosen = choose.one_of(name, others if own is None else [own, *others])
+        return default if chosen == own else made(next(o for o in found if o.__name__ == chosen), choose, makers, rounds, prefix)
     if default is MISSING:
         if optional:
             return None

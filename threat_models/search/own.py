@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ...fl.functions import Unfit, called
@@ -60,10 +60,19 @@ def _without_type(attack: Any) -> str:
 
 
 def is_ours(attack: Any) -> bool:
-    """Whether it is an attack of this package, or made by a function of it."""
+    """Whether it is an attack of this package, or made by a function of it, and so are its parts, such as a trigger."""
     made_by = attack.make if isinstance(attack, Informed) else attack
     module = getattr(made_by, "__module__", None) or type(made_by).__module__
-    return str(module).startswith(OURS)
+    return str(module).startswith(OURS) and all(map(is_ours, _parts(made_by)))
+
+
+def _parts(made_by: Any) -> list[Any]:
+    """What a dataclass holds that may be somebody's own."""
+    if isinstance(made_by, type) or not is_dataclass(made_by):
+        return []
+    values = [getattr(made_by, f.name) for f in fields(made_by)]
+    found = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+    return [part for part in found if is_dataclass(part) or callable(part) or hasattr(part, "stamp")]
 
 
 def whole_adversary(attack: Any, name: str, members: Members | int, scenario: Scenario) -> Adversary:

@@ -278,7 +278,8 @@ def usual_forms(space: Space) -> list[Numbers]:
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
-    votes = [form for v in space.votes if (form := _form(space, HONEST, "votes", v))]
+    alone = space.votes if HONEST in space.attacks else []
+    votes = [form for v in alone if (form := _form(space, HONEST, "votes", v))]
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
     unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *votes, *quick[1:], *strengths, *slow, *own]}

@@ -27,6 +27,7 @@ from ...protocol.view.functionality import Functionality
 from ..adversary import Adversary
 from ..attack import CollusiveAttack, DataAttack, LoneAttack
 from ..backdoors import Backdoor
+from ..evaluation import backdoor_of, is_backdoor
 from ..evaluation_attack import Informed
 from ..functions import as_upload, place_of
 from ..knowledge import Colluding, Level, Own, Situation
@@ -50,6 +51,7 @@ UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "dat
 WHOLE = "adversary"
 """Of a function of a strength that makes an adversary."""
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
+NO_BACKDOOR = "backdoors alone are sought, and it has no `test` of what it is after"
 AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
 """Attacks about another one."""
 
@@ -70,7 +72,8 @@ class Space:
 
     knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
     differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. own: attacks of the
-    user's own, by name, as an `Evaluation` takes them, or classes. left_out: attacks that are not searched, with the reason.
+    user's own, by name, as an `Evaluation` takes them, or classes. backdoors: whether nothing else is sought. left_out: attacks
+    that are not searched, with the reason.
     """
 
     scenario: Scenario
@@ -79,6 +82,7 @@ class Space:
     distinct: bool = False
     fixed: Numbers = field(default_factory=dict, hash=False)
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    backdoors: bool = False
     kinds: dict[str, tuple[str, Any]] = field(init=False)
     left_out: dict[str, str] = field(init=False)
 
@@ -100,7 +104,7 @@ class Space:
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "left_out", left_out)
         self._check_fixed()
-        if not any(slot != VOTED or name in self.votes for name, (slot, _) in kinds.items()):
+        if not self.attacks:
             raise ValueError(f"none of {', '.join(self.only)} can be searched here: {'; '.join(left_out.values())}")
 
     def _check_fixed(self) -> None:
@@ -135,8 +139,11 @@ class Space:
             raise NotSearched(f"{type(error).__name__}: {error}") from None
         place = None if isinstance(usual, Informed) else place_of(usual)
         if place is None:
-            if (knows := whole_adversary(attack, name, 1, self.scenario).knows) > self.knows:
-                raise NotSearched(f"it needs level {knows.name}")
+            adversary = whole_adversary(attack, name, 1, self.scenario)
+            if adversary.knows > self.knows:
+                raise NotSearched(f"it needs level {adversary.knows.name}")
+            if self.backdoors and backdoor_of(adversary) is None:
+                raise NotSearched(NO_BACKDOOR)
             return WHOLE, attack
         level = as_upload(usual, Level.OMNISCIENT).needs if place == UPLOADED else Level.OWN
         slot = TOGETHER if place == UPLOADED and level > Level.OWN else place
@@ -152,11 +159,15 @@ class Space:
             raise NotSearched(f"it needs level {needs.name}")
         if needs == Level.INSIDER and rule_of(self.scenario.algorithm) is None:
             raise NotSearched("the defence has no rule that an insider could search against")
+        poison = getattr(attack, "poison", None) if slot == TRAINED else attack
+        if self.backdoors and slot != VOTED and not (slot == TRAINED and poison is None) and not is_backdoor(poison):
+            raise NotSearched(NO_BACKDOOR)
 
     @property
     def poisons(self) -> tuple[type, ...]:
         """What may be done to the data that another attack trains with, a backdoor first."""
         found = [k for k in ATTACKS if slot_of(k) == POISONED and k.__name__ not in AT_REQUEST]
+        found = [k for k in found if is_backdoor(k)] if self.backdoors else found
         return tuple(sorted(found, key=lambda k: k is not Backdoor))
 
     @property
@@ -182,7 +193,7 @@ class Space:
     def attacks(self) -> list[str]:
         """What members may do, honest work among it where they may vote."""
         found = self.of(UPLOADED, TOGETHER, POISONED, TRAINED, WHOLE)
-        return [name for name in found if name != HONEST] + ([HONEST] if self.votes else [])
+        return [name for name in found if name != HONEST] + ([HONEST] if self.votes and not self.backdoors else [])
 
     @property
     def own_rounds(self) -> list[int]:
@@ -228,7 +239,7 @@ class Space:
         found: dict[str, Any] = {slot: attack}
         if slot == TRAINED and not hasattr(attack, "poison"):
             poisons = {k.__name__: k for k in self.poisons}
-            if (poison := choose.one_of("data", [NONE, *poisons])) != NONE:
+            if (poison := choose.one_of("data", [*([] if self.backdoors else [NONE]), *poisons])) != NONE:
                 found["data"] = made(poisons[poison], choose, self.makers, self.scenario.rounds)
         if choose.one_of("boost", [NONE, "Scaled"]) != NONE:
             found["upload"] = made(Scaled, choose, self.makers, 1)
