@@ -35,7 +35,7 @@ from .starting import new
 
 if TYPE_CHECKING:
     from .cost_table import LeftOut
-    from .fl.cost.measure import Measured, Workload
+    from .fl.cost.measure import MeasuredCost, Workload
     from .fl.runs.experiment import Engine as Engine_
     from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
@@ -231,7 +231,7 @@ def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
     return found or [scenario.protection]
 
 
-def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -> tuple[list[Measured], list[LeftOut]]:
+def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -> tuple[list[MeasuredCost], list[LeftOut]]:
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
     from .cost_table import LeftOut, brief
     from .fl.cost.measure import measure

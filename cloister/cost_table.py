@@ -8,7 +8,7 @@ from typing import Any, cast
 from rich.table import Table
 from rich.text import Text
 
-from .fl.cost.measure import Measured, Phase, Workload
+from .fl.cost.measure import MeasuredCost, Phase, Workload
 from .fl.runs.run_folder import machine, versions
 from .fl.runs.scenario import described
 from .protocol.view.answers import Cost
@@ -46,7 +46,7 @@ def average(phases: Sequence[Phase]) -> Phase:
     return Phase(costs, sum(phase.seconds for phase in phases) / len(phases))
 
 
-def phases(measured: Measured) -> Iterator[tuple[str, Phase]]:
+def phases(measured: MeasuredCost) -> Iterator[tuple[str, Phase]]:
     """The sections of a table: the setup, the first round, in which secrets are drawn, and the mean of the later ones."""
     yield "setup, once", measured.setup
     yield "first round", measured.rounds[0]
@@ -63,7 +63,7 @@ def brief(protection: Protection) -> str:
     return type(protection).__name__ + (f"({', '.join(set_)})" if set_ else "")
 
 
-def cost_table(measured: Measured, name: str) -> Table:
+def cost_table(measured: MeasuredCost, name: str) -> Table:
     """Everything about one protection: a section for each phase, a row for each role."""
     table = Table(title=f"{name}, under {brief(measured.protection)}", title_justify="left")
     table.add_column("", no_wrap=True)
@@ -77,7 +77,7 @@ def cost_table(measured: Measured, name: str) -> Table:
     return table
 
 
-def comparison_table(measured: Sequence[Measured], load: Workload, name: str) -> Table:
+def comparison_table(measured: Sequence[MeasuredCost], load: Workload, name: str) -> Table:
     """Several protections side by side: a section for each, of its last round (or mean of later ones), and its setup."""
     which = "each later round" if load.rounds > 1 else "the round"
     table = Table(title=f"{name}: {which} under each protection", title_justify="left")
@@ -109,7 +109,7 @@ def seconds(value: float) -> str:
     return f"{value:.4f}" if value < 0.01 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def notes(measured: Measured, load: Workload) -> Table:
+def notes(measured: MeasuredCost, load: Workload) -> Table:
     """What the other tables do not hold: who survived, how long it took, what each party learned in the last round."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -141,13 +141,13 @@ def spread(counts: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low}-{high}"
 
 
-def learned(measured: Measured, round: int) -> Mapping[Party, list[dict[str, Any]]]:
+def learned(measured: MeasuredCost, round: int) -> Mapping[Party, list[dict[str, Any]]]:
     """What each party that took part learned in a round."""
     present = {party_of(i) for phase in (measured.setup, *measured.rounds) for i in phase.costs}
     return totals((entry for entry in measured.log if entry.round == round), present)
 
 
-def cost_json(measured: Sequence[Measured], left_out: Sequence[LeftOut], load: Workload, name: str) -> dict[str, Any]:
+def cost_json(measured: Sequence[MeasuredCost], left_out: Sequence[LeftOut], load: Workload, name: str) -> dict[str, Any]:
     """Everything as plain values: per protection the setup and every round, per role; with machine and versions."""
     return {
         "name": name,
@@ -163,7 +163,7 @@ def cost_json(measured: Sequence[Measured], left_out: Sequence[LeftOut], load: W
     }
 
 
-def _protection_json(measured: Measured) -> dict[str, Any]:
+def _protection_json(measured: MeasuredCost) -> dict[str, Any]:
     rounds = [
         {
             **_phase_json(phase),

@@ -293,10 +293,10 @@ def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing 
     try:
         return standing_of(keys, insecure)
     except Revoked as error:
-        from .fl.runs.member import LOG, Record
+        from .fl.runs.member import LOG, OwnRecord
 
         if (folder / LOG).is_file():
-            Record(folder / LOG).left(error)
+            OwnRecord(folder / LOG).left(error)
         raise
 
 

@@ -38,11 +38,11 @@ def second(
     with one_line_errors():
         from .protocol.core.session import SECOND_SERVER
         from .protocol.links.terms import Limits
-        from .protocol.two_servers.deployed import Listening, second_server
+        from .protocol.two_servers.deployed import ListeningAside, second_server
 
         how, link = _party(file, set_, keys, coordinator, patience, SECOND_SERVER)
         log = log_to_stderr()
-        where = Listening(
+        where = ListeningAside(
             listen,
             Limits(patience=due),
             lambda port: log.info("listening", extra={"address": listen, "port": port}),

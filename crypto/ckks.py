@@ -34,7 +34,7 @@ class InvalidContext(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class CkksParameters:
     """degree: of the ring; half of it are the values in one ciphertext. modulus_bits: sizes of its primes, the last one for
     key switching. scale_bits: fixed-point bits of a value. The library refuses what is below 128 bits of security.
     """
@@ -88,14 +88,14 @@ class Parameters:
         return 2 * self.encrypting_bytes
 
 
-SUMS = Parameters(8192, (60, 40, 40), 40)
+SUMS = CkksParameters(8192, (60, 40, 40), 40)
 """The parameters of NVFlare: sums only."""
-PRODUCTS = Parameters(8192, (60, 40, 60), 40)
+PRODUCTS = CkksParameters(8192, (60, 40, 60), 40)
 """One multiplication: inner products below 2^19, of vectors of norm below 724."""
 
 
 @lru_cache(maxsize=4)
-def _fingerprint(parameters: Parameters) -> tuple[int, ...]:
+def _fingerprint(parameters: CkksParameters) -> tuple[int, ...]:
     """The library's hash of the encryption parameters."""
     return _parameters_of(_new_context(parameters))
 
@@ -104,7 +104,7 @@ def _parameters_of(context: Any) -> tuple[int, ...]:
     return tuple(context.seal_context().data.key_parms_id())
 
 
-def _new_context(parameters: Parameters) -> Any:
+def _new_context(parameters: CkksParameters) -> Any:
     import tenseal  # here, so that who needs none of it does not load it
 
     context = tenseal.context(
@@ -115,10 +115,10 @@ def _new_context(parameters: Parameters) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encrypted:
+class EncryptedVector:
     """A real vector of `length` values in ciphertexts of `slots` values each."""
 
-    parameters: Parameters
+    parameters: CkksParameters
     length: int
     chunks: tuple[Any, ...] = field(repr=False)
 
@@ -163,7 +163,7 @@ def _split(data: bytes, count: int, limit: int) -> list[bytes]:
     return parts
 
 
-def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, level: int) -> Encrypted:
+def _read(context: Any, parameters: CkksParameters, data: bytes, length: int, *, level: int) -> EncryptedVector:
     """Ciphertexts of `length` values after `level` multiplications."""
     import tenseal  # here, so that who needs none of it does not load it
 
@@ -181,10 +181,10 @@ def _read(context: Any, parameters: Parameters, data: bytes, length: int, *, lev
         if not well_formed or inner[0].coeff_modulus_size() != primes or inner[0].scale != 2.0**parameters.scale_bits:
             raise InvalidCiphertext("bytes are not a ciphertext of these parameters")
         chunks.append(chunk)
-    return Encrypted(parameters, length, tuple(chunks))
+    return EncryptedVector(parameters, length, tuple(chunks))
 
 
-def _loaded(data: bytes, parameters: Parameters, limit: int) -> Any:
+def _loaded(data: bytes, parameters: CkksParameters, limit: int) -> Any:
     """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
     import tenseal  # here, so that who needs none of it does not load it
 
@@ -204,7 +204,7 @@ def _loaded(data: bytes, parameters: Parameters, limit: int) -> Any:
     return context
 
 
-def _encrypt(context: Any, parameters: Parameters, values: ArrayLike) -> Encrypted:
+def _encrypt(context: Any, parameters: CkksParameters, values: ArrayLike) -> EncryptedVector:
     import tenseal  # here, so that who needs none of it does not load it
 
     vector = np.asarray(values, dtype=np.float64)
@@ -216,18 +216,18 @@ def _encrypt(context: Any, parameters: Parameters, values: ArrayLike) -> Encrypt
         raise ValueError(f"values are too large to encrypt: {size:.3g} is above {largest:.3g}; scale them down")
     slots = parameters.slots
     chunks = (tenseal.ckks_vector(context, vector[at : at + slots]) for at in range(0, len(vector), slots))
-    return Encrypted(parameters, len(vector), tuple(chunks))
+    return EncryptedVector(parameters, len(vector), tuple(chunks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncryptingContext:
     """The public key alone, for whoever encrypts and does no more: 0.4 MB, where the keys for products have 19 MB."""
 
-    parameters: Parameters
+    parameters: CkksParameters
     _context: Any = field(repr=False)
 
     @classmethod
-    def from_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+    def from_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The public key in `data`. Raises InvalidContext for other parameters, or bytes that hold a secret key.
 
         A public key proves nothing about who holds its secret: take it only from bytes that were authenticated.
@@ -237,7 +237,7 @@ class EncryptingContext:
     def to_bytes(self) -> bytes:
         return _serialised(self._context, products=False)
 
-    def encrypt(self, values: ArrayLike, /) -> Encrypted:
+    def encrypt(self, values: ArrayLike, /) -> EncryptedVector:
         """As `PublicContext.encrypt`."""
         return _encrypt(self._context, self.parameters, values)
 
@@ -252,11 +252,11 @@ def _serialised(context: Any, *, products: bool) -> bytes:
 class PublicContext:
     """The public key, and the keys that products need: what a server holds."""
 
-    parameters: Parameters
+    parameters: CkksParameters
     _context: Any = field(repr=False)
 
     @classmethod
-    def from_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+    def from_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The context in `data`. Raises InvalidContext for other parameters, missing keys, or bytes that hold a secret key."""
         context = _loaded(data, parameters, parameters.context_bytes)
         if parameters.multiplies and not (context.has_galois_keys() and context.has_relin_keys()):
@@ -270,7 +270,7 @@ class PublicContext:
         """The public key alone."""
         return EncryptingContext(self.parameters, self._context)
 
-    def encrypt(self, values: ArrayLike, /) -> Encrypted:
+    def encrypt(self, values: ArrayLike, /) -> EncryptedVector:
         """Encrypts real numbers, shape (length,), with an error below 2e-8 a value at the parameters of this module.
 
         Raises ValueError for values that are not finite, and, where products are possible, for a norm above
@@ -278,11 +278,11 @@ class PublicContext:
         """
         return _encrypt(self._context, self.parameters, values)
 
-    def read(self, data: bytes, length: int, /) -> Encrypted:
+    def read(self, data: bytes, length: int, /) -> EncryptedVector:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext; lengths are checked before anything else."""
         return _read(self._context, self.parameters, data, length, level=0)
 
-    def read_product(self, data: bytes, /) -> Encrypted:
+    def read_product(self, data: bytes, /) -> EncryptedVector:
         """One inner product. Raises InvalidCiphertext."""
         return _read(self._context, self.parameters, data, 1, level=1)
 
@@ -291,11 +291,11 @@ class PublicContext:
 class SecretContext:
     """The secret key with its public context: what the key holder has, and nobody else should."""
 
-    parameters: Parameters
+    parameters: CkksParameters
     _context: Any = field(repr=False)
 
     @classmethod
-    def generate(cls, parameters: Parameters = SUMS, /) -> Self:
+    def generate(cls, parameters: CkksParameters = SUMS, /) -> Self:
         """A fresh key from the operating system. Raises ValueError for parameters below 128 bits of security."""
         context = _new_context(parameters)
         if parameters.multiplies:
@@ -319,7 +319,7 @@ class SecretContext:
         return bytes(self._context.serialize(True, True, self.parameters.multiplies, self.parameters.multiplies))
 
     @classmethod
-    def from_secret_bytes(cls, data: bytes, parameters: Parameters, /) -> Self:
+    def from_secret_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
         import tenseal  # here, so that who needs none of it does not load it
 
@@ -333,15 +333,15 @@ class SecretContext:
             raise InvalidContext("bytes are not a secret context of these parameters")
         return cls(parameters, context)
 
-    def read(self, data: bytes, length: int, /) -> Encrypted:
+    def read(self, data: bytes, length: int, /) -> EncryptedVector:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext."""
         return _read(self._context, self.parameters, data, length, level=0)
 
-    def read_product(self, data: bytes, /) -> Encrypted:
+    def read_product(self, data: bytes, /) -> EncryptedVector:
         """One inner product. Raises InvalidCiphertext."""
         return _read(self._context, self.parameters, data, 1, level=1)
 
-    def decrypt(self, encrypted: Encrypted, /) -> Decrypted:
+    def decrypt(self, encrypted: EncryptedVector, /) -> Decrypted:
         """The values, for the key holder alone."""
         if encrypted.parameters != self.parameters:
             raise ValueError("the ciphertext has other parameters than the key")
@@ -349,7 +349,7 @@ class SecretContext:
         return Decrypted(np.concatenate([np.asarray(chunk.decrypt(key), dtype=np.float64) for chunk in encrypted.chunks]))
 
 
-def add(vectors: Sequence[Encrypted], /) -> Encrypted:
+def add(vectors: Sequence[EncryptedVector], /) -> EncryptedVector:
     """The encrypted sum of vectors of one length; needs no key."""
     if not vectors or len({(vector.parameters, vector.length) for vector in vectors}) != 1:
         raise ValueError("a sum needs one or more encrypted vectors of the same length and parameters")
@@ -360,10 +360,10 @@ def add(vectors: Sequence[Encrypted], /) -> Encrypted:
     for vector in others[1:]:
         for total, chunk in zip(totals, vector.chunks, strict=True):
             total.add_(chunk)
-    return Encrypted(first.parameters, first.length, totals)
+    return EncryptedVector(first.parameters, first.length, totals)
 
 
-def inner_product(left: Encrypted, right: Encrypted, /) -> Encrypted:
+def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> EncryptedVector:
     """The encrypted inner product, one value, of two fresh vectors of one length; needs no secret key.
 
     Error at `PRODUCTS`: below 3e-7 |x| |z| + 1e-4 for up to 20,000 values; the constant is a bias that depends on the key, so
@@ -378,4 +378,4 @@ def inner_product(left: Encrypted, right: Encrypted, /) -> Encrypted:
     total = scalars[0]
     for scalar in scalars[1:]:
         total.add_(scalar)
-    return Encrypted(left.parameters, 1, (total,))
+    return EncryptedVector(left.parameters, 1, (total,))

@@ -3,8 +3,9 @@
 A signature covers a purpose and a context as well as the content, so a signature for one use is dead in every other.
 """
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol, Self
 
 from cryptography.exceptions import InvalidSignature
@@ -20,10 +21,14 @@ def _signed(purpose: str, context: bytes, content: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """A party's signing key. Its 32-byte public half is what others enrol."""
+class SigningKey:
+    """A party's signing key. Its 32-byte public half is what others enrol.
+
+    noted: called with the public half, a signature and what was signed, where a process remembers what it signed.
+    """
 
     secret: bytes = field(repr=False)
+    noted: Callable[[bytes, bytes, str, bytes, bytes], None] | None = field(default=None, repr=False, compare=False)
     _private: Ed25519PrivateKey = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +45,10 @@ class Identity:
 
     def sign(self, purpose: str, context: bytes, content: bytes) -> bytes:
         """A 64-byte signature on (purpose, context, content)."""
-        return self._private.sign(_signed(purpose, context, content))
+        signature = self._private.sign(_signed(purpose, context, content))
+        if self.noted is not None:
+            self.noted(self.public, signature, purpose, context, content)
+        return signature
 
 
 class BadSignature(ValueError):
@@ -63,6 +71,28 @@ def verify(public: bytes, signature: bytes, purpose: str, context: bytes, conten
         raise BadSignature("a signature does not verify") from None
 
 
-def verifying_once(kept: int = 1 << 14) -> Verify:
-    """`verify` that remembers what was right: for a process in which many parties check one signature, each for itself."""
-    return lru_cache(maxsize=kept)(verify)
+class VerifyingOnce:
+    """`verify` that remembers what was right, and what was signed here: for a process in which many parties check a signature,
+    each for itself. kept: signatures, by digest, of which the oldest are forgotten.
+    """
+
+    def __init__(self, kept: int = 1 << 14) -> None:
+        self._right: dict[bytes, None] = {}
+        self._kept = kept
+
+    def __call__(self, public: bytes, signature: bytes, purpose: str, context: bytes, content: bytes, /) -> None:
+        """See `verify`."""
+        if _digest(public, signature, purpose, context, content) not in self._right:
+            verify(public, signature, purpose, context, content)
+            self.note(public, signature, purpose, context, content)
+
+    def note(self, public: bytes, signature: bytes, purpose: str, context: bytes, content: bytes, /) -> None:
+        """It is right."""
+        self._right[_digest(public, signature, purpose, context, content)] = None
+        if len(self._right) > self._kept:
+            del self._right[next(iter(self._right))]
+
+
+def _digest(public: bytes, signature: bytes, purpose: str, context: bytes, content: bytes) -> bytes:
+    fixed = (len(public), len(signature))
+    return hashlib.sha256(repr(fixed).encode() + public + signature + _signed(purpose, context, content)).digest()

@@ -7,9 +7,10 @@ Opening fails in one flat way and never says why.
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from .agreement import KeyExchange, exchange_keys
 from .prg import derive_key
 
 PUBLIC_KEY_BYTES = 32
@@ -22,9 +23,10 @@ class InvalidSeal(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SealingKey:
-    """A one-session X25519 key."""
+    """A one-session X25519 key. exchange: how it agrees on what it seals with."""
 
     secret: bytes = field(repr=False)
+    exchange: KeyExchange = field(default=exchange_keys, repr=False, compare=False)
     _private: X25519PrivateKey = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -37,7 +39,7 @@ class SealingKey:
     def between(self, peer: bytes) -> "Channel":
         """What seals to, and opens from, the holder of `peer`. Raises InvalidSeal when that is not a usable public key."""
         try:
-            return Channel(self._private.exchange(X25519PublicKey.from_public_bytes(peer)))
+            return Channel(self.exchange(self._private, peer))
         except ValueError:
             raise InvalidSeal("cannot seal to this key") from None
 

@@ -92,7 +92,7 @@ class Dealing(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing(Generic[S]):
+class DealtShares(Generic[S]):
     """A dealer's result: what it publishes, and one share per holder in their order."""
 
     dealing: Dealing[S]
@@ -131,7 +131,7 @@ class BadDealer(NotRecovered):
     """The dealer's commitments are not to one sharing; no set of good shares would recover a secret."""
 
 
-def split(kind: type[S], secret: bytes, threshold: int, holders: Sequence[int], context: bytes) -> Sharing[S]:
+def split(kind: type[S], secret: bytes, threshold: int, holders: Sequence[int], context: bytes) -> DealtShares[S]:
     """Share 32 uniformly random bytes, the only randomness there is. Raises ValueError for terms that cannot be."""
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}")
@@ -146,7 +146,7 @@ def split(kind: type[S], secret: bytes, threshold: int, holders: Sequence[int], 
         for holder, value, at in zip(holders, values, range(salts, len(stretched), SALT_BYTES), strict=True)
     )
     commitments = tuple(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
-    return Sharing(Dealing(kind, threshold, holders, context, commitments), shares)
+    return DealtShares(Dealing(kind, threshold, holders, context, commitments), shares)
 
 
 def check_share(dealing: Dealing[S], share: S) -> None:

@@ -26,7 +26,7 @@ from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.fedavg import FedAvg, Oracle
 from cloister.fl.data.population import Examples, Population, Source
 from cloister.fl.models.pretrained import Embedded
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation, seed_of
@@ -87,7 +87,7 @@ def played(value: Scenario, turned: Mapping[int, Examples]) -> Cell:
     }
     if turned:
         vectors = simulation.vectors()
-        misled = accuracies(simulation.module, [Evaluation(i, vectors[i], examples) for i, examples in turned.items()])
+        misled = accuracies(simulation.module, [ScoringJob(i, vectors[i], examples) for i, examples in turned.items()])
         found["clean"] = float(np.mean([scores[i] for i in turned]))
         found["backdoor"] = float(np.mean([score.accuracy for score in misled.values()]))
     return found

@@ -39,7 +39,7 @@ from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.algorithms.pfed_graph import PFedGraph
 from cloister.fl.data.partition import Iid, Rotation
 from cloister.fl.runs.comparison import Comparison, Method, Search
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.scenario_file import load
@@ -107,7 +107,7 @@ def turned(simulation: Simulation) -> float:
         case _:
             return nan
     vectors = simulation.vectors()
-    scores = accuracies(simulation.module, [Evaluation(i, vectors[i], examples) for i, examples in misled.items()])
+    scores = accuracies(simulation.module, [ScoringJob(i, vectors[i], examples) for i, examples in misled.items()])
     return float(np.mean([score.accuracy for score in scores.values()]))
 
 

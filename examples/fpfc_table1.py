@@ -38,7 +38,7 @@ from cloister.fl.clustering.fusion import L1, Scad, components
 from cloister.fl.data.synthetic import Drawn, SoftmaxGroups
 from cloister.fl.models.papers import SoftmaxRegression
 from cloister.fl.runs.comparison import Validating
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
@@ -172,7 +172,7 @@ def searched(scale: str, seed: int, start: float) -> dict[str, Any]:
         found = components(distances, sorted(clients), nu)
         means = [np.average([models[i] for i in g], axis=0, weights=[len(clients[i].train) for i in g]) for g in found]
         each = {i: mean.astype(np.float32) for group, mean in zip(found, means, strict=True) for i in group}
-        scores = accuracies(simulation.module, [Evaluation(i, each[i], clients[i].test) for i in sorted(clients)])
+        scores = accuracies(simulation.module, [ScoringJob(i, each[i], clients[i].test) for i in sorted(clients)])
         tried[nu] = {"accuracy": float(np.mean([score.accuracy for score in scores.values()])), "clusters": len(found)}
     return {"seed": seed, "nu": max(tried, key=lambda nu: tried[nu]["accuracy"]), "tried": tried}
 

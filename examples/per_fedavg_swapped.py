@@ -26,7 +26,7 @@ from cloister.fl.clients.training import Job, Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.masked.protection import Masked
@@ -57,7 +57,7 @@ def played(value: Scenario) -> dict[str, float]:
     clients, (cluster,) = simulation.population.clients, simulation.state.clusters.values()
     common = simulation.view.harness.observe(cluster.model)
     own = {i: adapted(simulation.module, Job(i, common, c.train, 0), 0.5) for i, c in clients.items()}
-    stepped = accuracies(simulation.module, [Evaluation(i, vector, clients[i].test) for i, vector in own.items()])
+    stepped = accuracies(simulation.module, [ScoringJob(i, vector, clients[i].test) for i, vector in own.items()])
     used = simulation.evaluate()
     return {name: float(np.mean([s.accuracy for s in of.values()])) for name, of in (("used", used), ("stepped", stepped))}
 

@@ -41,7 +41,7 @@ from cloister.fl.data.population import Examples, Population, Source
 from cloister.fl.data.source import FashionMnist, Loader, Mnist
 from cloister.fl.models.papers import ModelFactory, SoftmaxRegression, initial
 from cloister.fl.models.thumbnails import ThumbnailRegression, Thumbnails
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.metrics import adjusted_rand_index
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation, seed_of
@@ -121,7 +121,7 @@ def at_home(simulation: Simulation, records: int) -> float:
     jobs = [Job(i, models[i], clients[i].train, seed_of(simulation.scenario.seed, "home", i)) for i in sorted(models)]
     training = Training(epochs=HOME_EPOCHS, batch=records, **HOME)
     updates = Fast(workers=1)(simulation.module, jobs, training, 0)
-    evaluations = [Evaluation(i, models[i] + update, clients[i].test) for i, update in updates]
+    evaluations = [ScoringJob(i, models[i] + update, clients[i].test) for i, update in updates]
     return float(np.mean([score.accuracy for score in accuracies(simulation.module, evaluations).values()]))
 
 

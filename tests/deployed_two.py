@@ -23,7 +23,7 @@ from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits
 from cloister.protocol.pki import office
 from cloister.protocol.two_servers.aside import Aside
-from cloister.protocol.two_servers.deployed import Listening, dealer, second_server
+from cloister.protocol.two_servers.deployed import ListeningAside, dealer, second_server
 
 from .deployed import standing
 
@@ -87,7 +87,7 @@ class Deployment:
             self.ports[SECOND_SERVER] = found
             told.set()
 
-        where = Listening(f"127.0.0.1:{port}", self.limits, listens)
+        where = ListeningAside(f"127.0.0.1:{port}", self.limits, listens)
         link, home = self.dialled(SECOND_SERVER), self.folder / "second"
         found = self.parties[SECOND_SERVER] = Playing(second_server(self.scenario.protection, link, home, where))
         while not told.wait(0.1):

@@ -12,7 +12,7 @@ from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
 from cloister.protocol.encrypted.client import client_step
-from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
+from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, EncryptionPolicy, IdleEncryptor
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import MESSAGES, decode
@@ -43,8 +43,8 @@ class Play:
         self.vectors = vectors or {i: rng.standard_normal(D).astype(np.float32) for i in self.roster}
         self.samples = {i: int(rng.integers(1, 500)) for i in self.roster}
         self.sketch = SketchSecret(SEED, SketchTerms(keys, RUN, D, K))
-        policy = Policy(cohort, cohort, keys, digits)
-        self.parties = {i: Party(i, Idle(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
+        policy = EncryptionPolicy(cohort, cohort, keys, digits)
+        self.parties = {i: Party(i, IdleEncryptor(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
         self.network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
         self.learned = {i: [] for i in self.roster}
         self.held = []
@@ -69,7 +69,7 @@ class Play:
 
     def key(self, purpose, name="root", round=0, roster=None):
         named = KeyName(RUN, purpose, round, name)
-        asking = encrypted_keys.Asking(named, named.session(roster or self.roster))
+        asking = encrypted_keys.AskingKey(named, named.session(roster or self.roster))
         return self.run(asking.session, asking, encrypted_keys.server_step, encrypted_keys.ask(asking))
 
     def plan(self, key, weights=None, *, times_samples=False, threshold=2, members=None, round=0, name="root"):
@@ -80,13 +80,13 @@ class Play:
     def sum(self, *args, **options):
         """The end of a sum under a new key; the end of the key's session if nobody made one."""
         keyed = self.key("sums", options.get("name", "root"), options.get("round", 0))
-        if isinstance(keyed, encrypted_keys.Failed):
+        if isinstance(keyed, encrypted_keys.Shortfall):
             return keyed
         plan = self.plan(keyed.key, *args, **options)
-        return self.run(plan.session, encrypted_sum.Adding(plan), encrypted_sum.server_step, encrypted_sum.invite(plan))
+        return self.run(plan.session, encrypted_sum.AddingSummands(plan), encrypted_sum.server_step, encrypted_sum.invite(plan))
 
     def collect(self, key, name="root", round=0):
-        state = encrypted_scores.Collecting(self.session(SKETCH, name, round), key, K)
+        state = encrypted_scores.CollectingCiphertexts(self.session(SKETCH, name, round), key, K)
         return self.run(state.session, state, encrypted_scores.server_step, encrypted_scores.invite(state))
 
     def compare(self, key, rows, columns=(), name="root", round=0, digits=3, roster=None):

@@ -45,8 +45,7 @@ from cloister.protocol.messages import decode
 from cloister.protocol.pairs.choices import ONE_RELEASE
 from cloister.protocol.pki import office
 from cloister.protocol.two_servers.aside import Aside
-from cloister.protocol.two_servers.deployed import Listening as ListeningAside
-from cloister.protocol.two_servers.deployed import second_server
+from cloister.protocol.two_servers.deployed import ListeningAside, second_server
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.deployed import standing

@@ -18,8 +18,8 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Worked
 from cloister.protocol.masked.messages import Accepted, MaskedInput, MaskKeys, Reveal
 from cloister.protocol.masked.server import Advertising, server_step
-from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum, parties_of
-from cloister.protocol.masked.terms import encode_weights, survivors_digest
+from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, Unmasked, masked_sum, parties_of
+from cloister.protocol.masked.terms import encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import Transcript
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, NoiseTerms, Numbers
@@ -34,8 +34,8 @@ SILENT = 6
 SESSION = Session("masked sum/update", bytes(range(16)), 3, "root", ROSTER, 3)
 WEIGHTS = {1: 1.0, 4: 1.0, 6: 1.0, 9: -1.0}
 MODEL, UPDATE, GRAPH = bytes(range(32)), bytes(range(32, 64)), bytes(32)
-TERMS = Terms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
-POLICY = Policy(min_survivors=3)
+TERMS = SumTerms(32, 3, 8, 1.0, 16, 3, 2, GRAPH, MODEL, UPDATE, encode_weights(ROSTER, WEIGHTS), 1)
+POLICY = SumPolicy(min_survivors=3)
 MEMBERS = Members.enrol(ROSTER, ENTROPY)
 CHARTER = Charter(SESSION.run, MODEL, Numbers(1, 32, 1.0, 10, POLICY.rules), None, MEMBERS.enrolled)
 NOISE = NoiseTerms(6.0, 1e-4, 3, 0.5, "zero out", 1e-6, ("gram",))
@@ -62,7 +62,7 @@ def play():
         return [frame]
 
     end, network = masked_sum(PLAN, clients(), INPUTS.__getitem__, tap)
-    if not isinstance(end, Summed) or network.faults:
+    if not isinstance(end, Unmasked) or network.faults:
         raise ValueError("the session of the vectors fails")
     return end, frames
 
@@ -126,7 +126,7 @@ def session():
         "clients": [secrets(client) for client in ROSTER],
         "frames": [{"kind": f.kind, "sender": f.sender, "receiver": f.receiver, "bytes": f.data} for f in FRAMES],
         "survivors": END.clients,
-        "survivors_digest": survivors_digest(END.clients),
+        "survivors_digest": survivors_and_head(END.clients, b""),
         "sum": END.total.tolist(),
     }
 
@@ -189,7 +189,8 @@ def changes():
     message = {(f.kind, c): decode(f.data, f.sender, LIMIT).message for f in FRAMES for c in (f.sender, f.receiver) if c >= 0}
     keys, shares, relayed = message["NeighbourKeys", 1], message["SealedShares", 4], message["RelayedShares", 1]
     asked, reveal, masked_input = message["UnmaskRequest", 1], message["Reveal", 9], message["MaskedInput", 4]
-    other_set = tuple(signed(i, "masked sum survivors", survivors_digest((1, 4, 6, 9))) for i in asked.signers)
+    heads = dict(zip((4, *asked.signers), (message["SurvivorSignature", 4].head, *asked.heads), strict=True))
+    other_set = tuple(signed(i, "masked sum survivors", survivors_and_head((1, 4, 6, 9), heads[i])) for i in asked.signers)
     foreign = reveal.seeds[0][:1] + (1).to_bytes(4, "big") + reveal.seeds[0][5:]
     return {
         "another model": ("Proposal", 1, {"model": bytes(32)}),
@@ -227,7 +228,9 @@ def changes():
         "survivors off the roster": ("Survivors", 1, {"alive": (1, 4, 10)}),
         "too few survivors": ("Survivors", 1, {"alive": (1, 4)}),
         "a signature on other survivors": ("SurvivorSignature", 4, {"signature": other_set[0]}),
-        "too few signatures": ("UnmaskRequest", 1, {"signers": asked.signers[:1], "signatures": asked.signatures[:1]}),
+        "another head than the one signed": ("SurvivorSignature", 4, {"head": bytes(32)}),
+        "too few signatures": ("UnmaskRequest", 1, {f.name: getattr(asked, f.name)[:1] for f in fields(asked)}),
+        "other heads than those signed": ("UnmaskRequest", 1, {"heads": asked.heads[::-1]}),
         "signatures on other survivors": ("UnmaskRequest", 1, {"signatures": other_set}),
         "a signature of the dropped": ("UnmaskRequest", 1, {"signers": (4, 6)}),
         "the wrong kind of share": ("Reveal", 9, {"alive": (1,), "seeds": reveal.seeds[:1], "dropped": (4, 6),

@@ -10,18 +10,18 @@ import numpy as np
 
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.prg import derive_key
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.messages import MESSAGES, decode
-from cloister.protocol.pairs.client import Peer, peer_step
+from cloister.protocol.pairs.client import PairingClient, peer_step
 from cloister.protocol.pairs.messages import PairKey
 from cloister.protocol.pairs.policy import PairPolicy
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import Released, Reported
-from cloister.protocol.pairs.server import Paired, Pairing, offer, server_step
+from cloister.protocol.pairs.server import BothAnswered, Pairing, offer, server_step
 from cloister.protocol.pairs.terms import KEY, ONCE, PROTOCOL, PairTerms
 from cloister.protocol.wire.codec import Envelope, encode
 
@@ -54,11 +54,12 @@ class Constants:
 
 def play_pair(terms, tamper=None):
     """The exchange with frame number `tamper[0]` replaced by the bytes `tamper[1]` (empty: dropped)."""
-    identities = {i: Identity.from_secret(ENTROPY.secret(f"identity {i}", 32)) for i in PAIR}
+    identities = {i: SigningKey.from_secret(ENTROPY.secret(f"identity {i}", 32)) for i in PAIR}
     enrolled = {i: identity.public for i, identity in identities.items()}
     policy = PairPolicy(d=terms.d, inputs=terms.d, rows=terms.rows, released=frozenset({terms.released}))
     parties = {
-        i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, ENTROPY, Constants(), WEIGHTS[i]), peer_step) for i in PAIR
+        i: Party(i, PairingClient(i, RUN, policy, identities[i], enrolled, ENTROPY, Constants(), WEIGHTS[i]), peer_step)
+        for i in PAIR
     }
 
     def tap(frame):
@@ -131,7 +132,7 @@ def broken():
     _, network = play_pair(terms)
     frames = {(f.kind, f.sender, f.receiver): f for f in network.frames}
     keys, _ = agreed(terms)
-    forger = Identity.from_secret(ENTROPY.secret("identity of a stranger", 32))
+    forger = SigningKey.from_secret(ENTROPY.secret("identity of a stranger", 32))
     shown = frames["PairKey", SERVER, 1]
     mine = AgreementKey(ENTROPY.secret("key of the server", 32))
 
@@ -157,7 +158,7 @@ def broken():
     cases = []
     for name, frame, data in changes:
         state, played = play_pair(terms, (frame.number, data))
-        if isinstance(state, Paired) or not played.faults:
+        if isinstance(state, BothAnswered) or not played.faults:
             raise ValueError(f"{name} was not found out")
         fault = played.faults[0]
         cases.append({"name": name, "frame": frame.number, "bytes": data, "blame": fault.blame, "reason": fault.reason})

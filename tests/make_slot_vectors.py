@@ -19,7 +19,7 @@ from cloister.protocol.two_servers.questions import slot_question
 from cloister.protocol.two_servers.run import client_parties, collect, helper_parties, max_bytes, slot_sums
 from cloister.protocol.two_servers.slot_sums import SlotsAnswered
 from cloister.protocol.two_servers.slot_terms import SharedSlots
-from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.terms import ShareTerms
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import encode
 from cloister.protocol.work.uploads import Policy
@@ -40,7 +40,7 @@ def work(client):
 
 def play(tap=None):
     """What was collected, the answer and the network."""
-    terms, policy = Terms(2, 2, 8.0, 2), Policy()
+    terms, policy = ShareTerms(2, 2, 8.0, 2), Policy()
     network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(SLOTS.terms, 0) + 256 * 4, record=True)
     parties = client_parties(SESSION.roster, SESSION.run, terms, policy, ENTROPY)
     parties |= helper_parties(SESSION.run, terms, policy, ENTROPY)

@@ -41,10 +41,10 @@ from cloister.protocol.encrypted.messages import (
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, reserve
 from cloister.protocol.masked.receiver_opened.run import Cast, members_of, receiver_opened
 from cloister.protocol.masked.receiver_opened.terms import PROTOCOL as OPENED
-from cloister.protocol.masked.receiver_opened.terms import Opening, OpeningPolicy
-from cloister.protocol.masked.slots import COUNTING, Slots, Weighted
+from cloister.protocol.masked.receiver_opened.terms import OpeningPolicy, ReceiverSum
+from cloister.protocol.masked.slots import COUNTING, SlotLayout, Weighted
 from cloister.protocol.masked.sum import Plan, parties_of
-from cloister.protocol.masked.terms import Policy as SumPolicy
+from cloister.protocol.masked.terms import SumPolicy
 from cloister.protocol.messages import MESSAGES as KINDS
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
@@ -55,7 +55,7 @@ from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, Se
 from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
-from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.terms import ShareTerms
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
@@ -315,7 +315,7 @@ TWO_SERVERS = Session("two servers/update", bytes(range(16)), 0, "root", (1, 4, 
 
 def play_two_servers(length, width, tap=None):
     """Uploads, a Gram question and a sum with weights 1, -1, 1; returns terms, updates, answers, network."""
-    terms = Terms(length, width, 8.0, 3)
+    terms = ShareTerms(length, width, 8.0, 3)
     updates = {i: np.array([(i + k) % 5 / 4 for k in range(length)], np.float32) for i in TWO_SERVERS.roster}
     network = InProcess(tap, kinds=KINDS, max_bytes=max_bytes(terms, 3), record=True)
     parties = client_parties(TWO_SERVERS.roster, TWO_SERVERS.run, terms, Policy(), ENTROPY)
@@ -523,7 +523,7 @@ def distributed_gaussian():
 
 def slots():
     """Inputs of both sessions, with the second one's name: slots 0 and 2 of four are open."""
-    plan = Slots(4, 3, FixedPoint(32, 16, 2.0, 10, 100), 3, 1)
+    plan = SlotLayout(4, 3, FixedPoint(32, 16, 2.0, 10, 100), 3, 1)
     counting = Session(COUNTING, bytes(range(16)), 5, "root", tuple(range(10)), 8)
     opened = frozenset({0, 2})
     one, other = (np.array(x, np.float32) for x in ([0.5, -2.0, 0.3], [0.1, 0.2, 3.0]))
@@ -554,7 +554,7 @@ def slots():
 
 
 OPENINGS = {
-    bits: Opening(
+    bits: ReceiverSum(
         Session(OPENED, bytes(range(16)), 4, f"for 7 in {bits}", (1, 2, 5), 3),
         *(7, (1.0, -1.0, 0.5), bits, 3, 12, 1.0, bytes(32), bytes(range(32)), 0.25),
     )

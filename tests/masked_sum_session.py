@@ -6,7 +6,7 @@ import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.sum import Plan, Policy, Summed, Terms, masked_sum, parties_of
+from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, Unmasked, masked_sum, parties_of
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.parts.members import Members
@@ -17,7 +17,7 @@ KINDS = ("MaskKeys", "SealedShares", "Accepted", "MaskedInput", "SurvivorSignatu
 """What a client sends, stage by stage."""
 UNHELD = frozenset({"update"})
 """The inputs of these sessions are numbers that the tests draw, and no held updates."""
-LOOSE = Policy(min_cohort=2, unheld=UNHELD)
+LOOSE = SumPolicy(min_cohort=2, unheld=UNHELD)
 
 
 def charter_of(enrolled, policy=LOOSE, **changes):
@@ -31,7 +31,7 @@ def terms(n, **changes):
     defaults = {"ring_bits": 32, "length": 5, "bits": 8, "clip": 1.0, "max_weight": 16, "neighbours": n - 1}
     defaults |= {"graph_seed": bytes(32), "model": MODEL}
     k = changes.get("neighbours", n - 1)
-    return Terms(**{**defaults, "threshold": k // 2 + 1, **changes})
+    return SumTerms(**{**defaults, "threshold": k // 2 + 1, **changes})
 
 
 class Play:
@@ -64,7 +64,7 @@ class Play:
 
     def right(self):
         """Whether the end is the sum of the clients that it names."""
-        return isinstance(self.end, Summed) and self.end.total.tolist() == self.plain(self.end.clients)
+        return isinstance(self.end, Unmasked) and self.end.total.tolist() == self.plain(self.end.clients)
 
     def blamed(self):
         return {fault.blame for fault in self.network.faults}

@@ -26,7 +26,7 @@ from cloister.fl.runs.simulation import held_out
 from cloister.protocol import Masked
 from cloister.protocol.core.session import Session
 from cloister.protocol.pairs.choices import Choice, Distances, PerPair
-from cloister.protocol.pairs.compute import Asked, answer_of, report_of, showing_of
+from cloister.protocol.pairs.compute import Respondent, answer_of, report_of, showing_of
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.terms import ONCE, PROTOCOL, terms_of
 from cloister.protocol.view.answers import Assignment, Model
@@ -116,11 +116,11 @@ def _answers(
     session = Session(PROTOCOL, RUN, 0, "1-5", (1, 5), 2) if pair else Session(ONCE, RUN, 0, "1", (1,), 1)
     terms = terms_of(session, choice, embedders, 0)
 
-    def asked(client: int) -> Asked:
+    def asked(client: int) -> Respondent:
         def embedded(part: str) -> Any:
             return embedders.embed(client, part, None)
 
-        return Asked(terms, client, embedders, embedded, None, None, TAU, choice.noise, bytes(range(client, client + 32)))
+        return Respondent(terms, client, embedders, embedded, None, None, TAU, choice.noise, bytes(range(client, client + 32)))
 
     if not isinstance(choice, Distances):
         answer = answer_of(asked(1), bytes(range(32)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.fl.algorithms.emd_cfl import Tau
 from cloister.fl.emd.distances import COSINE, ExactEmd
 from cloister.protocol.core.link import Frame
@@ -13,10 +13,10 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.messages import MESSAGES, decode
-from cloister.protocol.pairs.client import Peer, peer_step
+from cloister.protocol.pairs.client import PairingClient, peer_step
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.policy import policy_of
-from cloister.protocol.pairs.question import PairQuestion, Released, Reported, Told
+from cloister.protocol.pairs.question import MeasuredDirection, PairQuestion, Released, Reported
 from cloister.protocol.pairs.server import Pairing, offer, server_step
 from cloister.protocol.pairs.terms import terms_of
 from cloister.protocol.view.answers import Assignment, Model
@@ -82,7 +82,7 @@ def by_distance(eps=0.2, seen=None, distance=TAU):
         for d in directions:
             if seen is not None:
                 seen[d.client, d.other] = d
-            w = d.distance if isinstance(d, Told) else distance(d.source, d.target)
+            w = d.distance if isinstance(d, MeasuredDirection) else distance(d.source, d.target)
             found[d.client, d.other] = w - d.reference < eps
         return found
 
@@ -129,13 +129,15 @@ class Ones:
 def two(choice, computer=Ones(), round=0, policy=None, seed=3):
     """The terms of a pair of clients 1 and 5, their parties by id, and the identities that everybody knows."""
     entropy = SimulatedEntropy(seed)
-    identities = {i: Identity.from_secret(entropy.secret(f"identity {i}", 32)) for i in CLIENTS}
+    identities = {i: SigningKey.from_secret(entropy.secret(f"identity {i}", 32)) for i in CLIENTS}
     enrolled = {i: identity.public for i, identity in identities.items()}
     weights = WEIGHTS if getattr(choice, "embedding", "") == "exchanged" else 0
     terms = terms_of(Session("pairs", RUN, round, "1-5", (1, 5), 2), choice, Small(), weights)
     own = {i: INITIAL[:WEIGHTS] + i for i in CLIENTS} if weights else dict.fromkeys(CLIENTS)
     policy = policy_of(choice, Small()) if policy is None else policy
-    parties = {i: Party(i, Peer(i, RUN, policy, identities[i], enrolled, entropy, computer, own[i]), peer_step) for i in CLIENTS}
+    parties = {
+        i: Party(i, PairingClient(i, RUN, policy, identities[i], enrolled, entropy, computer, own[i]), peer_step) for i in CLIENTS
+    }
     return terms, parties, identities
 
 

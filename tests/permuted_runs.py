@@ -14,7 +14,7 @@ from torch import nn
 from cloister.crypto.orthonormal import Transform
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
-from cloister.fl.data.dealing import Dealing
+from cloister.fl.data.dealing import PartitionOptions
 from cloister.fl.data.images import Digits, Mnist
 from cloister.fl.data.population import Client, Examples, Population, Source
 from cloister.fl.models.papers import Mlp
@@ -161,7 +161,7 @@ class EvenOrOdd:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneClass(Dealing):
+class OneClass(PartitionOptions):
     """Client i has `each` examples of label i mod classes and no other. skip: examples of each label that nobody gets."""
 
     clients: int
@@ -180,7 +180,7 @@ class OneClass(Dealing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DirichletEach(Dealing):
+class DirichletEach(PartitionOptions):
     """Client i has exactly `each` examples whose labels are drawn from its own Dirichlet(alpha)."""
 
     clients: int
@@ -198,7 +198,7 @@ class DirichletEach(Dealing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneKnown(Dealing):
+class OneKnown(PartitionOptions):
     """Client 0 has `many` examples, every other client one."""
 
     clients: int

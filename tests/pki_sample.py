@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.protocol.pki import directory, revocations
 from cloister.protocol.pki.authority import Authority, Header
 from cloister.protocol.pki.certificates import issue, key_hash, new_authority, pem, serial_of
@@ -30,7 +30,7 @@ class Deployment:
     authority: Authority
     links: Mapping[int, EllipticCurvePrivateKey]
     certificates: Mapping[int, x509.Certificate]
-    identities: Mapping[int, Mapping[str, Identity]]
+    identities: Mapping[int, Mapping[str, SigningKey]]
     entries: dict[int, Entry] = field(default_factory=dict)
 
     def header(self, version: int = 1, since: int = NOW - DAY, until: int = NOW + DAY) -> Header:
@@ -56,7 +56,9 @@ def deployment(run: str = "trial", days: int = 30) -> Deployment:
     certificate = new_authority(key, run, NOW, 365)
     links = {party: new_key() for party in PARTIES}
     issued = {i: issue(certificate, key, i, links[i].public_key(), ["localhost"] if i < 0 else [], NOW, days) for i in PARTIES}
-    own = {i: {use: Identity.from_secret(hashlib.sha256(f"{i} {use}".encode()).digest()) for use in uses_of(i)} for i in PARTIES}
+    own = {
+        i: {use: SigningKey.from_secret(hashlib.sha256(f"{i} {use}".encode()).digest()) for use in uses_of(i)} for i in PARTIES
+    }
     entries = {
         i: Entry(i, serial_of(issued[i]), key_hash(links[i].public_key()), {use: one.public for use, one in own[i].items()})
         for i in PARTIES

@@ -25,6 +25,10 @@ class Scripted:
     groups: int = 3
     loses: Callable[[int, int, int], bool] = never
 
+    @property
+    def least(self) -> int:
+        return self.floor
+
     def __post_init__(self) -> None:
         self.models = {"init": 0.0}
         self.means: dict[str, float] = {}

@@ -11,28 +11,28 @@ from cloister.protocol.pairs.asking import AskingPairs
 from cloister.protocol.pairs.roles import PAIRS
 from cloister.protocol.parts.clients import Clients
 from cloister.protocol.parts.gate import Gate
-from cloister.protocol.parts.held import Held
+from cloister.protocol.parts.held import HeldUpdates
 from cloister.protocol.parts.history import History
 from cloister.protocol.parts.models import Models
 from cloister.protocol.parts.offsets import OffsetSketches
 from cloister.protocol.parts.personal import Personal
 from cloister.protocol.parts.sketches import Sketches
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.two_servers.similarities import SharedSimilarities
 from cloister.protocol.uploaded.fusing import Fusing
 from cloister.protocol.uploaded.uploading import Uploads
-from cloister.protocol.work.making import Kept
+from cloister.protocol.work.making import KeptModel
 
 SERVERS = {
     Models: ("held", "means", "started"),
     Uploads: ("held",),
     History: ("rows",),
-    Held: ("made",),
+    HeldUpdates: ("made",),
     Sketches: ("received",),
     OffsetSketches: ("received", "splits", "retained"),
     Personal: ("served",),
     Fusing: ("kept", "served"),
-    Sharing: ("shares", "rejected", "sources"),
+    HeldShares: ("shares", "rejected", "sources"),
     SharedSimilarities: ("kept",),
     Holders: ("keys",),
     EncryptedSums: ("shown",),
@@ -86,7 +86,7 @@ def change_mean(view: Any, name: str, vector: Any) -> None:
     lesson = of.handles.means[name]
     for client in lesson.clients:
         means = clients(view).parties[client].owned.means
-        means[lesson.key] = Kept(vector, hashlib.sha256(vector.tobytes()).digest(), True)
+        means[lesson.key] = KeptModel(vector, hashlib.sha256(vector.tobytes()).digest(), True)
 
 
 def part(view: Any, kind: type[Any]) -> Any:

@@ -19,7 +19,7 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.several_models import State
 from cloister.fl.clients.keeping import Keeping
-from cloister.fl.clients.slots import Seen, filled
+from cloister.fl.clients.slots import SlotInputs, filled
 from cloister.fl.clients.training import Job, Training
 from cloister.fl.data.population import Examples
 from cloister.fl.runs.experiment import run
@@ -115,10 +115,10 @@ class Toy:
         self.prox = algorithm.local(Training(epochs=1, batch=1, lr=1.0)).prox
         self.state: State = algorithm.init(Start(CLIENTS, {}, Model("init"), 1, others))
 
-    def see(self, client: int, round: int, starts: Sequence[Any], kept: Any) -> Seen:
+    def see(self, client: int, round: int, starts: Sequence[Any], kept: Any) -> SlotInputs:
         whole, own = np.stack(starts), self.examples(client)
         losses = losses_of(whole[:, :D], own.x.double().numpy())
-        return Seen(round, whole[:, :D], whole[:, D:], losses, np.ones(len(own), np.int64), own.y.numpy(), len(own), kept)
+        return SlotInputs(round, whole[:, :D], whole[:, D:], losses, np.ones(len(own), np.int64), own.y.numpy(), len(own), kept)
 
     def work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
         for job in jobs:

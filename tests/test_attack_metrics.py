@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from cloister.fl.data.population import Examples
 from cloister.fl.models.papers import Mlp, initial
 from cloister.fl.models.vector import to_vector
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.threat_models.attack_metrics import (
     Course,
     area_under_curve,
@@ -45,7 +45,7 @@ def test_success_counts_triggered_examples_per_client_beside_the_clean_models() 
     found = attack_success(MODULE, models, tests, backdoor, 10, clean={i: always(5) for i in range(3)})
     assert (found.of[0], found.of[1]) == (1.0, 0.0)
     stamped = backdoor.test(tests[2], 10)
-    assert found.of[2] == accuracies(MODULE, [Evaluation(2, models[2], stamped)])[2].accuracy
+    assert found.of[2] == accuracies(MODULE, [ScoringJob(2, models[2], stamped)])[2].accuracy
     assert found.worst == 1.0
     assert found.mean == pytest.approx(np.mean(list(found.of.values())))
     assert found.clean_mean == 0.0

@@ -11,7 +11,7 @@ from cloister.fl.clients.training import Job, Training, mean_loss, train_one
 from cloister.fl.data.population import Examples, Source
 from cloister.fl.models.papers import Mlp
 from cloister.fl.models.vector import load_vector
-from cloister.fl.runs.evaluation import Evaluation, accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success
@@ -371,7 +371,7 @@ def success(adversary: Adversary | None, backdoor: Backdoor, rounds: int = 8) ->
     vectors = {i: v for i, v in simulation.vectors().items() if i in loyal}
     tests = {i: simulation.population.clients[i].test for i in loyal}
     found = attack_success(simulation.module, vectors, tests, backdoor, 10)
-    clean = accuracies(simulation.module, [Evaluation(i, vectors[i], tests[i]) for i in loyal])
+    clean = accuracies(simulation.module, [ScoringJob(i, vectors[i], tests[i]) for i in loyal])
     return found.mean, float(np.mean([s.accuracy for s in clean.values()]))
 
 

@@ -189,8 +189,21 @@ def test_after_a_round_of_all_whose_mean_is_not_small_cohorts_have_a_rest() -> N
     toy = Toy(range(16), constant({i: [0.6, 0.8 if i in side else -0.8] for i in range(16)}))
     state = toy.play(CFL(thresholds=ScaleFree(eps1=0.35, eps2=0.1), participation=0.5, pause=4), 14)
     assert not state.tree
-    assert [t for t in range(14) if len(toy.asked_in(t)) == 16] == [1, 7, 13]
+    assert [t for t in range(14) if len(toy.asked_in(t)) == 16] == [1, 2, 3, 4, 5, 11, 12, 13]
     assert not grams(toy)
+
+
+@pytest.mark.parametrize("pause", [0, 4])
+def test_all_are_invited_until_the_mean_is_short_that_the_last_cohort_drew_to_itself(pause: int) -> None:
+    """Cohorts of one side each, in turn, draw the model nearly to their own end: from there the mean of all is long."""
+    side = in_two_cohorts(8)
+    ends = {i: np.array([1.0 if i in side else -1.0, 0.0]) for i in range(16)}
+    toy = Toy(range(16), lambda job: 0.9 * (ends[job.client] - job.start))
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.35, eps2=0.3), participation=0.5, patience=4, pause=pause)
+    state = toy.play(algorithm, 12)
+    assert members(state) == ({tuple(sorted(side)), tuple(sorted({*range(16)} - side))} if pause else {tuple(range(16))})
+    if pause:
+        assert [t for t in range(7) if len(toy.asked_in(t)) == 16] == [5, 6]
 
 
 def test_who_is_silent_in_the_round_of_a_split_is_placed_about_its_mean() -> None:

@@ -8,9 +8,9 @@ import pytest
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.choosing.client import ChoosingPolicy, Idle, Judging, client_step
+from cloister.protocol.choosing.client import ChoosingPolicy, IdleChooser, OwingChoice, client_step
 from cloister.protocol.choosing.messages import MAX_OFFERED, Choice, Offer
-from cloister.protocol.choosing.server import Asked, Asking, offer, server_step
+from cloister.protocol.choosing.server import ChoicesCollected, CollectingChoices, offer, server_step
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Judge, Judged, Party, Persist, Received, Send
@@ -39,7 +39,7 @@ PROTECTIONS = [
 
 
 def idle(me=5, **changes):
-    return replace(Idle(me, RUN, ChoosingPolicy(), D, None), **changes)
+    return replace(IdleChooser(me, RUN, ChoosingPolicy(), D, None), **changes)
 
 
 def received(message, sender=SERVER, receiver=5, session=S):
@@ -58,7 +58,7 @@ def refused(step, state, event, match):
 def test_a_client_stores_the_round_before_it_judges_and_sends_one_choice():
     state, effects = client_step(idle(), received(OFFER))
     assert effects == (Persist("next round choice", (4).to_bytes(4, "big")), Judge(OFFER))
-    assert isinstance(state, Judging)
+    assert isinstance(state, OwingChoice)
     state, effects = client_step(state, Judged(1))
     assert effects == (Send(Envelope(S.digest, 5, SERVER, Choice(1))),)
     assert state == idle(next_round=4)
@@ -89,7 +89,7 @@ def changed(**changes):
         (received(replace(OFFER, threshold=4)), "without a valid session"),
         (changed(vectors=()), "without its models"),
         (changed(vectors=(MODELS[0], MODELS[1] + bytes(4))), "another length"),
-        (received(Choice(0)), "Choice is out of place at Idle"),
+        (received(Choice(0)), "Choice is out of place at IdleChooser"),
     ],
 )
 def test_an_offer_against_the_policy_is_refused_and_changes_nothing(event, match):
@@ -108,7 +108,7 @@ def test_where_clients_own_the_models_names_come_alone_and_must_be_known():
     owner = idle(holds={"a", "b"}.__contains__)
     refused(client_step, owner, received(OFFER), "where clients own them")
     state, _ = client_step(owner, changed(vectors=()))
-    assert isinstance(state, Judging)
+    assert isinstance(state, OwingChoice)
     refused(client_step, owner, changed(names=("a", "stranger"), vectors=()), "not held here")
 
 
@@ -133,22 +133,22 @@ def test_the_deadline_frees_a_client_and_the_round_is_spent():
 def test_the_server_offers_to_everybody_and_takes_one_choice_each():
     sent = [effect.envelope for effect in offer(S, ("a", "b"), MODELS)]
     assert [(e.receiver, e.message) for e in sent] == [(1, OFFER), (5, OFFER), (9, OFFER)]
-    party = Party(SERVER, Asking(S, 2), server_step)
+    party = Party(SERVER, CollectingChoices(S, 2), server_step)
     party.handle(received(Choice(1), 9, SERVER))
     party.handle(received(Choice(0), 1, SERVER))
     party.handle(Deadline())
-    assert party.state == Asked(S, {1: 0, 9: 1})
+    assert party.state == ChoicesCollected(S, {1: 0, 9: 1})
     assert list(party.state.chosen) == [1, 9]
 
 
 @pytest.mark.parametrize(
     ("state", "sender", "message", "match"),
     [
-        (Asking(S, 2), 4, Choice(0), "outside the roster"),
-        (Asking(S, 2, {5: 1}), 5, Choice(0), "second"),
-        (Asking(S, 2), 5, Choice(2), "model 2 among 2"),
-        (Asked(S, {}), 5, Choice(0), "after the deadline"),
-        (Asking(S, 2), 5, OFFER, "Offer is out of place at Asking"),
+        (CollectingChoices(S, 2), 4, Choice(0), "outside the roster"),
+        (CollectingChoices(S, 2, {5: 1}), 5, Choice(0), "second"),
+        (CollectingChoices(S, 2), 5, Choice(2), "model 2 among 2"),
+        (ChoicesCollected(S, {}), 5, Choice(0), "after the deadline"),
+        (CollectingChoices(S, 2), 5, OFFER, "Offer is out of place at CollectingChoices"),
     ],
 )
 def test_a_choice_out_of_order_is_refused_and_its_sender_blamed(state, sender, message, match):

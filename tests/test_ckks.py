@@ -7,10 +7,10 @@ from cloister.crypto.ckks import (
     MOST_DIGITS,
     PRODUCTS,
     SUMS,
+    CkksParameters,
     EncryptingContext,
     InvalidCiphertext,
     InvalidContext,
-    Parameters,
     PublicContext,
     SecretContext,
     add,
@@ -119,13 +119,13 @@ def test_another_key_opens_nothing(sums):
 
 
 def test_contexts_of_other_parameters_are_refused(sums, products_public):
-    other = Parameters(8192, (60, 40, 60), 40)
+    other = CkksParameters(8192, (60, 40, 60), 40)
     with pytest.raises(InvalidContext, match="parameters"):
         PublicContext.from_bytes(sums.public().to_bytes(), other)
     with pytest.raises(InvalidContext, match="bytes"):
         PublicContext.from_bytes(products_public.to_bytes(), SUMS)  # too long to be looked at
     with pytest.raises(InvalidContext, match="parameters"):
-        PublicContext.from_bytes(sums.public().to_bytes(), Parameters(8192, (60, 40, 40), 30))
+        PublicContext.from_bytes(sums.public().to_bytes(), CkksParameters(8192, (60, 40, 40), 30))
     for garbage in (b"", b"x" * 1000, sums.public().to_bytes()[:-100]):
         with pytest.raises(InvalidContext):
             PublicContext.from_bytes(garbage, SUMS)
@@ -186,7 +186,7 @@ def test_what_cannot_be_encrypted_is_refused(sums, products_public):
     with pytest.raises(ValueError, match="other parameters"):
         sums.decrypt(products_public.encrypt([1.0]))
     with pytest.raises(ValueError):
-        SecretContext.generate(Parameters(4096, (60, 40, 40), 40))  # under 128 bits
+        SecretContext.generate(CkksParameters(4096, (60, 40, 40), 40))  # under 128 bits
 
 
 def test_a_public_key_alone_encrypts_for_the_holder_and_for_products(products, products_public):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cloister.crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS, Parameters, SecretContext, add
+from cloister.crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS, CkksParameters, SecretContext, add
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, RoundedScores, ScoreRequest, SumOpened
@@ -39,7 +39,7 @@ def ring(encrypted):
     return Ciphertext.of(encrypted.chunks[0])
 
 
-@pytest.mark.parametrize("parameters", [SUMS, Parameters(8192, (60, 40, 40, 60), 40)], ids=["ours", "four primes"])
+@pytest.mark.parametrize("parameters", [SUMS, CkksParameters(8192, (60, 40, 40, 60), 40)], ids=["ours", "four primes"])
 def test_two_shared_decryptions_give_the_key_and_with_it_everything(parameters):
     key, totals, victim, values = summed(parameters)
     shared = [key.decrypt(total)._values for total in totals]

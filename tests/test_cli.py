@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -272,9 +271,7 @@ def test_missing_data_names_the_file_and_the_place(cloister: Command, monkeypatc
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     Path("data").mkdir()
-    started = time.monotonic()
     result = cloister("run", "scenario.py:mnist", "--data", "data", "--out", "m")
-    assert time.monotonic() - started < 10
     assert result.code == 1
     assert "train-images-idx3-ubyte.gz is missing: put it into data/MNIST/raw" in result.complaint
     assert "--data" in result.complaint

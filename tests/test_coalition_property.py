@@ -4,9 +4,9 @@ The claim: of all combinations of honest inputs that the coalition can unmask, o
 client has a leverage above 1 / floor, with the corrupt clients' columns taken away. On graphs that no solver is held against it
 needs t > 2 corrupt + 1 (specs/masked_sum.md, Sums of one update); there clients here have a policy that asks for that.
 
-The clients are the repository's own (`Member`, with role, participant and held work). What the coalition can open is an account
-of the messages that they sent (`Account`), and no decryption: cryptography is ideal here, and its stand-ins are fast. An unknown
-is what inputs are multiples of: updates, their squared norms, sample counts, counts of slots, vectors of slots.
+The clients are the repository's own (`MaskingClient`, with role, participant and held work). What the coalition can open is an
+account of the messages that they sent (`Account`), and no decryption: cryptography is ideal here, and its stand-ins are fast. An
+unknown is what inputs are multiples of: updates, their squared norms, sample counts, counts of slots, vectors of slots.
 
 Held to less, as the specification says that it does not hold: sums by samples after sums of weights that the server made up,
 which are held to the bound by their public weights alone; sums of slots, by who is in them and not by who chose which slot.
@@ -40,7 +40,7 @@ from cloister.protocol.masked.client_inputs import Inputs
 from cloister.protocol.masked.graph import agreed, masking_graph
 from cloister.protocol.masked.input import LIMBS, InputTerms
 from cloister.protocol.masked.joined import kind_of, update_of
-from cloister.protocol.masked.member import Member
+from cloister.protocol.masked.member import MaskingClient
 from cloister.protocol.masked.messages import (
     MaskedInput,
     MaskKeys,
@@ -53,19 +53,19 @@ from cloister.protocol.masked.messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from cloister.protocol.masked.slots import Slots
+from cloister.protocol.masked.slots import SlotLayout
 from cloister.protocol.masked.terms import (
     NO_UPDATE,
     Plan,
-    Policy,
-    Terms,
+    SumPolicy,
+    SumTerms,
     decode_weights,
     encode_dealing,
     encode_weights,
-    survivors_digest,
+    survivors_and_head,
 )
 from cloister.protocol.masked.transcript import Transcript, restored
-from cloister.protocol.masked.weighing import COARSEST, Weighing, second_protocol
+from cloister.protocol.masked.weighing import COARSEST, WeightEncoding, second_protocol
 from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.parts.gate import TOLERANCE, Rules
 from cloister.protocol.parts.leverage import ERROR, leverages
@@ -73,7 +73,7 @@ from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
 from cloister.protocol.work.conduct import as_sent
 from cloister.protocol.work.making import Making
-from cloister.protocol.work.opening import Opening
+from cloister.protocol.work.opening import ModelOpener
 from cloister.protocol.work.owned import Owned
 from cloister.protocol.work.participant import Participant
 from cloister.protocol.work.tasks import Taken
@@ -114,7 +114,7 @@ def checked(public, signature, purpose, context, content):
 class Key:
     """A session key, of both kinds."""
 
-    def __init__(self, secret):
+    def __init__(self, secret, exchange=None):
         self.secret = secret
         self.public = hashed(secret)
 
@@ -274,12 +274,12 @@ class World:
         if focus:
             self.bent = {lie: 3.0 if lie in focus else 0.1 for lie in LIES}
         for i in self.honest:
-            mine = replace(Policy.of(self.charters[i], frozenset({"opened"})), **asked)
+            mine = replace(SumPolicy.of(self.charters[i], frozenset({"opened"})), **asked)
             idle = Idle(Transcript(self.charters[i], i), mine, self.identities[i], entropy, bytes(32), verify=checked)
             holder = Participant(
-                Party(i, None, None), None, Opening(), Owned(i, {"init": np.zeros(1, np.float32)}, Making(), as_sent)
+                Party(i, None, None), None, ModelOpener(), Owned(i, {"init": np.zeros(1, np.float32)}, Making(), as_sent)
             )
-            self.members[i] = Member(Party(i, idle, client_step), holder, Inputs(i, self.charters[i].numbers))
+            self.members[i] = MaskingClient(Party(i, idle, client_step), holder, Inputs(i, self.charters[i].numbers))
         self.account = Account(self.corrupt)
         self.reasons, self.crashes, self.twice = Counter(), [], []
         self.works, self.kinds, self.rows, self.first, self.read = [], {}, [], {}, set()
@@ -392,7 +392,7 @@ class World:
     def plan(self, spec, charter):
         session = Session(spec.name, RUN, spec.round, "root", spec.roster, spec.threshold)
         weights = b"" if set(spec.row.values()) == {1.0} else encode_weights(spec.roster, spec.row)
-        terms = Terms(*spec.size, *spec.graph, spec.seed, spec.model, spec.update, weights, spec.times)
+        terms = SumTerms(*spec.size, *spec.graph, spec.seed, spec.model, spec.update, weights, spec.times)
         return Plan.of(session, terms, charter)
 
     def _among(self, plan, group, keys, away, hidden, told):
@@ -460,16 +460,16 @@ class World:
             if shown[i]:
                 for message in self.tell(i, digest, Survivors(shown[i])):
                     if isinstance(message, SurvivorSignature):
-                        signatures[i] = message.signature
+                        signatures[i] = message.signature, message.head
         for i in signatures:
             masked = self.account.inputs[plan.binding][i]
             found = {j: signatures[j] for j in masked & signatures.keys() if shown[j] == shown[i]}
             for j in masked & self.corrupt & set(shown[i]):
-                content = survivors_digest(shown[i])
-                found[j] = self.identities[j].sign("masked sum survivors", plan.binding, content)
+                content = survivors_and_head(shown[i], bytes(32))
+                found[j] = self.identities[j].sign("masked sum survivors", plan.binding, content), bytes(32)
             signers = tuple(sorted(j for j in found if j in shown[i]))
             if signers:
-                self.tell(i, digest, UnmaskRequest(signers, tuple(found[j] for j in signers)))
+                self.tell(i, digest, UnmaskRequest(signers, *zip(*(found[j] for j in signers), strict=True)))
 
     # --- what it asks for -------------------------------------------------------------------------------------------------
 
@@ -483,7 +483,7 @@ class World:
         times, update, threshold = 0, work, self.rules.least
         if kind == "weights":
             name, times, update = f"weights/update/{number}", 1, update_of(work, b"weights")
-            size = Weighing(tuple(1.0 for _ in roster), self.rules).size
+            size = WeightEncoding(tuple(1.0 for _ in roster), self.rules).size
         elif kind == "counts":
             name, update, size = "slot counts", update_of(work, b"counts"), (32, 2, 2, 1.0, 1)
         else:
@@ -693,7 +693,7 @@ class World:
         if not survivors:
             return None
         grid = FixedPoint.finest(64, 4.0, len(first.roster), 1)
-        slots = Slots(2, D, grid, self.rules.floor, self.rules.corrupt)
+        slots = SlotLayout(2, D, grid, self.rules.floor, self.rules.corrupt)
         name = slots.protocol(self.plan(first, self.charter).session, frozenset(self.some((0, 1), 2)))
         size, update = (64, slots.length, grid.bits, 4.0, grid.max_weight), update_of(self.work("slots"), b"sums")
         row = dict.fromkeys(survivors, 1.0)
@@ -844,13 +844,13 @@ def any_update(patch):
 
 
 def any_graph(patch):
-    patch(Policy, "_of_graph", lambda *_: ())
+    patch(SumPolicy, "_of_graph", lambda *_: ())
 
 
 def any_threshold(patch):
     any_graph(patch)
-    strict = Policy.problems
-    patch(Policy, "problems", lambda *fields: tuple(r for r in strict(*fields) if "two survivor sets" not in r))
+    strict = SumPolicy.problems
+    patch(SumPolicy, "problems", lambda *fields: tuple(r for r in strict(*fields) if "two survivor sets" not in r))
 
 
 def any_model(patch):

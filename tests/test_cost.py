@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ import pytest
 from cloister import cli
 from cloister.cost_table import brief, notes
 from cloister.crypto.orthonormal import HadamardRotation
+from cloister.crypto.projection import TwoStage
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.cost import measure as cost
-from cloister.fl.cost.measure import Measured, Phase, Workload, measure, workload_of
+from cloister.fl.cost.measure import MeasuredCost, Phase, Workload, measure, workload_of
 from cloister.fl.cost.pairs import PairLoad
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
@@ -29,10 +30,12 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers import in_process
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.messages import MESSAGES
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, PerRound, ServerSamples
+from cloister.protocol.uploaded import sums as uploaded_sums
 from cloister.protocol.view.answers import Cost
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.functionality import Functionality
@@ -86,7 +89,7 @@ class Recorded:
         return self.inner.open(replace(setup, tap=tap))
 
 
-def spent(measured: Measured) -> dict[int, Cost]:
+def spent(measured: MeasuredCost) -> dict[int, Cost]:
     """What each party spent in all, setup and rounds together."""
     total: dict[int, list[float]] = defaultdict(lambda: [0.0] * 5)
     for phase in (measured.setup, *measured.rounds):
@@ -278,61 +281,73 @@ def test_a_cluster_below_the_floor_is_told() -> None:
 # --- CPU seconds ------------------------------------------------------------------------------------------------------
 
 
-def burn(seconds: float) -> None:
-    started = process_time()
-    while process_time() - started < seconds:
-        pass
+class Clock:
+    """CPU time that passes where a test says so and nowhere else."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self._patch = monkeypatch
+        monkeypatch.setattr(in_process, "time", SimpleNamespace(process_time=lambda: self.now))
+
+    def passes(self, seconds: float, owner: object, name: str) -> None:
+        """Whenever this function is called."""
+        of = getattr(owner, name)
+
+        def slow(*arguments: Any) -> Any:
+            self.now += seconds
+            return of(*arguments)
+
+        self._patch.setattr(owner, name, slow)
 
 
-def test_what_runs_for_several_is_counted_for_each() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_what_runs_for_several_is_counted_for_each(clock: Clock) -> None:
     network = InProcess(kinds=MESSAGES, max_bytes=1)
     with network.timed(3, SERVER):
-        burn(0.02)
+        clock.now += 2
     with network.timed(3):
-        burn(0.01)
-    assert network.cpu_seconds[SERVER] >= 0.02
-    assert network.cpu_seconds[3] >= network.cpu_seconds[SERVER] + 0.01
+        clock.now += 1
+    assert network.cpu_seconds == {3: 3, SERVER: 2}
     earlier = InProcess(kinds=MESSAGES, max_bytes=1)
     with earlier.timed(4):
-        burn(0.01)
+        clock.now += 1
     network.add_costs(earlier)
     assert list(network.costs) == [3, 4, SERVER]
-    assert network.costs[4].cpu_seconds == earlier.cpu_seconds[4]
+    assert network.costs[4].cpu_seconds == 1
 
 
 @each_protection_slowly
-def test_drawing_vectors_is_not_counted(protection: Protection, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = cost.random_work
-
-    def slow(*arguments: Any) -> LocalWork:
-        burn(0.3)
-        return draw(*arguments)
-
-    monkeypatch.setattr(cost, "random_work", slow)
+def test_drawing_vectors_is_not_counted(protection: Protection, clock: Clock) -> None:
+    clock.passes(1, cost, "random_work")
     found = measure(protection, workload(clients=4, parameters=20, rounds=1), SILENT)
-    assert found.rounds[0].seconds >= 4 * 0.3
-    if not isinstance(protection, Encrypted):  # its keys take as long
-        assert all(c.cpu_seconds < 0.2 for c in found.rounds[0].costs.values())
+    assert clock.now == 4
+    assert not any(c.cpu_seconds for c in found.rounds[0].costs.values())
 
 
-def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums() -> None:
-    """A rotation of 2^17 coordinates outweighs everything else that a client does; each client inverts the mean too."""
-    load = workload(SUMS, clients=5, parameters=2**17, rounds=2)
-    plain, rotated = (measure(p, load, SILENT).rounds[1] for p in (Plain(), Permuted(HadamardRotation)))
-    for client in range(5):
-        assert rotated.costs[client].cpu_seconds > 2 * plain.costs[client].cpu_seconds
-    assert plain.costs[SERVER].cpu_seconds > plain.costs[0].cpu_seconds  # it adds five vectors and makes five copies
+def test_a_client_is_charged_for_its_transform_and_the_server_for_its_sums(clock: Clock) -> None:
+    """Each client turns its own update; the mean is turned back once in a process, by the first; the server adds."""
+    clock.passes(100, uploaded_sums, "server_step")
+    clock.passes(10, HadamardRotation, "apply")
+    clock.passes(1, HadamardRotation, "invert")
+    load = workload(SUMS, clients=5, parameters=20, rounds=2)
+    plain, rotated = (measure(p, load, SILENT).rounds[1].costs for p in (Plain(), Permuted(HadamardRotation)))
+    assert [plain[i].cpu_seconds for i in range(5)] == [0] * 5
+    assert [rotated[i].cpu_seconds for i in range(5)] == [11, 10, 10, 10, 10]
+    assert plain[SERVER].cpu_seconds == rotated[SERVER].cpu_seconds >= 100
 
 
-def test_every_client_is_charged_for_the_sketch_that_it_draws() -> None:
+def test_every_client_is_charged_for_the_sketch_that_it_draws(clock: Clock) -> None:
     """Under one key in the first round alone; under keys of sessions in every round."""
-    load = workload(clients=5, parameters=2000, rounds=2)
-    spent = {}
-    for keys in ("run", "session"):
-        found = measure(Masked(sketch=1000, keys=keys), load, SILENT)  # type: ignore[arg-type]
-        spent[keys] = [[phase.costs[i].cpu_seconds for i in range(5)] for phase in found.rounds]
-    once, later = spent["run"]
-    assert min(map(min, [once, *spent["session"]])) > max(later)
+    clock.passes(1, TwoStage, "draw")
+    load = workload(clients=5, parameters=200, rounds=2)
+    for keys, spent in (("run", [1, 0]), ("session", [1, 1])):
+        found = measure(Masked(sketch=10, keys=keys), load, SILENT)  # type: ignore[arg-type]
+        for client in range(5):
+            assert [phase.costs[client].cpu_seconds for phase in found.rounds] == spent
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

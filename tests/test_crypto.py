@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
-from cloister.crypto import orthonormal
+from cloister.crypto import agreement, orthonormal
+from cloister.crypto import identity as identity_module
+from cloister.crypto.agreement import AgreementKey, ExchangedOnce, exchange_keys
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
-from cloister.crypto.identity import BadSignature, Identity, verify
+from cloister.crypto.identity import BadSignature, SigningKey, VerifyingOnce, verify
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.crypto.prg import derive_key, keystream, random_permutation, random_signs, random_uint64
 from cloister.crypto.sealing import InvalidSeal, SealingKey
@@ -90,7 +92,7 @@ def test_keystream_encrypts_the_counter_block_by_block():
 def test_identity_is_ed25519_of_rfc_8032_case_1():
     secret = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     expected = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-    assert Identity.from_secret(secret).public.hex() == expected
+    assert SigningKey.from_secret(secret).public.hex() == expected
 
 
 def test_a_seal_is_x25519_then_hkdf_then_chacha20_poly1305():
@@ -300,11 +302,33 @@ def test_sealing_to_an_unusable_key_fails(peer):
         SealingKey(bytes([1] * 32)).seal(peer, b"content", b"")
 
 
-def test_a_signature_is_for_one_purpose_context_and_content():
-    identity, other = Identity.from_secret(bytes([1] * 32)), Identity.from_secret(bytes([2] * 32))
+@pytest.mark.parametrize("kept", [0, 1 << 14])
+@pytest.mark.parametrize("key_of", [AgreementKey, SealingKey])
+def test_what_two_parties_of_one_process_agree_on_is_found_once_and_forgotten(key_of, kept, monkeypatch):
+    found = []
+    monkeypatch.setattr(agreement, "exchange_keys", lambda *given: found.append(exchange_keys(*given)) or found[-1])
+    once = ExchangedOnce(kept)
+    secrets = [bytes([i] * 32) for i in range(1, 5)]
+
+    def between(exchange):
+        keys = [key_of(secret, exchange) for secret in secrets]
+        agree = AgreementKey.agree if key_of is AgreementKey else lambda key, peers, purpose: [key.between(p) for p, _ in peers]
+        return [agree(a, [(b.public, b"between") for b in keys if b is not a], "mask") for a in keys]
+
+    assert between(once) == between(exchange_keys)
+    assert len(found) == (6 if kept else 12)
+    assert not once._found
+    with pytest.raises(ValueError):
+        once(AgreementKey(secrets[0])._private, bytes(32))
+
+
+@pytest.mark.parametrize("check", [verify, VerifyingOnce(), VerifyingOnce(1)], ids=["each time", "once", "the last one"])
+def test_a_signature_is_for_one_purpose_context_and_content(check):
+    noted = check.note if isinstance(check, VerifyingOnce) else None
+    identity, other = SigningKey(bytes([1] * 32), noted), SigningKey.from_secret(bytes([2] * 32))
     said = ("purpose", b"context", b"content")
     signature = identity.sign(*said)
-    verify(identity.public, signature, *said)
+    check(identity.public, signature, *said)
     wrong = [
         ("purposes", b"context", b"content"),
         ("purpose", b"contex", b"tcontent"),  # the border between the parts counts
@@ -320,13 +344,28 @@ def test_a_signature_is_for_one_purpose_context_and_content():
     ]
     for attempt in attempts:
         with pytest.raises(BadSignature):
-            verify(*attempt)
+            check(*attempt)
+
+
+def test_signatures_that_were_right_or_made_here_are_checked_once(monkeypatch):
+    checked = []
+    monkeypatch.setattr(identity_module, "verify", lambda *given: checked.append(verify(*given)))
+    once = VerifyingOnce(2)
+    here, elsewhere = SigningKey(bytes([1] * 32), once.note), SigningKey(bytes([2] * 32))
+    said = [("purpose", b"", bytes([i])) for i in range(3)]
+    signed = [(here.public, here.sign(*said[0]), *said[0]), *((elsewhere.public, elsewhere.sign(*s), *s) for s in said[1:])]
+    for attempt in (signed[0], signed[1], signed[1], signed[0]):
+        once(*attempt)
+    assert len(checked) == 1
+    once(*signed[2])  # the first one is forgotten
+    once(*signed[0])
+    assert len(checked) == 3
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_identities_need_32_bytes(size):
     with pytest.raises(ValueError):
-        Identity.from_secret(bytes(size))
+        SigningKey.from_secret(bytes(size))
 
 
 # --- entropy and secrets --------------------------------------------------------------------------------------------------
@@ -348,7 +387,7 @@ def test_entropy_of_the_system_repeats_nothing_and_is_another_type():
 
 def test_secrets_do_not_print():
     secret = bytes(range(100, 132))
-    holders = [SealingKey(secret), Identity.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
+    holders = [SealingKey(secret), SigningKey.from_secret(secret), *(t.draw(secret, 7) for t in SECRET_TRANSFORMS)]
     for holder in holders:
         shown = repr(holder) + str(holder) + f"{holder}"
         assert "array" not in shown

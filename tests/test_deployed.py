@@ -212,7 +212,8 @@ def check_what_a_client_has(home, model):
     assert all((final[part] == tensor).all() for part, tensor in model.items())
     assert stat.S_IMODE((home / "journal").stat().st_mode) == stat.S_IMODE((home / "join.jsonl").stat().st_mode) == 0o600
     record = [json.loads(line) for line in (home / "join.jsonl").read_text().splitlines()]
-    assert record[0]["client"] == int(home.name.split()[-1])
+    assert record[0]["started"]
+    assert next(line["client"] for line in record if "client" in line) == int(home.name.split()[-1])
     revealed = {one["what"] for line in record for one in line.get("revealed", [])}
     assert {"Ready", "MaskKeys", "SealedShares", "MaskedInput", "SurvivorSignature", "Reveal"} <= revealed
     assert "Upload" not in revealed

@@ -17,9 +17,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
 from cloister.protocol.masked.gaussian import PAPER_BETA, DistributedGaussian, decode, reserve, rotation
 from cloister.protocol.masked.gaussian_solver import Target, solve
-from cloister.protocol.masked.server import Failed, Summed
+from cloister.protocol.masked.server import NoSum, Unmasked
 from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
-from cloister.protocol.masked.terms import Policy
+from cloister.protocol.masked.terms import SumPolicy
 from cloister.protocol.parts.members import Members
 from cloister.protocol.privacy.ledger import BudgetExceeded, Ledger
 
@@ -311,7 +311,7 @@ def play(parameters, vectors, threshold, tap=None, corrupt=()):
     members = Members.enrol(roster, entropy)
     grid = parameters.grid
     size = {"ring_bits": grid.ring_bits, "length": parameters.length, "bits": grid.bits, "clip": grid.clip, "max_weight": 1}
-    policy = Policy(unheld=frozenset({"gaussian"}))
+    policy = SumPolicy(unheld=frozenset({"gaussian"}))
     charter = charter_of(members.enrolled, policy)
     plan = Plan.of(session, terms(len(roster), **size), charter)
     places = {i: reserve(parameters, session, ledger(i)) for i in roster}
@@ -333,7 +333,7 @@ def test_the_mean_of_the_survivors_comes_out_with_the_error_that_theory_gives():
     rng = np.random.default_rng(3)
     vectors = {i: (x := rng.normal(size=d)) / np.linalg.norm(x) for i in range(1, 10)}
     end, places = play(parameters, vectors, 6, losing({2: 0, 7: 2, 9: 4}))
-    assert isinstance(end, Summed)
+    assert isinstance(end, Unmasked)
     assert end.clients == (1, 3, 4, 5, 6, 8, 9)
     error = decode(parameters, end) - np.mean([vectors[i] for i in end.clients], axis=0)
     statistic = float((error.astype(float) ** 2).sum()) / parameters.deviation(7) ** 2
@@ -362,7 +362,7 @@ def test_a_corrupt_client_that_adds_no_noise_leaves_what_was_accounted():
 
 def test_under_the_threshold_nothing_is_opened():
     end, _ = play(SMALL, {i: np.zeros(13, np.float32) for i in range(1, 10)}, 8, losing({1: 2, 2: 2}))
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
 
 
 def test_a_total_that_is_no_sum_of_encodings_is_refused():

@@ -15,7 +15,7 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.client import sketch_of
-from cloister.protocol.encrypted.keys import Failed, Keyed
+from cloister.protocol.encrypted.keys import Keyed, Shortfall
 from cloister.protocol.encrypted.messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, products_of
 from cloister.protocol.encrypted.scaling import (
     LEAST_NORM,
@@ -35,7 +35,7 @@ from cloister.protocol.encrypted.scaling import (
     unsketchable,
     unsummable,
 )
-from cloister.protocol.encrypted.scores import Collected, Compared, comparison, server_step
+from cloister.protocol.encrypted.scores import CiphertextsCollected, ProductsOpened, comparison, server_step
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
 
@@ -70,7 +70,7 @@ def clear(play, clients, name="root", round=0):
 
 
 def check(play, end, clients, digits, **which):
-    assert isinstance(end, Compared)
+    assert isinstance(end, ProductsOpened)
     norms, cosines = clear(play, clients, **which)
     half = 0.5 * 10.0**-digits + SCORE_ERROR
     assert np.abs(end.cosines - cosines).max() <= half
@@ -115,7 +115,7 @@ def test_dropouts_leave_the_scores_of_the_survivors(keyed, lost):
 def test_scores_that_nobody_opens_end_in_a_stated_failure(keyed):
     play = Play(3, lambda f: [] if f.kind == "RoundedScores" else [f])
     end = play.compare(keyed, play.collect(keyed).received.values())
-    assert end == Failed(end.session, "scores", 0, 1)
+    assert end == Shortfall(end.session, "scores", 0, 1)
     asked = [f.receiver for f in play.network.frames if f.kind == "ScoreRequest"]
     assert asked == [1, 3, 5]
 
@@ -137,14 +137,14 @@ def test_updates_of_different_rounds_compare_under_a_key_of_the_run_only():
     alone = Play(3)
     key = alone.key("products").key
     rows = list(alone.collect(key).received.values())
-    assert isinstance(alone.compare(key, rows, rows[:1]), Failed)
+    assert isinstance(alone.compare(key, rows, rows[:1]), Shortfall)
     assert "different rounds have different keys" in alone.reasons()
 
 
 def test_nothing_but_rounded_scores_leaves_the_client_and_no_secret_key_is_at_the_server(keyed):
     play = Play(3)
     end = play.compare(keyed, play.collect(keyed).received.values(), digits=2)
-    assert isinstance(end, Compared)
+    assert isinstance(end, ProductsOpened)
     sent = [f for f in play.network.frames if f.sender == 1 and f.kind == "RoundedScores"]
     (scores,) = [decode(f.data, 1, 1 << 20).message for f in sent]
     assert len(sent[0].data) < 120  # three norms, three cosines and a head: there is no room for more
@@ -179,23 +179,23 @@ def test_requests_that_are_not_what_was_agreed_on_are_not_opened(keyed, change, 
     end = play.compare(keyed, play.collect(keyed).received.values())
     assert reason in play.reasons()
     assert play.blamed() == {SERVER}
-    assert isinstance(end, Compared if "already" in reason else Failed)
+    assert isinstance(end, ProductsOpened if "already" in reason else Shortfall)
 
 
 def test_more_sketches_than_clients_and_fresh_ciphertexts_are_not_opened(keyed):
     play = Play(3)
     rows = list(play.collect(keyed).received.values())
-    assert isinstance(play.compare(keyed, [*rows, rows[0]]), Failed)
+    assert isinstance(play.compare(keyed, [*rows, rows[0]]), Shortfall)
     assert "more sketches than clients" in play.reasons()
     raw = rows[0].to_bytes()  # a sketch itself, where a product belongs
     play = Play(3, changing("ScoreRequest", lambda m, f: replace(m, products=(raw, *m.products[1:]))))
-    assert isinstance(play.compare(keyed, rows), Failed)
+    assert isinstance(play.compare(keyed, rows), Shortfall)
     assert "cannot be used" in play.reasons()
 
 
 def test_a_key_of_the_server_and_a_sketch_of_another_length_are_refused(keyed):
     play = Play(3, changing("SketchRequest", lambda m, f: replace(m, tag=bytes(32))))
-    assert play.collect(keyed) == Collected(play.session("encrypted sketch"), {})
+    assert play.collect(keyed) == CiphertextsCollected(play.session("encrypted sketch"), {})
     assert "no client made" in play.reasons()
     play = Play(3, changing("SketchRequest", lambda m, f: replace(m, length=K + 1)))
     assert not play.collect(keyed).received
@@ -219,8 +219,10 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame(keyed):
             server_step(state, Received(Envelope(session.digest, sender, SERVER, message)))
         assert failure.value.blame == sender
     state, _ = server_step(state, Deadline())
-    assert isinstance(server_step(state, Received(Envelope(session.digest, 3, SERVER, good)))[0], Compared)
-    assert isinstance(server_step(state, Received(Envelope(session.digest, 1, SERVER, good)))[0], Compared)  # late, and as good
+    assert isinstance(server_step(state, Received(Envelope(session.digest, 3, SERVER, good)))[0], ProductsOpened)
+    assert isinstance(
+        server_step(state, Received(Envelope(session.digest, 1, SERVER, good)))[0], ProductsOpened
+    )  # late, and as good
     with pytest.raises(ValueError, match="compare fewer"):
         comparison(session, keyed, rows[:1] * 128, [], 3)
     assert products_of(127, 0) <= MOST_PRODUCTS < products_of(128, 0)

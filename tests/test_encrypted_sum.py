@@ -14,10 +14,10 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Deadline, Received, Worked
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.client_phases import MOST_SPENT
-from cloister.protocol.encrypted.keys import Failed, Keyed, KeyName, hash_of, offer, opened_secret, tag_of
+from cloister.protocol.encrypted.keys import Keyed, KeyName, Shortfall, hash_of, offer, opened_secret, tag_of
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance
-from cloister.protocol.encrypted.sum import Adding, Summed, server_step
+from cloister.protocol.encrypted.sum import AddingSummands, MeanOpened, server_step
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
 
@@ -65,11 +65,11 @@ def test_every_pattern_of_dropouts_among_three_ends_in_the_sum_of_the_survivors_
     if not makers:
         assert (end.stage, end.have) == ("key", 0)
     elif len(alive) < 2:
-        assert end == Failed(end.session, "add", len(alive), 2)
+        assert end == Shortfall(end.session, "add", len(alive), 2)
     elif not reports:
         assert (end.stage, end.have) == ("open", 0)
     else:
-        assert isinstance(end, Summed)
+        assert isinstance(end, MeanOpened)
         assert (end.clients, end.opened, end.blame) == (alive, tuple(reports), ())
         check(play, end, dict.fromkeys(play.roster, 1.0))
         assert all(len(heard) == 1 for heard in play.learned.values())  # members hear it, whether or not they gave anything
@@ -83,7 +83,7 @@ def test_sampled_dropouts_of_eight_with_weights_and_samples(seed):
     play = Play(8, losing(dict(zip(range(1, 16, 2), kinds, strict=True))), seed=seed, cohort=3)
     weights = {i: float(w) for i, w in zip(play.roster, rng.uniform(0.5, 3, 8) * 10.0 ** rng.integers(-3, 4), strict=True)}
     end = play.sum(weights, times_samples=bool(seed % 2), threshold=3)
-    if isinstance(end, Summed):
+    if isinstance(end, MeanOpened):
         check(play, end, weights, bool(seed % 2))
     else:
         assert end.have < end.need
@@ -129,14 +129,14 @@ def test_the_next_client_makes_the_key_where_the_first_is_lost():
 def test_no_state_of_the_server_ever_holds_a_secret_key():
     play = Play(3)
     end = play.sum()
-    assert isinstance(end, Summed)
+    assert isinstance(end, MeanOpened)
     assert not secrets_in(play.held)
     total = sent_by(play, SERVER, "EncryptedSum").ciphertexts
     assert secrets_in([made_once(SUMS)])  # the search finds one, and what is linked to one
     assert secrets_in([made_once(SUMS).read(total, D + 2)])
     assert not secrets_in([made_once(SUMS).public().read(total, D + 2)])
     assert not secrets_in([decode(f.data, f.sender, 1 << 27).message for f in play.network.frames])
-    assert {type(state).__name__ for state in play.held} == {"Keyed", "Adding", "Opening", "Summed"}
+    assert {type(state).__name__ for state in play.held} == {"Keyed", "AddingSummands", "OpeningSum", "MeanOpened"}
 
 
 def test_the_server_with_the_seed_of_any_client_opens_every_input():
@@ -267,7 +267,7 @@ def test_policies_bind_the_server():
 
 def test_no_session_and_no_earlier_round_is_answered_twice():
     play = Play(3)
-    assert isinstance(play.sum(round=4), Summed)
+    assert isinstance(play.sum(round=4), MeanOpened)
     again = play.sum(round=4)
     assert again.stage == "add"
     assert "already answered" in play.reasons()
@@ -275,8 +275,8 @@ def test_no_session_and_no_earlier_round_is_answered_twice():
     assert play.sum(round=3).stage == "key"
     assert play.network.faults == before, "what is old is nobody's fault"
     play.learned = {i: [] for i in play.roster}
-    assert isinstance(play.sum(round=4, name="other"), Summed)
-    assert isinstance(play.sum(round=5), Summed)
+    assert isinstance(play.sum(round=4, name="other"), MeanOpened)
+    assert isinstance(play.sum(round=5), MeanOpened)
     stored = {key for (party, key) in play.network.persisted if party == 1}
     assert len(stored) == 3 * 3  # key, input and sum of three sessions, each stored before it was answered
     spent = frozenset(("EncryptedSumRequest", n.to_bytes(32, "big")) for n in range(MOST_SPENT))
@@ -290,7 +290,7 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame():
     plan = play.plan(play.key("sums").key)
     secret = made_once(SUMS)
     good = secret.public().encrypt(np.ones(D + 2)).to_bytes()
-    state, _ = server_step(Adding(plan), Received(Envelope(plan.session.digest, 1, SERVER, EncryptedInput(good))))
+    state, _ = server_step(AddingSummands(plan), Received(Envelope(plan.session.digest, 1, SERVER, EncryptedInput(good))))
     for sender, data, reason in (
         (1, good, "a second time"),
         (9, good, "outside the roster"),

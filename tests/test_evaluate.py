@@ -39,8 +39,7 @@ from cloister.fl.robust.coordinates import Median, TrimmedMean
 from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.robust.signs import SignGuard
 from cloister.fl.robust.spectral import DnC
-from cloister.fl.runs.evaluation import Evaluation as Scored
-from cloister.fl.runs.evaluation import accuracies
+from cloister.fl.runs.evaluation import ScoringJob, accuracies
 from cloister.fl.runs.results_folder import Row
 from cloister.fl.runs.scenario import Scenario, described
 from cloister.fl.runs.simulation import Simulation
@@ -279,7 +278,7 @@ def test_success_leaves_the_target_class_out_and_names_the_worst_client() -> Non
         stamped[:, :, :3, :3] = 1.0
         wanted = replace(about, x=stamped, y=torch.full_like(about.y, 3))
         if client not in trial.members:
-            rates[client] = accuracies(trial.simulation.module, [Scored(client, vector, wanted)])[client].accuracy
+            rates[client] = accuracies(trial.simulation.module, [ScoringJob(client, vector, wanted)])[client].accuracy
     assert found["of"] == pytest.approx({str(i): rate for i, rate in rates.items()})
     assert found["mean"] == pytest.approx(np.mean(list(rates.values())))
     assert found["worst"] == rates[found["worst_client"]] == max(rates.values())

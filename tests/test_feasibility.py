@@ -122,6 +122,21 @@ def test_cohorts_that_cannot_be_masked_are_refused_before_anything_is_written(tm
 
 
 @pytest.mark.trains
+@pytest.mark.parametrize(
+    "method",
+    [algorithms.IFCA(models=1, participation=0.1), algorithms.HardenedFLIC(rounds_before=2, every=2, participation=0.1)],
+    ids=lambda method: type(method).__name__,
+)
+def test_who_takes_part_is_enough_for_a_sum(method, tmp_path):
+    """A tenth of twenty are two, of whom no sum is opened."""
+    twenty = partitions.LabelSwap(clients=20, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    run = replace(few, partition=twenty, algorithm=method, protection=protections.TwoServer(floor=5), rounds=2)
+    result = cloister.run(run, tmp_path / "r", quiet=True)
+    opened = [told for told in result.disclosures if told["recipient"] == "server" and told["what"] in ("slots", "sums")]
+    assert {len(told["about"]) for told in opened} == {5}
+
+
+@pytest.mark.trains
 @pytest.mark.parametrize("method", [algorithms.FedAvg, algorithms.FLIC, algorithms.CFL], ids=lambda method: method.__name__)
 def test_as_many_are_invited_as_can_be_masked(method, tmp_path):
     """Half of ten clients, two of whom may be corrupt: no threshold serves five, so all ten take part."""

@@ -15,7 +15,7 @@ from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import ALL, FLIC, State
-from cloister.fl.algorithms.incremental_similarity import EMPTY, Memory, forgotten
+from cloister.fl.algorithms.incremental_similarity import EMPTY, SimilarityMemory, forgotten
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.communities import Components, Louvain, detect, one_plus_cosine
 from cloister.fl.data.partition import LabelSwap
@@ -446,6 +446,17 @@ def test_clients_of_a_community_below_the_floor_train_alone() -> None:
     assert len(toy.view.record.below_floor) == 1
 
 
+def test_clients_of_a_community_that_cannot_be_masked_train_alone() -> None:
+    """Four reach the floor of three and one corrupt, and no threshold serves them."""
+    first, second = groups_of(200, 5, 1), groups_of(200, 4, 1)
+    vectors = first | {5 + i: -second[i] for i in range(4)}
+    toy = Toy(range(9), constant(vectors), 200, Masked(floor=3, corrupt=1, clip=40.0, sketch=64, keys="run"))
+    algorithm = PRINTED(rounds_before=1, by_samples=False)
+    state = toy.play(algorithm, 1)
+    assert members(state) == {(0, 1, 2, 3, 4), (5, 6, 7, 8)}
+    assert members(toy.step(algorithm, state)) == {(0, 1, 2, 3, 4), (5,), (6,), (7,), (8,)}
+
+
 def test_newcomers_choose_among_communities_and_not_among_clients_that_are_alone() -> None:
     vectors = groups_of(200, 5, 1) | {5: -groups_of(200, 1, 1)[0], 6: -groups_of(200, 2, 1)[1], 7: np.ones(200)}
     toy = Toy(range(7), constant(vectors), 200, Plain(floor=3), late=[7])
@@ -501,7 +512,7 @@ def test_a_round_leaves_the_state_before_it_as_it_was() -> None:
 
 
 def test_memories_of_other_shapes_do_not_fit() -> None:
-    plain = to_plain(Memory((), (1, 2), np.eye(2), np.ones((2, 2), np.bool_)))
+    plain = to_plain(SimilarityMemory((), (1, 2), np.eye(2), np.ones((2, 2), np.bool_)))
     for broken in (
         {"dtype": "float32"},
         {"shape": [2, 3]},
@@ -511,9 +522,9 @@ def test_memories_of_other_shapes_do_not_fit() -> None:
         {"base64": "!" * 44},
     ):
         with pytest.raises(ValueError):
-            from_plain(Memory, {**plain, "cosines": {**plain["cosines"], **broken}})
+            from_plain(SimilarityMemory, {**plain, "cosines": {**plain["cosines"], **broken}})
     with pytest.raises(ValueError):
-        from_plain(Memory, {**plain, "cosines": plain["known"]})
+        from_plain(SimilarityMemory, {**plain, "cosines": plain["known"]})
 
 
 SMALL = Scenario(

@@ -23,7 +23,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.uploaded.pair_state import Pairs
+from cloister.protocol.uploaded.pair_state import PairState
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup, check_composition
@@ -515,7 +515,7 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection: Pr
 
 
 def test_a_pair_takes_one_vector_and_one_scalar() -> None:
-    pairs = Pairs(range(100), 610)
+    pairs = PairState(range(100), 610)
     assert pairs.vectors.nbytes == 4 * 610 * 4950
     assert sum(getattr(pairs, name).nbytes for name in ("scales", "norms", "touched", "carried", "parts")) < 50 * 4950
 
@@ -532,8 +532,8 @@ def test_the_row_of_a_pull_is_how_it_depends_on_last_models(seed: int, both: boo
     models = {(t, i): rng.standard_normal(5).astype(np.float32) for t, active in enumerate(rounds) for i in active}
     last = {i: max(t for t, active in enumerate(rounds) if i in active) for i in {i for _, i in models}}
 
-    def played(moved: int | None) -> Pairs:
-        found = Pairs(CLIENTS, 5)
+    def played(moved: int | None) -> PairState:
+        found = PairState(CLIENTS, 5)
         for t, active in enumerate(rounds):
             rows = {i: (models[t, i] + np.float32(i == moved and t == last[i]), 1) for i in active}
             found.update(t, rows, lambda d, c=FACTORS[t]: np.full_like(d, c), both)
@@ -547,7 +547,7 @@ def test_the_row_of_a_pull_is_how_it_depends_on_last_models(seed: int, both: boo
 
 
 def test_a_client_parted_from_all_is_pulled_to_its_own_last_model() -> None:
-    rng, pairs = np.random.default_rng(0), Pairs(CLIENTS, 5)
+    rng, pairs = np.random.default_rng(0), PairState(CLIENTS, 5)
     for t, c in enumerate((0.0, 0.5, 1.0, 1.0)):
         pairs.update(
             t, {i: (rng.standard_normal(5).astype(np.float32), 1) for i in CLIENTS}, lambda d, c=c: np.full_like(d, c), False

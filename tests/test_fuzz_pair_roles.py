@@ -90,7 +90,7 @@ def test_every_phase_and_message_is_there():
         *("PairOffer", "PairKey", "SealedEmbedding", "SealedCloud", "PairClouds", "PairDistance", "PairEdge")
     }
     phases = {type(p).__name__ for state, step, _ in SITUATIONS if step is peer_step for p in state.phases.values()}
-    assert phases == {"Offered", "Meeting", "Showing", "Answered"}
+    assert phases == {"AwaitingKey", "Meeting", "Showing", "AwaitingEdge"}
 
 
 @pytest.mark.parametrize("seed", range(4))

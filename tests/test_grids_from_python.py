@@ -4,7 +4,6 @@ import csv
 import multiprocessing
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,11 +127,9 @@ with open("begun", "a") as file:
 def script(folder, text, *arguments):
     """Played by `python mine.py` in a folder of its own."""
     (folder / "mine.py").write_text(GRID.format(root=str(ROOT)) + text)
-    begun = time.monotonic()
     done = subprocess.run(
         [sys.executable, "mine.py", *arguments], cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
-    assert time.monotonic() - begun < 240
     return done, (folder / "begun").read_text().count("once") if (folder / "begun").exists() else 0
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.sealing import InvalidSeal, SealingKey
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER, Session
@@ -16,17 +16,17 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Persist, Received, Send
 from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.seeding import terms
-from cloister.protocol.seeding.client import Holding, Member, Seeded, Waiting, client_step, join
+from cloister.protocol.seeding.client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join
 from cloister.protocol.seeding.group_seed import PROTOCOL, agree, session_of, welcome
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
-from cloister.protocol.seeding.server import Failed, Gathering, Open, Room, Sealing, gather, server_step
+from cloister.protocol.seeding.server import CollectingSeedKeys, Open, Room, Sealing, SeedUnshared, gather, server_step
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
 
 LIMIT = 1 << 20
 ENTROPY = SimulatedEntropy(11)
 IDS = (2, 5, 6, 9)
-IDENTITIES = {i: Identity.from_secret(bytes([i] * 32)) for i in range(16)}
+IDENTITIES = {i: SigningKey.from_secret(bytes([i] * 32)) for i in range(16)}
 ENROLLED = {i: identity.public for i, identity in IDENTITIES.items()}
 KINDS = ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")
 LEFT = "the key shown for client {} is not signed by it"
@@ -37,7 +37,7 @@ def session(roster=IDS, run=bytes(16), use="all"):
 
 
 def member(of, i, key=50):
-    return Member(of, i, SealingKey(bytes([key + i] * 32)), IDENTITIES[i], ENROLLED)
+    return SeedMember(of, i, SealingKey(bytes([key + i] * 32)), IDENTITIES[i], ENROLLED)
 
 
 def secret(i):
@@ -153,9 +153,9 @@ def test_what_the_server_sees_opens_with_no_key_but_the_members():
 
 def test_no_state_prints_a_secret():
     states = [join(member(session(), i), secret(i))[0] for i in IDS]
-    states += [Holding(member(session(), i), secret(2), other=secret(5)) for i in IDS]
+    states += [HoldingSecret(member(session(), i), secret(2), other=secret(5)) for i in IDS]
     states += [party.state for party in Exchange().parties.values()]
-    assert {type(state) for state in states} == {Waiting, Holding, Seeded}
+    assert {type(state) for state in states} == {Waiting, HoldingSecret, Seeded}
     for state in states:
         for value in (*map(secret, IDS), seed(2), *(bytes([n] * 32) for i in IDS for n in (i, 50 + i))):
             assert repr(value)[2:-1] not in repr(state)
@@ -220,7 +220,7 @@ def test_so_many_leaders_may_fall_silent_and_no_more(silent, opens):
     if opens:
         assert exchange.seeds() == dict.fromkeys(range(8), seed(silent, of))
         return
-    assert exchange.relay.state == Failed("seal", 0, 5)
+    assert exchange.relay.state == SeedUnshared("seal", 0, 5)
     assert not exchange.seeds()
     with pytest.raises(ProtocolError, match="0 of 8 clients hold the group seed, 5 must: messages were lost"):
         agree(of, ENTROPY, tap)
@@ -285,7 +285,7 @@ def test_duplicates_are_nothing_and_altered_bytes_stop_one_client_at_most():
 # --- clients that cheat ---------------------------------------------------------------------------------------------------
 
 SPY = SealingKey(bytes([200] * 32))
-SPY_IDENTITY = Identity.from_secret(bytes([201] * 32))
+SPY_IDENTITY = SigningKey.from_secret(bytes([201] * 32))
 
 
 def spys(of=None):
@@ -348,7 +348,7 @@ def test_a_leader_that_gives_everybody_another_secret_ends_the_exchange():
 
     exchange = Exchange(alter("SealedSeed", own, sender=2))
     assert not exchange.seeds()
-    assert exchange.relay.state == Failed("seal", 1, 3)
+    assert exchange.relay.state == SeedUnshared("seal", 1, 3)
 
     def misnamed(sealed):
         content = keys[2].seal(keys[5].public, bytes(32), terms.context(of.digest, 2, 5, sealed.tag))
@@ -421,7 +421,7 @@ def test_a_seal_for_one_member_is_dead_at_another():
             with pytest.raises(ProtocolError) as failure:
                 client_step(state, event(wrong))
             assert failure.value.blame == SERVER
-        assert isinstance(client_step(state, event(seals[i]))[0], Holding)
+        assert isinstance(client_step(state, event(seals[i]))[0], HoldingSecret)
 
 
 @pytest.mark.parametrize(
@@ -480,13 +480,13 @@ def quorum(i, signers, of=None):
     ids=["too few", "a stranger", "another's name", "another tag", "another session"],
 )
 def test_a_member_believes_no_one_but_most_of_the_roster(wrong):
-    party = Party(5, Holding(member(session(), 5), secret(2)), client_step)
+    party = Party(5, HoldingSecret(member(session(), 5), secret(2)), client_step)
     with pytest.raises(ProtocolError) as failure:
         party.handle(event(wrong))
     assert failure.value.blame == SERVER
-    assert isinstance(party.state, Holding)
+    assert isinstance(party.state, HoldingSecret)
     assert party.handle(event(quorum(5, (2, 5, 6)))) == ()  # of a secret that it lacks
-    assert isinstance(party.state, Holding)
+    assert isinstance(party.state, HoldingSecret)
     party.handle(event(quorum(2, (2, 5, 6))))
     assert party.state.seed == seed(2)
 
@@ -511,7 +511,7 @@ def test_a_server_that_names_two_leaders_gives_nobody_a_seed():
         for signers in ((2, 6), (5, 9), (2, 5, 6), (2, 5, 6, 9)):
             with pytest.raises(ProtocolError, match="did not sign"):
                 parties[i].handle(event(SeedQuorum(tags[i].tag, signers, tuple(tags[k].signature for k in signers))))
-        assert isinstance(parties[i].state, Holding)
+        assert isinstance(parties[i].state, HoldingSecret)
 
 
 @given(st.integers(0, 2**32))
@@ -558,7 +558,7 @@ def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number)
         if isinstance(parties[i].state, Seeded):
             seen.add(parties[i].state.seed)
     assert len(seen) <= 1
-    assert {type(p.state) for p in parties.values()} <= {Waiting, Holding, Seeded}
+    assert {type(p.state) for p in parties.values()} <= {Waiting, HoldingSecret, Seeded}
 
 
 # --- newcomers ------------------------------------------------------------------------------------------------------------
@@ -658,12 +658,12 @@ def test_a_newcomer_believes_the_quorum_and_not_the_holder_that_seals():
     of = session()
     state, _ = join(member(of, 10), secret(10))
     newcomer = Party(10, state, client_step)
-    holder = Party(7, Holding(member(of, 7), secret(7)), client_step)
+    holder = Party(7, HoldingSecret(member(of, 7), secret(7)), client_step)
     said = terms.advertise(IDENTITIES[10], of.digest, state.member.key.public)
     (sent,) = holder.handle(event(Roster((10,), (said.public + said.signature,))))
     newcomer.handle(event(sent.envelope.message))
     newcomer.handle(event(quorum(2, (2, 5, 6))))
-    assert isinstance(newcomer.state, Holding)
+    assert isinstance(newcomer.state, HoldingSecret)
     sealer = SealingKey(bytes([55] * 32))
     tag = terms.tag_of(secret(2), of.digest)
     sealed = sealer.seal(state.member.key.public, secret(2), terms.context(of.digest, 5, 10, tag))
@@ -693,12 +693,12 @@ def test_illegal_messages_raise_and_change_nothing():
     of = session()
     waiting, hello = join(member(of, 2), secret(2))
     said = hello.envelope.message
-    holding, seeded = Holding(member(of, 5), secret(2)), Seeded(member(of, 5), secret(2))
+    holding, seeded = HoldingSecret(member(of, 5), secret(2)), Seeded(member(of, 5), secret(2))
     seal = SealedSeed(5, 2, bytes(32), bytes(64), bytes(32), bytes(48))
     roster = Roster((2,), (bytes(96),))
     task = Task("group seed", bytes(16), 0, "all", IDS, 1, "update", ("init",), b"")
     room = Room(of, ENROLLED)
-    gathering, sealing = Gathering(room, {2: said}), Sealing(room, {2: said}, (2,))
+    gathering, sealing = CollectingSeedKeys(room, {2: said}), Sealing(room, {2: said}, (2,))
     opened = Open(room, quorum(2, (2, 5, 6)), frozenset({2, 5, 6}))
     tag = SeedTag(bytes(32), bytes(64))
     illegal = [
@@ -740,7 +740,7 @@ def test_illegal_messages_raise_and_change_nothing():
             client_step(state, Deadline())
     assert client_step(seeded, event(seal)) == (seeded, ())
     assert server_step(opened, Deadline()) == (opened, ())
-    failed = Failed("seal", 1, 3)
+    failed = SeedUnshared("seal", 1, 3)
     assert server_step(failed, event(said, 2)) == server_step(failed, Deadline()) == (failed, ())
     assert Awaiting("seal", IDS) in server_step(replace(gathering, heard=dict.fromkeys(IDS, said)), Deadline())[1]
 

@@ -14,7 +14,7 @@ from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.several_models import State
-from cloister.fl.clients.slots import InSlots, Piece, Plan, Seen, best, filled, least
+from cloister.fl.clients.slots import InSlots, Piece, SlotInputs, SlotWork, best, filled, least
 from cloister.fl.clients.training import Job, Training, full_gradient, train_one
 from cloister.fl.data.partition import Rotation
 from cloister.fl.data.source import Digits
@@ -79,12 +79,12 @@ def trained(client: int, model: Values) -> Values:
     return model
 
 
-def seen(losses: Any, samples: int = 1, **others: Any) -> Seen:
+def seen(losses: Any, samples: int = 1, **others: Any) -> SlotInputs:
     """What a client sees of models that are 0, 1, 2, ... everywhere. losses: (K, n)."""
     of = np.array(losses, np.float64)
     models = np.repeat(np.arange(len(of), dtype=np.float32)[:, None], 4, axis=1)
     targets = np.ones(of.shape[1], np.int64)
-    return Seen(0, models, models[:, :0], of, targets, targets, samples, others)
+    return SlotInputs(0, models, models[:, :0], of, targets, targets, samples, others)
 
 
 class Run:
@@ -192,11 +192,11 @@ def test_a_client_works_from_every_model_that_it_gives_a_share() -> None:
     jobs = [LocalJob(i, 0, "slots", starts[0], starts) for i in (7, 2)]
     ones, kept = np.ones(3, np.float32), dict[int, Any]()
 
-    def plan(found: Seen) -> Plan:
+    def plan(found: SlotInputs) -> SlotWork:
         first, second, third = found.models
         if found.samples == 2:
-            return Plan((1, 0, 0), (Piece(first, (0,), ones, kept_as="mine"),), {"too": ones})
-        return Plan((0, 3, 1), (Piece(second, (1,), 2 * ones), Piece(second, (2,), toward=third, pull=0.5)))
+            return SlotWork((1, 0, 0), (Piece(first, (0,), ones, kept_as="mine"),), {"too": ones})
+        return SlotWork((0, 3, 1), (Piece(second, (1,), 2 * ones), Piece(second, (2,), toward=third, pull=0.5)))
 
     def do(found: Sequence[Job]) -> Iterator[NDArray[np.float32]]:
         assert [(job.client, float(job.start[0])) for job in found] == [(7, 1.0), (7, 1.0), (2, 0.0)]
@@ -204,7 +204,7 @@ def test_a_client_works_from_every_model_that_it_gives_a_share() -> None:
         assert (found[1].anchor[0], found[1].pull) == (2.0, 0.5)
         return (job.start + np.float32(10) for job in found)
 
-    def see(job: LocalJob) -> Seen:
+    def see(job: LocalJob) -> SlotInputs:
         return replace(seen(np.zeros((3, 3)), job.client), models=np.stack(job.starts))
 
     examples: Any = {7: None, 2: None}

@@ -1,7 +1,10 @@
 """What is imported brings what it needs and no more: help answers at once, and a client that does not train loads no torch."""
 
+import ast
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +34,10 @@ VIEWS = (
     "cloister.protocol.two_servers.view",
     "cloister.protocol.encrypted.view",
 )
+
+TWICE = {"Masked", "Mean", "Noise", "State"}
+"""State: of each algorithm. Mean: a message, whose name is in recordings, and a rule. Noise: of masked sums, and of what clients
+release to be compared; run folders name both by their class. Masked: a protection, and a phase that test vectors name."""
 
 
 def loaded(code: str) -> list[str]:
@@ -71,3 +78,11 @@ def test_public_names_are_there_when_they_are_asked_for() -> None:
         loaded("import cloister\ncloister.nothing")
     with pytest.raises(subprocess.CalledProcessError):
         loaded("from cloister.protocol import Nothing")
+
+
+def test_no_public_class_has_the_name_of_another():
+    root = Path(__file__).parents[1]
+    trees = [ast.parse(file.read_text()) for room in ("protocol", "crypto", "fl") for file in (root / room).rglob("*.py")]
+    defined = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert len(defined) > 500
+    assert {name for name, times in defined.items() if times > 1 and not name.startswith("_")} == TWICE

@@ -13,9 +13,9 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import SECOND_SERVER
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.masked.client_inputs import OTHER_KIND
-from cloister.protocol.parts.held import Held
+from cloister.protocol.parts.held import HeldUpdates
 from cloister.protocol.two_servers.second import Second, closing, restored
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
@@ -51,7 +51,7 @@ def into_slots(view: Any, clients: tuple[int, ...] = CLIENTS) -> Sequence[Sum | 
 
 
 def second_of(view: Any) -> Party:
-    party = sides.part(view, Sharing)._helpers.everybody[SECOND_SERVER]
+    party = sides.part(view, HeldShares)._helpers.everybody[SECOND_SERVER]
     assert isinstance(party, Party)
     return party
 
@@ -156,7 +156,7 @@ def test_a_client_encrypts_work_of_the_round_of_the_sum_alone() -> None:
 def test_work_for_slots_is_encrypted_as_nothing_else(ask: str, later: bool) -> None:
     view = opened(Encrypted(floor=3))
     work = {"root": Assignment(START, CLIENTS, CLIENTS, (START,))}
-    updates = sides.part(view, Held).hear(0, work, "slots", later=later, most=1)["root"]
+    updates = sides.part(view, HeldUpdates).hear(0, work, "slots", later=later, most=1)["root"]
     if ask == "sum":
         assert isinstance(summed(view, updates), BelowFloor)
     else:

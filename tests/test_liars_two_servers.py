@@ -16,7 +16,7 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.messages import Coin, Opening
 from cloister.protocol.two_servers.questions import projection_key
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.protection import Protection
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import LoneAttack
@@ -147,7 +147,7 @@ def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
     ((question, coin),), ((_, opening),) = seen["Coin"], seen["Opening"]
     assert isinstance(coin, Coin)
     assert isinstance(opening, Opening)
-    projection = sides.part(view, Sharing).terms.project(projection_key(question, opening.coin, coin.coin))
+    projection = sides.part(view, HeldShares).terms.project(projection_key(question, opening.coin, coin.coin))
     units = np.eye(610, dtype=np.uint64)
     matrix = np.stack([projection.apply(unit).view(np.int64) for unit in units], axis=1).astype(np.float64)
     held[0] = Dense(matrix)

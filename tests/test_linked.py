@@ -11,7 +11,7 @@ from PIL import Image
 from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.orthonormal import Permutation
 from cloister.fl.data.given import from_csv
-from cloister.fl.data.own import Agreed, Alone, OwnData
+from cloister.fl.data.own import Alone, OwnData, TableSchema
 from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.journal import InMemory
@@ -223,7 +223,7 @@ def test_a_table_that_does_not_fit_is_refused_in_words(tmp_path, text, words):
         OwnData(tmp_path / "mine.csv", (1, 2, 2), 3)(None)
 
 
-AGREED = Agreed(("a", "b", "c", "d"), "outcome", ("home", "ward"))
+AGREED = TableSchema(("a", "b", "c", "d"), "outcome", ("home", "ward"))
 
 
 def test_columns_of_ones_own_are_found_by_name_and_labels_in_the_agreed_words(tmp_path):
@@ -257,7 +257,7 @@ def test_what_was_agreed_is_read_of_the_scenarios_own_table(tmp_path):
         "hospital,a,outcome,b\n" + "\n".join(f"{h},1,{o},2" for h in (0, 1) for o in ("y", "x"))
     )
     found = from_csv(tmp_path / "columns.csv", label="outcome", client="hospital").agreed()
-    assert found == Agreed(("a", "b"), "outcome", ("x", "y"))
+    assert found == TableSchema(("a", "b"), "outcome", ("x", "y"))
 
 
 def test_images_of_ones_own(tmp_path):

@@ -7,10 +7,10 @@ import pytest
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Deadline, Perform, Received, Send
-from cloister.protocol.masked.client_phases import Checked, Working
+from cloister.protocol.masked.client_phases import Checked, Masking
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.messages import Accepted, MaskWith
-from cloister.protocol.masked.server import Failed
+from cloister.protocol.masked.server import NoSum
 from cloister.protocol.wire.codec import Envelope
 
 from .masked_sum_session import KINDS, Play, changing, flipped, losing
@@ -109,7 +109,7 @@ def test_false_praise_sinks_no_more_than_silence_does():
     """Client 3 cheats two of four holders (t = 3), one of which says that all is well: it fails, and 3 is named."""
     play = Play(5, both(badly(3, 2), changing("Accepted", lambda m, f: Accepted((3, 5, 7, 9)), senders={1})))
     end = play.run()
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert (end.stage, end.client, end.have, end.need) == ("unmask", 3, 2, 3)
 
 
@@ -148,7 +148,7 @@ def test_masking_lists_that_single_clients_out_are_refused(neighbours, reason):
             assert failure.value.blame == SERVER
             assert party.state is before
             party.handle(Received(effect.envelope))
-            assert isinstance(party.state, Working)
+            assert isinstance(party.state, Masking)
 
 
 @pytest.mark.parametrize(

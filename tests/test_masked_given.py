@@ -11,8 +11,8 @@ from cloister.protocol.drivers.roles import Persist, Received, Send
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.joined import rounds_held, update_of
-from cloister.protocol.masked.server import Failed, Summed, propose
-from cloister.protocol.masked.sum import Plan, Policy, masked_sum
+from cloister.protocol.masked.server import NoSum, Unmasked, propose
+from cloister.protocol.masked.sum import Plan, SumPolicy, masked_sum
 from cloister.protocol.masked.terms import NO_UPDATE, encode_weights
 from cloister.protocol.masked.transcript import Transcript
 
@@ -29,7 +29,7 @@ class Sums:
     """Several sums of the same six clients, whose floor is three. Each sum has a name of its own, so all fit one round."""
 
     def __init__(self, n=6):
-        self.play = Play(n, policy=Policy(min_survivors=FLOOR, unheld=UNHELD))
+        self.play = Play(n, policy=SumPolicy(min_survivors=FLOOR, unheld=UNHELD))
         self.parties = self.play.parties
         self.count = 0
         self.hold({HELD: 0})
@@ -52,10 +52,10 @@ class Sums:
         plan = self.plan(roster, weights, **changes)
         parties = {i: self.parties[i] for i in roster}
         end, network = masked_sum(plan, parties, self.play.vectors.__getitem__, losing(dict.fromkeys(lost, 3)))
-        if isinstance(end, Summed):
+        if isinstance(end, Unmasked):
             assert not network.faults
             return True
-        assert isinstance(end, Failed)
+        assert isinstance(end, NoSum)
         assert {f.blame for f in network.faults} == {SERVER}
         assert all(f.reason.startswith(REASONS) for f in network.faults)
         return False
@@ -126,7 +126,7 @@ def test_sums_that_no_client_sees_all_of_are_refused(how):
         plan = sums.plan(roster, {i: signs.get(i, 1.0) for i in roster})
         tap = losing({i: 3 for i in roster if i not in part})
         end, _ = masked_sum(plan, {i: sums.parties[i] for i in roster}, sums.play.vectors.__getitem__, tap)
-        done.append(end.clients if isinstance(end, Summed) else None)
+        done.append(end.clients if isinstance(end, Unmasked) else None)
     assert done == [p + q, None, None]
 
 
@@ -135,7 +135,7 @@ def test_a_name_another_cluster_or_a_failed_session_do_not_make_a_client_forget(
     plan = sums.plan()
     tap = losing(dict.fromkeys(ALL, 5))  # all signed, and the server says that it got no shares
     end, _ = masked_sum(plan, sums.parties, sums.play.vectors.__getitem__, tap)
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert not sums.sum(ALL[:5])
     assert sums.sum()
 
@@ -195,7 +195,7 @@ def test_a_second_ticket_for_one_update_is_not_given_whatever_the_server_calls_i
     assert sums.sum()
     plan = sums.plan(ALL[:5], **changes)
     end, network = masked_sum(plan, {i: sums.parties[i] for i in ALL[:5]}, sums.play.vectors.__getitem__)
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert end.have == 0
     assert [(f.blame, reason in f.reason) for f in network.faults] == [(SERVER, True)] * 5
 

@@ -56,7 +56,7 @@ def test_names_that_no_protocol_uses_are_not_joined_and_leave_nothing():
 
 def test_the_names_of_all_protocols_over_masked_sums_are_names():
     counting = Session(f"{WEIGHTS}/update/12", RUN, 3, "root", (1, 2, 3), 2)
-    opened = f"masked sum/opened {bytes(range(20)).hex()}"  # as `Opening.sum_protocol` has it
+    opened = f"masked sum/opened {bytes(range(20)).hex()}"  # as `ReceiverSum.sum_protocol` has it
     made = (counting.protocol, second_protocol(counting, (0.5, 0.25)), COUNTING, opened)
     assert all(map(is_name, (*made, "masked sum/update", "masked sum/update/0", "masked sum/gradient/151")))
     assert not any(map(is_name, INVENTED))

@@ -13,7 +13,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Awaiting, Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.masked.journal import journalled_step, resume, start, taken
 from cloister.protocol.masked.messages import MaskedInput, Reveal, Survivors
-from cloister.protocol.masked.server import Failed, Summed, server_step
+from cloister.protocol.masked.server import NoSum, Unmasked, server_step
 from cloister.protocol.masked.server_phases import Summing
 from cloister.protocol.masked.sum import max_bytes
 from cloister.protocol.masked.terms import Plan
@@ -46,7 +46,7 @@ class World:
 
     def run(self):
         self.live(self.back)
-        while not isinstance(self.state, Summed | Failed):
+        while not isinstance(self.state, Unmasked | NoSum):
             while self.queue:
                 envelope = self.queue.popleft()
                 if envelope.receiver == SERVER:
@@ -66,7 +66,7 @@ class World:
                 self.refused.append(error)
                 return ()
 
-        if not isinstance(self.state, Summed | Failed):
+        if not isinstance(self.state, Unmasked | NoSum):
             self.live(step)
 
     def live(self, step):
@@ -124,7 +124,7 @@ class World:
         return reveals
 
     def right(self):
-        return isinstance(self.state, Summed) and self.state.total.tolist() == self.play.plain(self.state.clients)
+        return isinstance(self.state, Unmasked) and self.state.total.tolist() == self.play.plain(self.state.clients)
 
 
 def effects_of(n, silent):
@@ -218,7 +218,7 @@ def test_at_every_point_the_journal_gives_the_state_that_was():
 
     for bits in (32, 64):
         Watching(Play(5, ring_bits=bits), silent=(3,)).run()
-    stages = ["Advertising", "Sharing", "Accepting", "Summing", "Agreeing", "Unmasking", "Summed"]
+    stages = ["Advertising", "Sharing", "Accepting", "Summing", "Agreeing", "Unmasking", "Unmasked"]
     assert list(dict.fromkeys(points)) == stages
 
 

@@ -14,7 +14,7 @@ from cloister.protocol.masked import masking
 from cloister.protocol.masked.graph import agreed
 from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.sums import MaskedSums
-from cloister.protocol.masked.terms import Policy, Terms
+from cloister.protocol.masked.terms import SumPolicy, SumTerms
 from cloister.protocol.parts.held_sums import Question
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
@@ -47,11 +47,11 @@ def opened(**fields: Any) -> Any:
 def planning(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """The server proposes other terms than those that belong to the updates."""
 
-    def other(*fields: Any) -> Terms:
-        terms = Terms(*fields)
+    def other(*fields: Any) -> SumTerms:
+        terms = SumTerms(*fields)
         return replace(terms, **{name: change(getattr(terms, name)) for name, change in changes.items()})
 
-    monkeypatch.setattr(masking, "Terms", other)
+    monkeypatch.setattr(masking, "SumTerms", other)
 
 
 @pytest.mark.parametrize("weights", [MEAN, ENERGY, COUNTED], ids=["mean", "energy", "samples"])
@@ -131,9 +131,9 @@ def test_clients_take_the_masking_graph_that_they_find_themselves(changes: Any, 
 def test_the_proposals_of_the_findings_are_refused() -> None:
     """24 clients of whom 2 are corrupt with a threshold of 12; 100 of whom 2 are with a graph of degree 2."""
     for clients, corrupt, neighbours, threshold in ((24, 2, 23, 12), (100, 2, 2, 2), (100, 0, 46, 25)):
-        policy = Policy(min_cohort=5, min_survivors=3, corrupt=corrupt, dropped=0.25)
+        policy = SumPolicy(min_cohort=5, min_survivors=3, corrupt=corrupt, dropped=0.25)
         session = Session("masked sum/update/0", bytes(16), 0, "0", tuple(range(clients)), 5)
-        terms = Terms(32, 10, 16, 4.0, 1, neighbours, threshold, bytes(32), bytes(32))
+        terms = SumTerms(32, 10, 16, 4.0, 1, neighbours, threshold, bytes(32), bytes(32))
         assert any(f"are found for {clients} clients" in reason for reason in policy.problems(session, terms))
         own = agreed(clients, corrupt, 0.25)
         assert not policy.problems(session, replace(terms, neighbours=own.neighbours, threshold=own.threshold))
@@ -141,9 +141,9 @@ def test_the_proposals_of_the_findings_are_refused() -> None:
 
 
 def test_a_roster_without_a_masking_graph_is_refused_in_words() -> None:
-    policy = Policy(min_cohort=3, min_survivors=2, corrupt=2, dropped=0.25)
+    policy = SumPolicy(min_cohort=3, min_survivors=2, corrupt=2, dropped=0.25)
     session = Session("masked sum/update/0", bytes(16), 0, "0", tuple(range(4)), 4)
-    problems = policy.problems(session, Terms(32, 10, 16, 4.0, 1, 3, 3, bytes(32), bytes(32)))
+    problems = policy.problems(session, SumTerms(32, 10, 16, 4.0, 1, 3, 3, bytes(32), bytes(32)))
     assert any("even if all are neighbours" in reason for reason in problems)
 
 

@@ -19,9 +19,9 @@ from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.messages import Survivors
 from cloister.protocol.masked.noise import Noise
 from cloister.protocol.masked.noisy_sums import NoisySums
-from cloister.protocol.masked.spending import LEDGER, Spending
+from cloister.protocol.masked.spending import LEDGER, SumSpending
 from cloister.protocol.masked.sums import MaskedSums
-from cloister.protocol.masked.terms import Terms
+from cloister.protocol.masked.terms import SumTerms
 from cloister.protocol.masked.transcript import restored
 from cloister.protocol.messages import decode
 from cloister.protocol.privacy.ledger import Ledger
@@ -201,7 +201,7 @@ def test_a_reservation_is_stored_before_the_first_key_and_settled_before_the_sig
     assert isinstance(first, Persist)
     assert isinstance(last, Send)
     assert first.key == LEDGER
-    fresh = Spending.of(sessions.charter, 1)
+    fresh = SumSpending.of(sessions.charter, 1)
     assert fresh is not None
     assert fresh.restored({first.key: first.value}).ledger == member.state.idle.spending.ledger
     assert member.state.idle.spending.ledger.spent > 0
@@ -245,7 +245,7 @@ def test_a_client_that_restarts_goes_on_from_its_journal_and_from_no_older_ledge
     before, now = ({i: {key: e for (j, key), e in each.items() if j == i} for i in MEMBERS} for each in stored)
     for i in MEMBERS:
         _, transcript = restored(now[i], charter, i)
-        fresh = Spending.of(charter, i)
+        fresh = SumSpending.of(charter, i)
         assert fresh is not None
         assert fresh.restored(now[i], transcript.sums).ledger == own(view)[i]
         assert len(own(view)[i].releases) == transcript.sums == 2
@@ -290,12 +290,12 @@ def test_a_charter_with_other_noise_is_another_charter(changes: Any) -> None:
     ids=lambda changes: next(iter(changes)),
 )
 def test_terms_of_other_noise_are_refused(changes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(*fields: Any) -> Terms:
-        terms = Terms(*fields)
+    def other(*fields: Any) -> SumTerms:
+        terms = SumTerms(*fields)
         return replace(terms, **{name: change(getattr(terms, name)) for name, change in changes.items()})
 
     view = opened()
-    monkeypatch.setattr(masking, "Terms", other)
+    monkeypatch.setattr(masking, "SumTerms", other)
     assert isinstance(summed(view, 0), BelowFloor)
     reason = "against its name" if "times_samples" in changes else "do not belong to the noise that was agreed on"
     assert refused(view, reason) == {len(MEMBERS)}
@@ -373,7 +373,7 @@ def test_nobody_makes_noise_for_a_client_and_no_client_forgets_it() -> None:
     plan = sessions.plan(updates, noisy(view).shape("root", MEMBERS))
     member = sides.maskers(view)[1]
     spending = member.state.spending.joining(plan, {})
-    assert isinstance(spending, Spending)
+    assert isinstance(spending, SumSpending)
     assert spending.place is not None
     held = LocalWork(np.full(D, 0.01, np.float32), 10)
     one, other = (spending.put_in(held, SimulatedEntropy(seed)) for seed in (1, 2))

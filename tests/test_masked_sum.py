@@ -21,7 +21,7 @@ from cloister.protocol.masked import server, server_opening
 from cloister.protocol.masked.client import Advertised, Idle, client_step
 from cloister.protocol.masked.joined import joined_before
 from cloister.protocol.masked.messages import MESSAGES
-from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, max_bytes
 from cloister.protocol.masked.terms import sign_of
 from cloister.protocol.messages import decode
@@ -95,7 +95,7 @@ def check_pattern(pattern, bits=32):
     want = expected(play, fates)
     assert not play.network.faults, pattern
     if want is None:
-        assert isinstance(end, Failed), pattern
+        assert isinstance(end, NoSum), pattern
         assert end.have < end.need, pattern
     else:
         assert play.right(), pattern
@@ -134,7 +134,7 @@ def test_sampled_dropouts_on_larger_graphs(data):
     play.tap = losing(lost)
     end = play.run()
     assert not play.network.faults
-    if isinstance(end, Failed):
+    if isinstance(end, NoSum):
         assert lost
         assert end.have < end.need
     else:
@@ -157,7 +157,7 @@ def test_lost_repeated_and_late_frames_never_corrupt_a_sum(data):
 
     play = Play(6, tap)
     end = play.run()
-    assert isinstance(end, Failed) or play.right()
+    assert isinstance(end, NoSum) or play.right()
     assert all(isinstance(party.state, Idle) for party in play.parties.values())
 
 
@@ -171,7 +171,7 @@ def test_dropouts_at_every_stage_are_survived_down_to_the_threshold_and_no_furth
             assert play.right()
             assert len(end.clients) == (7 if stage > 3 else 7 - lost)
         else:
-            assert isinstance(end, Failed)
+            assert isinstance(end, NoSum)
             assert end.stage == ("advertise", "share", "accept", "mask", "agree", "unmask")[stage]
             assert end.have < end.need
 
@@ -327,7 +327,7 @@ def test_illegal_messages_leave_every_state_as_it_was():
             party.handle(Worked(play.vectors[party.id], 0))
     server.handle(Deadline())
     assert taken == len(everything) == 36
-    assert isinstance(server.state, Summed)
+    assert isinstance(server.state, Unmasked)
     assert server.state.total.tolist() == play.plain(play.roster)
 
 
@@ -391,7 +391,7 @@ def test_altered_bytes_never_corrupt_a_sum():
 
             play = Play(3, tap)
             end = play.run()
-            assert isinstance(end, Failed) or play.right() or victim.kind == "MaskedInput"
+            assert isinstance(end, NoSum) or play.right() or victim.kind == "MaskedInput"
 
 
 def test_inputs_that_could_wrap_around_are_refused_by_their_own_client():
@@ -408,11 +408,11 @@ def test_inputs_that_could_wrap_around_are_refused_by_their_own_client():
 
 
 def test_a_policy_that_would_open_single_inputs_cannot_be_written():
-    from cloister.protocol.masked.sum import Policy
+    from cloister.protocol.masked.sum import SumPolicy
 
     for floor in ({"min_cohort": 1}, {"min_survivors": 1}):
         with pytest.raises(ValueError, match="a sum of one client is its input"):
-            Policy(**floor)
+            SumPolicy(**floor)
     assert LOOSE.problems(Play(2).session, terms(2)) == ()
 
 

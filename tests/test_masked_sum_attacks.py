@@ -8,7 +8,7 @@ import pytest
 
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.fixed_point import FixedPoint, Nearest
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.masks import mask
 from cloister.crypto.shamir import SHARE_BYTES, MaskKeyShare, SelfSeedShare
 from cloister.protocol.core.errors import ProtocolError
@@ -25,9 +25,9 @@ from cloister.protocol.masked.messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
-from cloister.protocol.masked.sum import Plan, Policy
-from cloister.protocol.masked.terms import survivors_digest
+from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
+from cloister.protocol.masked.sum import Plan, SumPolicy
+from cloister.protocol.masked.terms import survivors_and_head
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
 
@@ -77,10 +77,10 @@ class Stage:
 
     def signature(self, client, alive):
         identity = self.play.members.identities[client]
-        return identity.sign("masked sum survivors", self.plan.binding, survivors_digest(alive))
+        return identity.sign("masked sum survivors", self.plan.binding, survivors_and_head(alive, bytes(32)))
 
     def request(self, signers, alive):
-        return UnmaskRequest(tuple(signers), tuple(self.signature(i, alive) for i in signers))
+        return UnmaskRequest(tuple(signers), tuple(self.signature(i, alive) for i in signers), (bytes(32),) * len(signers))
 
 
 # --- both share kinds, twice, and split survivor sets -----------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_equivocation_on_the_survivor_set_is_found_out():
             stage.tell(1, wrong)
         assert failure.value.blame == SERVER
     with pytest.raises(ValueError, match="each once"):
-        UnmaskRequest((3, 3, 3), good.signatures)
+        UnmaskRequest((3, 3, 3), good.signatures, good.heads)
     assert stage.tell(1, good)
 
 
@@ -202,7 +202,7 @@ def test_a_client_answers_once_also_after_a_restart():
 
 # --- the policy floor -------------------------------------------------------------------------------------------------------
 
-STRICT = Policy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,), unheld=UNHELD)
+STRICT = SumPolicy(min_cohort=4, min_survivors=3, min_threshold=3, clips=(0.5, 2.0), min_bits=4, ring_bits=(32,), unheld=UNHELD)
 
 
 def offer(policy=STRICT, n=6, **changes):
@@ -250,7 +250,7 @@ def test_a_singleton_cluster_is_refused():
         Plan.of(alone, replace(play.terms, neighbours=1, threshold=1), play.charter)
     pair = Session("masked sum/update", RUN, 0, "root", (1, 3), 2)
     plan = Plan.of(pair, replace(play.terms, neighbours=1, threshold=1), play.charter)
-    wary = Play(3, policy=Policy(unheld=UNHELD))
+    wary = Play(3, policy=SumPolicy(unheld=UNHELD))
     with pytest.raises(ProtocolError, match="a cohort under the policy's 3"):
         wary.parties[1].handle(Received(propose(plan)[0].envelope))
 
@@ -323,7 +323,7 @@ def test_unsigned_keys_are_refused_by_server_and_clients():
         return replace(message, signatures=(bytes(64), *message.signatures[1:]))
 
     play = Play(5, changing("NeighbourKeys", unsigned))
-    assert isinstance(play.run(), Failed)
+    assert isinstance(play.run(), NoSum)
     assert play.blamed() == {SERVER}
     assert all("not signed by it" in fault.reason for fault in play.network.faults)
 
@@ -331,7 +331,7 @@ def test_unsigned_keys_are_refused_by_server_and_clients():
 @pytest.mark.parametrize("which", ["mask_publics", "seal_publics", "both", "swapped", "own identity"])
 def test_a_server_that_swaps_keys_is_found_out(which):
     mine = AgreementKey(bytes(range(32))).public
-    wolf = Identity(bytes(range(1, 33)))
+    wolf = SigningKey(bytes(range(1, 33)))
 
     def swap(message, frame):
         masks, seals, signatures = list(message.mask_publics), list(message.seal_publics), list(message.signatures)
@@ -385,7 +385,7 @@ def test_messages_of_another_session_are_dead():
 
         play = Play(4, changing(kind, replay), round=1)
         end = play.run()
-        assert isinstance(end, Failed), kind
+        assert isinstance(end, NoSum), kind
         assert play.network.faults or end.have < end.need
 
 
@@ -466,7 +466,7 @@ def test_bad_shares_are_named_and_do_not_sink_the_round(at):
 def test_bad_shares_beyond_the_threshold_fail_and_are_all_named():
     play = Play(5, changing("Reveal", lambda m, f: replace(m, seeds=tuple(flipped(s, 20) for s in m.seeds)), senders={3, 5}))
     end = play.run()
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert end.stage == "unmask"
     assert set(end.blame) <= {3, 5}
     assert end.blame
@@ -505,11 +505,11 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
         ("MaskedInput", lambda m, f: [m, MaskedInput(flipped(bytes(m.vector)))], "a second time"),
         ("MaskKeys", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
         ("SealedShares", lambda m, f: [m, replace(m, signature=bytes(64))], "a second time"),
-        ("SurvivorSignature", lambda m, f: [m, SurvivorSignature(bytes(64))], "a second time"),
+        ("SurvivorSignature", lambda m, f: [m, SurvivorSignature(bytes(64), bytes(32))], "a second time"),
         ("Reveal", lambda m, f: [m, replace(m, alive=m.alive[1:], seeds=m.seeds[1:])], "a second time"),
         ("SealedShares", lambda m, f: replace(m, signature=bytes(64)), "not the client's"),
         ("SealedShares", lambda m, f: replace(m, dealing=m.dealing[:68], sealed=m.sealed[:1]), "cannot be"),
-        ("SurvivorSignature", lambda m, f: SurvivorSignature(bytes(64)), "not the client's"),
+        ("SurvivorSignature", lambda m, f: SurvivorSignature(bytes(64), bytes(32)), "not the client's"),
         ("Reveal", lambda m, f: replace(m, seeds=(b"\x02" + m.seeds[0][1:], *m.seeds[1:])), "a share that cannot be"),
         (
             "Reveal",
@@ -518,7 +518,7 @@ def test_a_dealer_whose_commitments_are_to_nothing_is_left_out():
         ),
         ("Reveal", lambda m, f: replace(m, seeds=(m.seeds[0][:5] + b"\xff" * 65, *m.seeds[1:])), "a share that cannot be"),
         ("MaskKeys", lambda m, f: MaskedInput(bytes(20)), "out of place"),
-        ("MaskedInput", lambda m, f: SurvivorSignature(bytes(64)), "out of place"),
+        ("MaskedInput", lambda m, f: SurvivorSignature(bytes(64), bytes(32)), "out of place"),
     ],
 )
 def test_a_client_that_breaks_the_protocol_is_named_and_the_sum_is_right_without_it(kind, change, reason):
@@ -552,6 +552,6 @@ def test_the_server_alone_cannot_open_what_it_added():
     """From everything that the server was sent up to the last stage the sum does not follow: each secret lacks its shares."""
     stage = Stage(5).to_masked()
     stage.stage()
-    assert not any(isinstance(stage.server.state, kind) for kind in (Summed, Failed))
+    assert not any(isinstance(stage.server.state, kind) for kind in (Unmasked, NoSum))
     assert stage.server.state.total.tolist() != stage.play.plain(stage.play.roster)
     assert not stage.server.state.revealed

@@ -16,10 +16,10 @@ from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Persist, Received, Send, Worked
 from cloister.protocol.masked.client import Idle, client_step
 from cloister.protocol.masked.joined import update_of
-from cloister.protocol.masked.messages import MaskWith, Survivors, UnmaskRequest
-from cloister.protocol.masked.server import Advertising, Failed, Summed, propose, server_step
+from cloister.protocol.masked.messages import MaskWith, Survivors, SurvivorSignature, UnmaskRequest
+from cloister.protocol.masked.server import Advertising, NoSum, Unmasked, propose, server_step
 from cloister.protocol.masked.sum import Plan, masked_sum, parties_of
-from cloister.protocol.masked.terms import Policy, encode_weights, survivors_digest
+from cloister.protocol.masked.terms import SumPolicy, encode_weights, survivors_and_head
 from cloister.protocol.masked.transcript import KEY, Transcript, log_of, restored, verify_transcript
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import MOST_ROWS, span
@@ -34,7 +34,7 @@ from .masked_sum_session import KINDS, MODEL, RUN, UNHELD, Play, changing, chart
 ALL = (1, 3, 5, 7, 9, 11)
 HELD, OTHER = bytes(range(32, 64)), bytes(31) + b"\x01"
 FLOOR = 3
-POLICY = Policy(min_survivors=FLOOR, unheld=UNHELD)
+POLICY = SumPolicy(min_survivors=FLOOR, unheld=UNHELD)
 ADDED = ("did not mask with", "tells other sums", "charter allows", "not signed by it", "did not sign", "another model, than")
 """Reasons of refusals that no honest run has."""
 
@@ -112,7 +112,7 @@ def test_a_survivor_that_never_masked_is_none():
     """The second sum is of all but client 11, and the server says that it is of all: the difference would be client 11's."""
     run = Run()
     first, network = run.sum()
-    assert isinstance(first, Summed)
+    assert isinstance(first, Unmasked)
     assert not network.faults
     table, there = Table(run, run.plan()), ALL[:5]
     for _ in range(4):
@@ -133,7 +133,7 @@ def test_on_a_sparse_graph_too_few_sign_for_a_survivor_that_never_masked():
     """Its neighbours do not; so that one of their own secrets stays closed, and with it the sum."""
     run = Run(40)
     graph = {"neighbours": 16, "threshold": 9}
-    assert isinstance(run.sum(**graph)[0], Summed)
+    assert isinstance(run.sum(**graph)[0], Unmasked)
     table, absent = Table(run, run.plan(**graph)), 11
     roster = table.plan.session.roster
     there = tuple(i for i in roster if i != absent)
@@ -207,7 +207,7 @@ def test_clients_that_were_given_two_charters_open_nothing_together(change, chec
     end, network = masked_sum(
         Plan.of(session, terms(6, update=HELD), run.play.charter), run.parties, run.play.vectors.__getitem__
     )
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert network.faults
     if not checking:
         reasons = {fault.reason for fault in network.faults}
@@ -223,7 +223,7 @@ def test_a_policy_is_no_weaker_than_its_charter():
         strict = replace(charter, dropped=0.25)
         with pytest.raises(ValueError, match="less than the charter"):
             parties_of(play.members, strict, MODEL, weaker, play.entropy)
-    assert Policy.of(charter).rules == charter.rules
+    assert SumPolicy.of(charter).rules == charter.rules
 
 
 HALVES = {
@@ -245,7 +245,7 @@ def test_clients_that_were_told_two_sets_of_terms_open_nothing_together(change):
         run.parties[i].state = replace(run.parties[i].state, model=change.get("model", MODEL), updates={HELD: 0, OTHER: 0})
     tap = changing("Proposal", lambda m, f: second, receivers=set(ALL[3:]))
     end, network = masked_sum(plan, run.parties, run.play.vectors.__getitem__, tap)
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert all("not the client's in this session" in fault.reason for fault in network.faults)
     assert len(network.faults) == 3
 
@@ -260,8 +260,9 @@ def test_a_signature_under_another_charter_weights_or_survivors_counts_for_nothi
     near = (3, 5, 7)
 
     def signed(plan, alive):
-        one = [run.play.members.identities[i].sign("masked sum survivors", plan.binding, survivors_digest(alive)) for i in near]
-        return UnmaskRequest(near, tuple(one))
+        content = survivors_and_head(alive, bytes(32))
+        one = [run.play.members.identities[i].sign("masked sum survivors", plan.binding, content) for i in near]
+        return UnmaskRequest(near, tuple(one), (bytes(32),) * 3)
 
     other = replace(run.play.charter, span=2)
     for wrong in (
@@ -279,11 +280,11 @@ def test_a_signature_under_another_charter_weights_or_survivors_counts_for_nothi
 
 def test_one_update_is_about_one_model():
     run = Run()
-    assert isinstance(run.sum()[0], Summed)
+    assert isinstance(run.sum()[0], Unmasked)
     for party in run.parties.values():
         party.state = replace(party.state, model=bytes(32))
     end, network = run.sum(model=bytes(32))
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert all("another model, than an earlier one" in fault.reason for fault in network.faults)
 
 
@@ -292,35 +293,35 @@ def test_sums_that_were_opened_before_are_told_of_once(kind):
     """Sums of weights, or which slots are opened: what the name of the next session says of them."""
     run = Run()
     what = {"update": update_of(HELD, b"sums"), "times_samples": 0} if kind.startswith("slots") else {"times_samples": 1}
-    assert isinstance(run.sum(name=kind.format(7, 1), **what)[0], Summed)
-    assert isinstance(run.sum(name=kind.format(7, 2), **what)[0], Summed)
+    assert isinstance(run.sum(name=kind.format(7, 1), **what)[0], Unmasked)
+    assert isinstance(run.sum(name=kind.format(7, 2), **what)[0], Unmasked)
     end, network = run.sum(name=kind.format(8, 1), **what)
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert {fault.blame for fault in network.faults} == {SERVER}
     assert all("tells other sums" in fault.reason for fault in network.faults)
 
 
 def test_no_more_sums_than_the_charter_allows():
     run = Run(sums=2)
-    assert isinstance(run.sum()[0], Summed)
-    assert isinstance(run.sum(round=1, update=OTHER)[0], Summed)
+    assert isinstance(run.sum()[0], Unmasked)
+    assert isinstance(run.sum(round=1, update=OTHER)[0], Unmasked)
     end, network = run.sum(round=1, update=OTHER)
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert all("more than the 2 that the charter allows" in fault.reason for fault in network.faults)
 
 
 def test_no_more_independent_sums_than_the_charter_allows():
     halves = ([1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1])
     run = Run(span=1)
-    assert isinstance(run.sum(halves[0])[0], Summed)
-    assert isinstance(run.sum(halves[1])[0], Summed)  # says nothing of the same clients
-    assert isinstance(run.sum([2, 2, 2, 0, 0, 0])[0], Summed)
+    assert isinstance(run.sum(halves[0])[0], Unmasked)
+    assert isinstance(run.sum(halves[1])[0], Unmasked)  # says nothing of the same clients
+    assert isinstance(run.sum([2, 2, 2, 0, 0, 0])[0], Unmasked)
     end, network = run.sum()  # a combination of the two, but the clients of each half counted in one of them only
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
     assert all("independent sums of one update than the 1" in fault.reason for fault in network.faults)
     run = Run(span=2)
     for weights in (*halves, None, [3, 3, 3, 5, 5, 5]):
-        assert isinstance(run.sum(weights)[0], Summed)
+        assert isinstance(run.sum(weights)[0], Unmasked)
 
 
 def test_the_span_counts_what_is_independent():
@@ -355,9 +356,9 @@ def test_a_client_that_restarts_goes_on_with_its_chain():
         joined, transcript = restored(run.journals[i], run.play.charter, i)
         assert (joined, transcript) == (party.state.next_round, party.state.transcript)
         party.restart(replace(party.state, next_round=joined, transcript=transcript))
-    assert isinstance(run.sum([1, 2, 3, 4, 5, 6])[0], Failed)  # which no client gives beside the others
-    assert isinstance(run.sum(lost={11: 3})[0], Failed)
-    assert isinstance(run.sum(round=1, update=OTHER)[0], Summed)
+    assert isinstance(run.sum([1, 2, 3, 4, 5, 6])[0], NoSum)  # which no client gives beside the others
+    assert isinstance(run.sum(lost={11: 3})[0], NoSum)
+    assert isinstance(run.sum(round=1, update=OTHER)[0], Unmasked)
     for i, party in run.parties.items():
         assert verify_transcript(run.play.charter, i, *run.log(i)) == party.state.transcript
 
@@ -369,7 +370,7 @@ def test_what_is_stored_comes_before_what_is_sent_and_stays_small():
         update = bytes([round]) * 32
         for party in run.parties.values():
             party.state = replace(party.state, updates={update: round})
-        assert isinstance(run.sum(round=round, update=update)[0], Summed)
+        assert isinstance(run.sum(round=round, update=update)[0], Unmasked)
         sizes.append(len(run.journals[1][KEY]))
     assert max(sizes[1:]) - min(sizes[1:]) <= 16
     assert len(run.journals[1]) == 2
@@ -418,6 +419,21 @@ def forged(charter, steps, me=1):
         head = hashlib.sha256(head + step).digest()
         heads.append(head)
     return steps, heads
+
+
+def test_heads_that_were_signed_tell_a_log_that_ends_early_or_is_another():
+    run, said = Run(), list[SurvivorSignature]()
+    heard = changing("SurvivorSignature", lambda m, f: said.append(m) or m, receivers={SERVER})
+    for round in range(2):
+        assert isinstance(run.sum(round=round, update=(HELD, OTHER)[round], tap=heard)[0], Unmasked)
+    charter, (steps, heads) = run.play.charter, run.log(1)
+    signed = [m.head for m in said if m.head in heads]
+    assert len({m.head for m in said}) == len(said) == 2 * len(ALL)
+    assert len(signed) == 2
+    assert verify_transcript(charter, 1, steps, heads, signed) == run.parties[1].state.transcript
+    for log in ((steps[:2], heads[:2]), run.log(ALL[1])):
+        with pytest.raises(ValueError, match="signed for a head that is not in this log"):
+            verify_transcript(charter, 1, *log, signed)
 
 
 def test_an_auditor_finds_what_is_not_in_the_chain_or_against_it():
@@ -483,7 +499,7 @@ def test_no_honest_run_is_refused_whoever_drops_out(data):
             end, network = run.sum(weights, lost, round=round, update=update)
             whole = whole and not lost
             assert not [fault.reason for fault in network.faults if any(reason in fault.reason for reason in ADDED)]
-            assert isinstance(end, Summed) or not whole
+            assert isinstance(end, Unmasked) or not whole
     for i, party in run.parties.items():
         assert isinstance(party.state, Idle)
         joined, transcript = restored(run.journals[i], run.play.charter, i)
@@ -500,7 +516,7 @@ def test_no_honest_run_on_a_sparse_graph_is_refused(seed):
     lost = {i: 1 + (seed + i) % 5 for i in run.play.roster if (seed * i) % 7 == 1}
     end, network = run.sum(lost=lost, neighbours=16, threshold=9, graph_seed=seed.to_bytes(32, "big"))
     assert not network.faults
-    assert isinstance(end, Summed | Failed)
+    assert isinstance(end, Unmasked | NoSum)
 
 
 class Lossy:

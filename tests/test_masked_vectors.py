@@ -182,7 +182,10 @@ def test_survivors_signatures_and_what_they_open():
     assert digest.hex() == FILE["survivors_digest"]
     for client in ALIVE:
         assert said("Survivors", client) == [list(ALIVE)]
-        check_signed(client, said("SurvivorSignature", client)[0], "masked sum survivors", digest)
+        signature, head = said("SurvivorSignature", client)
+        check_signed(client, signature, "masked sum survivors", digest + head)
+        if client == FILE["transcript"]["client"]:
+            assert head.hex() == FILE["transcript"]["heads"][-1]
         alive, seeds, dropped, keys = said("Reveal", client)
         assert (alive, dropped) == ([i for i in ALIVE if i != client], [silent])
         for peer, share in [*zip(alive, seeds, strict=True), *zip(dropped, keys, strict=True)]:

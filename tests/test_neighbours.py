@@ -18,7 +18,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.choices import Distances, MeanSketch, PerClient, PerPair
-from cloister.protocol.pairs.compute import Asked
+from cloister.protocol.pairs.compute import Respondent
 from cloister.protocol.pairs.noise import Noise, noised
 
 from . import neighbours, sides
@@ -88,7 +88,7 @@ def no_noise(monkeypatch: Any) -> None:
 
 
 def one_key_for_all(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Asked, "deviate", lambda self, label: bytes(32))
+    monkeypatch.setattr(Respondent, "deviate", lambda self, label: bytes(32))
 
 
 def uniform(monkeypatch: Any) -> None:

@@ -12,7 +12,7 @@ from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received
 from cloister.protocol.parts.history import apart
-from cloister.protocol.parts.offset_sketches import Gathered, Gathering, server_step, to_words
+from cloister.protocol.parts.offset_sketches import CollectingSketches, SketchesCollected, server_step, to_words
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
@@ -127,7 +127,7 @@ def test_keys_are_forgotten_with_their_round_and_a_latecomers_chain_opens_nothin
 
 def gathering():
     session = Session("uploads/update offset sketch", bytes(16), 0, "a", (1, 2, 3), 1)
-    return Gathering(session, K)
+    return CollectingSketches(session, K)
 
 
 def sent(client, words):
@@ -142,7 +142,7 @@ def test_the_server_takes_one_sketch_of_each_and_blames_who_sends_others():
             server_step(state, event)
         assert error.value.blame == event.envelope.sender
     state, _ = server_step(state, Deadline())
-    assert isinstance(state, Gathered)
+    assert isinstance(state, SketchesCollected)
     assert list(state.received) == [2]
     assert np.array_equal(state.received[2], np.arange(K))
     with pytest.raises(ProtocolError, match="after the deadline"):

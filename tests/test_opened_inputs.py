@@ -15,7 +15,7 @@ from cloister.protocol.drivers.roles import Received
 from cloister.protocol.masked.given import GivenUpdates
 from cloister.protocol.masked.masking import MaskedSessions
 from cloister.protocol.masked.receiver_opened.opening import ReceiverOpened
-from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, Opening, most_bits
+from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, ReceiverSum, most_bits
 from cloister.protocol.masked.terms import Plan
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Updates, Weights
 from cloister.protocol.view.protection import Setup
@@ -111,7 +111,7 @@ def test_work_of_another_round_is_not_offered_as_this_rounds() -> None:
     digest = sides.part(view, MaskedSessions).model_digest(updates)
     for round, reason in ((1, "an update of another round"), (0, None)):
         asking = Session(PROTOCOL, RUN, round, "all for 0", SENDERS, 3)
-        offer = Opening(asking, 0, (1.0,) * len(SENDERS), *own, digest, session)
+        offer = ReceiverSum(asking, 0, (1.0,) * len(SENDERS), *own, digest, session)
         event = Received(Envelope(asking.digest, SERVER, 1, offer.offer))
         if reason is None:
             opener.handle(event)
@@ -157,7 +157,7 @@ def test_a_masked_sum_under_no_offer_gets_nothing() -> None:
     digest = sessions.model_digest(updates)
     session = Session(f"masked sum/opened {'0' * 40}", RUN, 0, "all", SENDERS, 3)
     own = Session(PROTOCOL, RUN, 0, "all for 0", SENDERS, 3)
-    opening = Opening(own, 0, (1.0,) * len(SENDERS), 32, D, most_bits(32, len(SENDERS)), 4.0, digest, bytes(32))
+    opening = ReceiverSum(own, 0, (1.0,) * len(SENDERS), 32, D, most_bits(32, len(SENDERS)), 4.0, digest, bytes(32))
     graph = sessions.graph_of(len(SENDERS))
     plan = Plan.of(session, opening.sum_terms(graph.neighbours, graph.threshold, bytes(32)), sessions.charter)
     assert sessions.mask({"made up": plan}) == {"made up": None}
@@ -172,7 +172,7 @@ def test_under_noise_clients_take_no_offer() -> None:
     own = Session(PROTOCOL, RUN, 0, "all for 0", SENDERS, 4)
     digest = sides.part(view, MaskedSessions).model_digest(updates)
     session = sides.part(view, ReceiverOpened)._held.known(updates).session
-    offer = Opening(own, 0, (1.0,) * len(SENDERS), 32, D, most_bits(32, len(SENDERS)), 4.0, digest, session).offer
+    offer = ReceiverSum(own, 0, (1.0,) * len(SENDERS), 32, D, most_bits(32, len(SENDERS)), 4.0, digest, session).offer
     for opener in sides.part(view, ReceiverOpened).openers.values():
         with pytest.raises(ProtocolError, match="without the noise that was agreed on"):
             opener.handle(Received(Envelope(own.digest, SERVER, opener.id, offer)))

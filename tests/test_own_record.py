@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cloister.fl.runs.joining import is_over
-from cloister.fl.runs.member import Record
+from cloister.fl.runs.member import OwnRecord
 from cloister.protocol.links.terms import LinkRevoked
 from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, Away, Rounds, absences, outcome, rounds_of
 from cloister.reporting.own_record import read_record, received, render
@@ -150,7 +150,7 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
 
 
 def test_a_record_notes_a_lost_link_once_and_that_it_was_revoked(tmp_path):
-    record = Record(tmp_path / "join.jsonl")
+    record = OwnRecord(tmp_path / "join.jsonl")
     record.connected(True, "")
     record.add(**{key: value for key, value in JOINED.items() if key != "time"})
     record.connected(False, "UNAVAILABLE: gone")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.crypto.sealing import InvalidSeal
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
@@ -30,13 +30,13 @@ from cloister.protocol.pairs.choices import (
     PerPair,
     ServerSamples,
 )
-from cloister.protocol.pairs.client import MOST_OPEN, Answered
+from cloister.protocol.pairs.client import MOST_OPEN, AwaitingEdge
 from cloister.protocol.pairs.messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from cloister.protocol.pairs.policy import policy_of
 from cloister.protocol.pairs.projection import drawn
 from cloister.protocol.pairs.question import PairQuestion
 from cloister.protocol.pairs.sealing import CLOUD, MODEL, opened_chunks, sealed_chunks
-from cloister.protocol.pairs.server import Paired, Pairing, Undecided, server_step
+from cloister.protocol.pairs.server import BothAnswered, Pairing, Undecided, server_step
 from cloister.protocol.pairs.terms import KEY, PairTerms, terms_of
 from cloister.protocol.view.answers import Assignment, Model
 from cloister.protocol.view.functionality import Functionality
@@ -186,7 +186,7 @@ def test_disclosures_name_what_was_shown_to_whom():
 
 def test_the_server_sees_no_embedding_model_and_no_unprojected_row():
     state, parties, network = play(PER_PAIR)
-    assert isinstance(state, Paired)
+    assert isinstance(state, BothAnswered)
     weights = [party.state.weights.astype("<f4").tobytes() for party in parties.values()]
     for frame in network.frames:
         assert not any(w[:40] in frame.data for w in weights)
@@ -225,7 +225,7 @@ def test_orthonormal_columns_need_about_half_of_the_noise():
 
 def test_a_server_that_swaps_keys_is_found_out_by_both():
     mine = AgreementKey(bytes(range(1, 33)))
-    forger = Identity.from_secret(bytes(range(32)))
+    forger = SigningKey.from_secret(bytes(range(32)))
     _, _, identities = two(PER_PAIR)
     terms, _, _ = two(PER_PAIR)
     forged = forger.sign(KEY, terms.binding, mine.public)
@@ -776,5 +776,5 @@ def test_every_field_of_the_terms_is_bound():
     bindings |= {replace(terms, **change).binding for change in changes}
     assert len(bindings) == 1 + len(changes)
     assert len(fields(PairTerms)) == 14
-    assert isinstance(Answered(terms), Answered)
+    assert isinstance(AwaitingEdge(terms), AwaitingEdge)
     assert Assignment(Model("init"), (1,), (1,)).members == (1,)

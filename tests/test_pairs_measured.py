@@ -18,7 +18,7 @@ from cloister.protocol.pairs.choices import (
     PerPair,
 )
 from cloister.protocol.pairs.messages import SealedCloud
-from cloister.protocol.pairs.server import Paired, Undecided
+from cloister.protocol.pairs.server import BothAnswered, Undecided
 
 from . import sides
 from .pairs_sample import (
@@ -65,7 +65,7 @@ def test_the_server_sees_no_cloud_where_clients_measure():
             party.state = replace(party.state, computer=Shows())
 
     state, _, network = play(DISTANCES, change=shows)
-    assert isinstance(state, Paired)
+    assert isinstance(state, BothAnswered)
     assert all(found.distance == 7.25 for found in state.clouds.values())
     cloud = np.full(4, 7.25, "<f4").tobytes()
     assert not any(cloud in frame.data for frame in network.frames)

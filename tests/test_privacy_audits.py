@@ -18,8 +18,8 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.models.vector import load_vector, to_vector
 from cloister.protocol.masked import gaussian
 from cloister.protocol.masked.gaussian import Place
-from cloister.protocol.masked.server import Summed
-from cloister.protocol.masked.sum import Plan, Policy, masked_sum, parties_of
+from cloister.protocol.masked.server import Unmasked
+from cloister.protocol.masked.sum import Plan, SumPolicy, masked_sum, parties_of
 from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.computer import OwnComputer
 from cloister.protocol.parts.members import Members
@@ -51,7 +51,7 @@ def shipped() -> dict[str, Any]:
 
 def test_a_masked_sum_opens_what_the_audit_adds_up() -> None:
     """The masks that the audit leaves out change nothing."""
-    entropy, policy = SimulatedEntropy(6), Policy(unheld=frozenset({"gaussian"}))
+    entropy, policy = SimulatedEntropy(6), SumPolicy(unheld=frozenset({"gaussian"}))
     members = Members.enrol(noisy_sum.CLIENTS, entropy)
     charter = charter_of(members.enrolled, policy)
     for round, (proposed, inside) in enumerate(noisy_sum.joined(noisy_sum.charter())):
@@ -60,7 +60,7 @@ def test_a_masked_sum_opens_what_the_audit_adds_up() -> None:
         plan = Plan.of(proposed.session, proposed.terms, charter)
         parties = parties_of(members, charter, proposed.terms.model, policy, entropy)
         end, network = masked_sum(plan, parties, rings.__getitem__)
-        assert isinstance(end, Summed), network.faults
+        assert isinstance(end, Unmasked), network.faults
         assert end.total.tolist() == reduce(np.add, rings.values()).tolist()
 
 

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import fft, stats
 from torch import nn
 from torch.nn import functional
 
@@ -22,13 +22,13 @@ from cloister.fl.algorithms.private_cfl import ALL, PrivateCFL, head_noise
 from cloister.fl.algorithms.private_emd_cfl import private_emd_cfl
 from cloister.fl.clients.embedders import SimulatedEmbedders
 from cloister.fl.clients.head_gradients import HeadGradients, head_gradients
-from cloister.fl.clustering.noise_edge import Null, bipartitions, leaves, look
+from cloister.fl.clustering.noise_edge import NullSpread, bipartitions, leaves, look
 from cloister.fl.clustering.subspaces import Unmeasured
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.emd.embedding import LAST_LINEAR
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp, initial
-from cloister.fl.models.thumbnails import ThumbnailRegression, Thumbnails
+from cloister.fl.models.thumbnails import FrequencyRegression, LowFrequencies, ThumbnailRegression, Thumbnails
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
@@ -37,7 +37,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
 from cloister.protocol.pairs import compute
 from cloister.protocol.pairs.choices import PerClient
-from cloister.protocol.pairs.compute import Asked, answer_of
+from cloister.protocol.pairs.compute import Respondent, answer_of
 from cloister.protocol.pairs.noise import Noise, multiplier_of, noised, one_release, opened, release
 from cloister.protocol.pairs.terms import ONCE, terms_of
 from cloister.protocol.privacy.ledger import BudgetExceeded
@@ -133,7 +133,7 @@ def released(examples: Examples, records: int, kind: str) -> tuple[NDArray[np.fl
     def embedded(part: str) -> Any:
         return embedders.embed(1, part, None)
 
-    asked = Asked(terms, 1, embedders, embedded, None, None, Unmeasured(), choice.noise, bytes(range(32)))
+    asked = Respondent(terms, 1, embedders, embedded, None, None, Unmeasured(), choice.noise, bytes(range(32)))
     answer = answer_of(asked, bytes(32))
     (entry,) = answer.releases
     return answer.release().own.astype(np.float64), entry.sensitivity
@@ -211,13 +211,41 @@ def test_gradients_show_nothing_else_and_depend_on_one_record_each() -> None:
         HeadGradients({1: Client(1, own, own)}, mixing, 10, lambda i: i)
 
 
+def test_low_frequencies_are_weighted_coefficients_of_a_cosine_transform() -> None:
+    x = torch.rand((3, 2, 8, 8), generator=torch.Generator().manual_seed(0))
+    rows = LowFrequencies(8, 3)(x).numpy()
+    u, v = np.indices((8, 8))
+    kept = (u + v >= 1) & (u + v <= 3)
+    expected = (fft.dctn(x.double().numpy(), axes=(2, 3), norm="ortho")[:, :, kept] * (1 + u + v)[kept]).reshape(3, -1)
+    expected *= np.sqrt(expected.shape[1]) / np.linalg.norm(expected, axis=1, keepdims=True)
+    assert rows.shape == (3, 18)
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+    assert np.abs(LowFrequencies(8, 3)(torch.full((1, 1, 8, 8), 0.7)).numpy()).max() < 1e-2
+
+
+def test_a_public_model_of_frequencies_is_of_images_that_have_them() -> None:
+    """All gradients of the default model are longer than the default clip, so that only their direction counts."""
+    for shape in ((1, 28, 28), (1, 8, 8), (1, 7, 9)):
+        network = FrequencyRegression()(shape, 10)
+        own = Examples(torch.rand((20, *shape), generator=torch.Generator().manual_seed(1)), torch.arange(20) % 10)
+        found = head_gradients(network, own)
+        assert found.shape == (20, 280)
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), math.sqrt(0.9 * 28), rtol=1e-4)
+    for shape in ((64,), (1, 6, 28)):
+        with pytest.raises(ValueError, match="no images"):
+            FrequencyRegression()(shape, 10)
+    for wrong in ({"most": 0}, {"most": 14}, {"side": 6}):
+        with pytest.raises(ValueError, match="most is a frequency"):
+            FrequencyRegression(**wrong)
+
+
 # --- the edge -----------------------------------------------------------------------------------------------------------------
 
 
 def test_clients_of_one_distribution_are_rarely_cut() -> None:
     """Noise, and sampling errors in few directions, each at its bound: 2 in 100 of 100 honest looks, 9 at most by chance."""
     rng = np.random.default_rng(0)
-    null = Null(deviation=1.0, spread=20.0, widest=4.0, error=0.02, draws=200)
+    null = NullSpread(deviation=1.0, spread=20.0, widest=4.0, error=0.02, draws=200)
     cuts = 0
     for _ in range(100):
         vectors = rng.standard_normal((12, 40))
@@ -233,7 +261,7 @@ def test_groups_are_found_below_the_noise_of_single_clients() -> None:
     rng = np.random.default_rng(2)
     centres = 11 * np.linalg.qr(rng.standard_normal((400, 4)))[0].T / math.sqrt(2)
     vectors = np.repeat(centres, 6, axis=0) + rng.standard_normal((24, 400))
-    looks = bipartitions(vectors, range(24), Null(deviation=1.0), rng)
+    looks = bipartitions(vectors, range(24), NullSpread(deviation=1.0), rng)
     assert leaves(looks, range(24)) == tuple(tuple(range(k, k + 6)) for k in (0, 6, 12, 18))
     assert len([found for found in looks if found.cut is not None]) == 3
     first = looks[0]
@@ -242,13 +270,13 @@ def test_groups_are_found_below_the_noise_of_single_clients() -> None:
 
 
 def test_one_client_is_a_cluster_and_what_cannot_be_is_refused() -> None:
-    rng, null = np.random.default_rng(0), Null(deviation=1.0)
+    rng, null = np.random.default_rng(0), NullSpread(deviation=1.0)
     assert leaves(bipartitions(np.ones((1, 3)), [7], null, rng), [7]) == ((7,),)
     with pytest.raises(ValueError, match="finite"):
         look(np.full((2, 3), np.nan), [0, 1], null, rng)
     for wrong in ({"deviation": 0.0}, {"spread": 1.0}, {"spread": 1.0, "widest": 2.0}, {"error": 1e-4}):
         with pytest.raises(ValueError):
-            Null(**{"deviation": 1.0, **wrong})
+            NullSpread(**{"deviation": 1.0, **wrong})
 
 
 # --- the algorithm under views ------------------------------------------------------------------------------------------------
@@ -324,7 +352,7 @@ def residuals(embedders: Any, run: Run) -> Mapping[int, NDArray[np.float64]]:
 
 
 def one_key_for_all(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Asked, "deviate", lambda self, label: bytes(32))
+    monkeypatch.setattr(Respondent, "deviate", lambda self, label: bytes(32))
 
 
 def too_little(monkeypatch: Any) -> None:

@@ -17,7 +17,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.messages import decode
-from cloister.protocol.parts.held import Held
+from cloister.protocol.parts.held import HeldUpdates
 from cloister.protocol.view.answers import Assignment, Gram, Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
@@ -141,7 +141,7 @@ def test_a_scenario_agrees_on_its_algorithms(algorithm: Any) -> None:
 def test_what_is_kept_is_told_as_no_promised_work_of_the_same_name() -> None:
     """A server keeps an update under the name of a later round's, which is only promised then, and asks for that one's sketch."""
     view = Watching(1).view
-    held = sides.part(view, Held)
+    held = sides.part(view, HeldUpdates)
     first = view.train(0, {"root": Assignment(START, CLIENTS, CLIENTS)})["root"]
     word = Retain(WORK, held.made[first.name].session, "root@1/update")
     for i, party in sides.clients(view).parties.items():

@@ -12,7 +12,7 @@ import cloister.protocol
 from cloister.crypto.agreement import AgreementKey
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import Nearest
-from cloister.crypto.identity import Identity
+from cloister.crypto.identity import SigningKey
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Received, Send
@@ -25,10 +25,18 @@ from cloister.protocol.masked.receiver_opened.messages import (
     SenderKey,
 )
 from cloister.protocol.masked.receiver_opened.run import Cast, members_of, receiver_opened
-from cloister.protocol.masked.receiver_opened.server import Agreed, Collecting, Inviting, NotOpened, forward, invite, server_step
-from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, RECEIVER_KEY, Opening, OpeningPolicy, most_bits
-from cloister.protocol.masked.server import Summed
-from cloister.protocol.masked.sum import Plan, Policy, parties_of
+from cloister.protocol.masked.receiver_opened.server import (
+    CollectingSenders,
+    Inviting,
+    NotOpened,
+    SendersAgreed,
+    forward,
+    invite,
+    server_step,
+)
+from cloister.protocol.masked.receiver_opened.terms import PROTOCOL, RECEIVER_KEY, OpeningPolicy, ReceiverSum, most_bits
+from cloister.protocol.masked.server import Unmasked
+from cloister.protocol.masked.sum import Plan, SumPolicy, parties_of
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.leverage import largest
 from cloister.protocol.parts.members import Members
@@ -55,7 +63,7 @@ def opening_of(receiver, clients=(1, 2, 3, 4, 5), threshold=3, round=0, weights=
     session = Session(PROTOCOL, RUN, round, f"for {receiver}", senders, threshold)
     weights = weights or tuple(40 + (3 * i + receiver) % 7 for i in senders)
     size = {"ring_bits": 32, "d": D, "bits": 12, "clip": 1.0, "model": MODEL, "update": update_in(round)} | changes
-    return Opening(session, receiver, weights, **size)
+    return ReceiverSum(session, receiver, weights, **size)
 
 
 def vector(client):
@@ -71,7 +79,7 @@ class Play:
         entropy = SimulatedEntropy(seed)
         self.identities = Members.enrol(clients, entropy)
         self.members = members_of(self.identities, RUN, policy or OpeningPolicy(2), entropy, UPDATES)
-        sums = Policy(min_cohort=2, unheld=frozenset({"opened"}))
+        sums = SumPolicy(min_cohort=2, unheld=frozenset({"opened"}))
         self.charter = charter_of(self.identities.enrolled, sums)
         parties = parties_of(self.identities, self.charter, MODEL, sums, entropy)
         self.cast = Cast(self.members, parties, self.identities.enrolled)
@@ -279,7 +287,7 @@ def test_no_one_else_derives_a_mask():
 def spy_key(purpose, message, frame, opening):
     """A key of the server's own, under a signature of the server's own."""
     key = AgreementKey(b"\x55" * 32)
-    return type(message)(key.public, Identity.from_secret(b"\x66" * 32).sign(purpose, opening.binding, key.public))
+    return type(message)(key.public, SigningKey.from_secret(b"\x66" * 32).sign(purpose, opening.binding, key.public))
 
 
 def test_a_swapped_receiver_key_is_found_by_every_sender():
@@ -573,16 +581,16 @@ def test_the_server_takes_one_signed_key_of_each_and_blames_others():
         assert say(i, keys[i]) == ()
         refused(i, replace(keys[i], signature=bytes(64)), "a second one")
     server.handle(Deadline())
-    assert isinstance(server.state, Agreed)
+    assert isinstance(server.state, SendersAgreed)
     assert server.state.senders == (1, 2, 3)
     with pytest.raises(ValueError, match="another session"):
-        forward(server.state, Summed(opening.session, opening.sum_terms(2, 2, bytes(32)).zeros(), (1, 2, 3), ()))
+        forward(server.state, Unmasked(opening.session, opening.sum_terms(2, 2, bytes(32)).zeros(), (1, 2, 3), ()))
 
 
 def test_too_few_keys_end_with_the_stage_and_the_numbers():
     opening = opening_of(9, (1, 2, 3, 9))
     assert server_step(Inviting(opening, {}), Deadline())[0] == NotOpened(opening, "receiver", 0, 1)
-    assert server_step(Collecting(opening, {}), Deadline())[0] == NotOpened(opening, "senders", 0, 3)
+    assert server_step(CollectingSenders(opening, {}), Deadline())[0] == NotOpened(opening, "senders", 0, 3)
     assert len(invite(opening)) == 4
 
 

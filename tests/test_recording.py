@@ -238,7 +238,7 @@ def test_forged_contents_are_refused_in_one_line(saved: Path, tmp_path: Path) ->
     rng, count = np.random.default_rng(0), 60
     whole = (saved / "recording.json").read_text()
     folder = copied(saved, tmp_path / "forged")
-    for text in ("", "[]", "{}", "[" * 100_000, whole[:-20], whole.replace('"format": 1', '"format": 2')):
+    for text in ("", "[]", "{}", "[" * 100_000, whole[:-20], whole.replace('"format": 2', '"format": 3')):
         (folder / "recording.json").write_text(text)
         assert "cannot be read" in refused(resigned(folder))
     plain = json.loads(whole)

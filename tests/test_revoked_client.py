@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cloister.errors_in_one_line import REVOKED, Failure, one_line_errors
-from cloister.fl.runs.member import LOG, Record
+from cloister.fl.runs.member import LOG, OwnRecord
 from cloister.protocol.core.errors import Revoked
 from cloister.protocol.links import dialled
 from cloister.protocol.links.dialled import Dialled
@@ -53,7 +53,7 @@ def test_a_certificate_that_was_taken_back_is_told_from_one_that_another_took_th
 
 def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(dialled, "REVOKED_FOR", 0.5)
-    record = Record(tmp_path / LOG)
+    record = OwnRecord(tmp_path / LOG)
     record.add(joined="x", client=3, clients=[0, 1, 2, 3], protection="Masked()")
 
     def dial(address, standing, **more):
@@ -80,7 +80,7 @@ def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder,
         return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
     (tmp_path / "mine").mkdir()
-    Record(tmp_path / "mine" / LOG).add(joined="x", client=3, clients=[3], protection="Masked()")
+    OwnRecord(tmp_path / "mine" / LOG).add(joined="x", client=3, clients=[3], protection="Masked()")
     office.revoke(folder, 3, now=now())
     done = join()
     assert (done.returncode, done.stderr) == (77, "cloister: the certificate is revoked\n")

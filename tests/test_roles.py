@@ -17,14 +17,14 @@ from cloister.protocol.messages import MESSAGES
 from cloister.protocol.seeding.messages import Advertise
 from cloister.protocol.wire.codec import Envelope
 from cloister.protocol.wire.messages import HEAD_BYTES, Mean, Ready, Task, Upload
-from cloister.protocol.work.upload_client import Idle, Working, client_step
+from cloister.protocol.work.upload_client import IdleUploader, OwingUpload, client_step
 from cloister.protocol.work.upload_server import (
-    Collected,
-    Collecting,
-    Heard,
+    AddingUploads,
+    CollectingUploads,
     Hearing,
-    Summed,
-    Summing,
+    HoldersKnown,
+    UploadsCollected,
+    UploadsSummed,
     invite,
     publish,
     server_step,
@@ -45,7 +45,7 @@ S = session()
 
 
 def idle(me=3, policy=Policy(), next_round=None):
-    return Idle(me, RUN, policy, lambda _: Identity(D), next_round or {})
+    return IdleUploader(me, RUN, policy, lambda _: Identity(D), next_round or {})
 
 
 def task(of=S, work="update", sender=SERVER, digest=None, **changes):
@@ -77,7 +77,7 @@ def played(state, step, *events):
 
 def test_a_client_stores_its_round_before_it_works_and_sends():
     working, effects = client_step(idle(), task())
-    assert working == Working(replace(idle(), transform=working.idle.transform, next_round={"update": 6}), S)
+    assert working == OwingUpload(replace(idle(), transform=working.idle.transform, next_round={"update": 6}), S)
     assert [type(effect) for effect in effects] == [Persist, Perform]
     assert effects[0] == Persist("next round update", (6).to_bytes(4, "big"))
     done, effects = client_step(working, Worked(vector_of(3), 7))
@@ -133,7 +133,7 @@ def test_a_client_refuses_bad_tasks_and_stays_as_it_was(reason):
     assert before == copy
     assert before.next_round == {"update": 5}
     party.handle(task())  # and the right task is still taken
-    assert isinstance(party.state, Working)
+    assert isinstance(party.state, OwingUpload)
 
 
 @pytest.mark.parametrize(("cohort", "threshold"), [(4, 2), (3, 2), (1, 1)])
@@ -154,12 +154,12 @@ def test_a_round_is_answered_once_per_kind_of_work_even_in_another_cluster():
 
 def test_work_that_was_never_done_still_used_up_its_round():
     state = played(idle(), client_step, task(), Deadline())
-    assert isinstance(state, Idle)
+    assert isinstance(state, IdleUploader)
     with pytest.raises(ProtocolError, match="already answered"):
         client_step(state, task())
 
 
-@pytest.mark.parametrize("state", [idle(), played(idle(), client_step, task())], ids=["Idle", "Working"])
+@pytest.mark.parametrize("state", [idle(), played(idle(), client_step, task())], ids=["IdleUploader", "OwingUpload"])
 def test_a_mean_is_heard_in_every_phase_if_it_is_the_servers_and_of_the_right_length(state):
     after, effects = client_step(state, mean())
     assert after is state
@@ -176,11 +176,11 @@ def test_a_mean_is_heard_in_every_phase_if_it_is_the_servers_and_of_the_right_le
 
 
 def collecting():
-    return Collecting(S, D)
+    return CollectingUploads(S, D)
 
 
 def summing(of=None, times_samples=False):
-    return Summing(S, D, of or dict.fromkeys(ROSTER, 1.0), times_samples, np.zeros(D))
+    return AddingUploads(S, D, of or dict.fromkeys(ROSTER, 1.0), times_samples, np.zeros(D))
 
 
 def test_the_server_invites_the_roster_and_publishes_to_the_members():
@@ -194,7 +194,7 @@ def test_the_server_invites_the_roster_and_publishes_to_the_members():
 @given(st.permutations(ROSTER), st.integers(0, 4))
 def test_what_is_collected_does_not_depend_on_the_order_of_arrival(order, heard):
     state = played(collecting(), server_step, *(upload(i, samples=i) for i in order[:heard]), Deadline())
-    assert isinstance(state, Collected)
+    assert isinstance(state, UploadsCollected)
     assert list(state.received) == sorted(order[:heard])
     assert all(v.tobytes() == vector_of(i).tobytes() and n == i for i, (v, n) in state.received.items())
 
@@ -203,7 +203,7 @@ def test_what_is_collected_does_not_depend_on_the_order_of_arrival(order, heard)
 def test_a_running_sum_is_the_sum_over_who_was_heard(order, heard, weights, times_samples):
     of = dict(zip(ROSTER, weights, strict=True))
     state = played(summing(of, times_samples), server_step, *(upload(i, samples=i + 1) for i in order[:heard]), Deadline())
-    assert isinstance(state, Summed)
+    assert isinstance(state, UploadsSummed)
     a = {i: of[i] * (i + 1 if times_samples else 1) for i in order[:heard]}
     assert state.clients == tuple(sorted(order[:heard]))
     assert state.weight == sum(a.values())
@@ -233,7 +233,7 @@ def test_the_server_refuses_bad_uploads_and_stays_as_it_was(start, reason):
     assert party.state is before
     party.handle(upload(3))
     end = played(party.state, server_step, Deadline())
-    assert tuple(end.received if isinstance(end, Collected) else end.clients) == (1, 3)
+    assert tuple(end.received if isinstance(end, UploadsCollected) else end.clients) == (1, 3)
     assert end.rejected == (4,)
 
 
@@ -242,8 +242,8 @@ def test_the_server_refuses_bad_uploads_and_stays_as_it_was(start, reason):
 def test_what_is_not_finite_or_overflows_an_inner_product_counts_as_dropped(start, value):
     state = played(start(), server_step, upload(1), upload(3, [1, 1, value, 1]), Deadline())
     assert state.rejected == (3,)
-    assert tuple(state.received if isinstance(state, Collected) else state.clients) == (1,)
-    if isinstance(state, Summed):
+    assert tuple(state.received if isinstance(state, UploadsCollected) else state.clients) == (1,)
+    if isinstance(state, UploadsSummed):
         assert state.total.tolist() == [1.0] * D
 
 
@@ -259,12 +259,12 @@ def test_the_whole_table_of_phases_and_events():
     """Every pair of phase and event: it advances, or a message raises ProtocolError and a driver's mistake ValueError."""
     events = {"task": task(), "upload": upload(1), "mean": mean(), "worked": Worked(vector_of(3), 1), "deadline": Deadline()}
     phases = {
-        "Idle": (client_step, idle(), {"task", "mean", "deadline"}),
-        "Working": (client_step, played(idle(), client_step, task()), {"worked", "mean", "deadline"}),
-        "Collecting": (server_step, collecting(), {"upload", "deadline"}),
-        "Summing": (server_step, summing(), {"upload", "deadline"}),
-        "Collected": (server_step, played(collecting(), server_step, Deadline()), set()),
-        "Summed": (server_step, played(summing(), server_step, Deadline()), set()),
+        "IdleUploader": (client_step, idle(), {"task", "mean", "deadline"}),
+        "OwingUpload": (client_step, played(idle(), client_step, task()), {"worked", "mean", "deadline"}),
+        "CollectingUploads": (server_step, collecting(), {"upload", "deadline"}),
+        "AddingUploads": (server_step, summing(), {"upload", "deadline"}),
+        "UploadsCollected": (server_step, played(collecting(), server_step, Deadline()), set()),
+        "UploadsSummed": (server_step, played(summing(), server_step, Deadline()), set()),
     }
     for phase, (step, state, legal) in phases.items():
         for name, event in events.items():
@@ -325,7 +325,7 @@ def test_the_server_hears_each_client_of_the_roster_once_and_nobody_late():
     with pytest.raises(ProtocolError, match="out of place"):
         party.handle(upload(ROSTER[1]))
     party.handle(Deadline())
-    assert party.state == Heard(S, (ROSTER[0], ROSTER[2]))
+    assert party.state == HoldersKnown(S, (ROSTER[0], ROSTER[2]))
     with pytest.raises(ProtocolError, match="after the deadline"):
         party.handle(ready(ROSTER[1]))
 
@@ -342,10 +342,10 @@ class Run:
 
     def round(self, number=5, perform=None):
         of = session(round=number)
-        server = Party(SERVER, Collecting(of, D), server_step)
+        server = Party(SERVER, CollectingUploads(of, D), server_step)
         opening = ((SERVER, effect) for effect in invite(of, "update", ("init",), b""))
         self.network.run(self.clients, {of.digest: server}, opening, perform or self.work, lambda *_: None)
-        assert isinstance(server.state, Collected)
+        assert isinstance(server.state, UploadsCollected)
         self.rejected = server.state.rejected
         return server.state.received
 
@@ -430,7 +430,7 @@ def test_late_frames_come_after_the_deadline_and_break_nothing(kind):
     run = Run(lambda f: [replace(f, late=True)] if f.kind == kind and 3 in (f.sender, f.receiver) and f.number < 8 else [f])
     assert tuple(run.round()) == (1, 4, 8)
     assert run.reasons() == ([(3, "an upload after the deadline")] if kind == "Upload" else [])
-    assert all(isinstance(party.state, Idle) for party in run.clients.values())
+    assert all(isinstance(party.state, IdleUploader) for party in run.clients.values())
     assert tuple(run.round(6)) == ROSTER
 
 
@@ -491,7 +491,7 @@ def test_a_tap_that_raises_leaves_no_half_state(number):
     run = Run(tap)
     with pytest.raises(RuntimeError, match="the wire broke"):
         run.round()
-    assert all(isinstance(party.state, Idle) for party in run.clients.values())
+    assert all(isinstance(party.state, IdleUploader) for party in run.clients.values())
     received = run.round(6)
     assert tuple(received) == ROSTER
     assert whole(received)
@@ -507,7 +507,7 @@ def test_work_that_raises_leaves_no_half_state(done):
     run = Run()
     with pytest.raises(RuntimeError, match="out of memory"):
         run.round(perform=work)
-    assert all(isinstance(party.state, Idle) for party in run.clients.values())
+    assert all(isinstance(party.state, IdleUploader) for party in run.clients.values())
     assert tuple(run.round(6)) == ROSTER
 
 

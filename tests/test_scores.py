@@ -22,7 +22,7 @@ from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.recipes import Lent
 from cloister.protocol.wire.scores import Evaluate, Score
 from cloister.protocol.work.driving import Driven
-from cloister.protocol.work.scoring import NOTHING, PROTOCOL, Asked, Asking, score_of, server_step
+from cloister.protocol.work.scoring import NOTHING, PROTOCOL, CollectingScores, ScoresCollected, score_of, server_step
 from cloister.protocol.work.uploads import to_bytes
 
 CLIENTS = (0, 2, 3)
@@ -104,7 +104,7 @@ def test_scores_that_cannot_be_are_refused(of):
 
 def test_a_server_takes_one_score_of_whom_it_asked_of_a_model_that_it_named():
     session = Session(PROTOCOL, bytes(16), 3, "all", CLIENTS, 1)
-    state = Asking(session, {0: 1, 2: 3})
+    state = CollectingScores(session, {0: 1, 2: 3})
 
     def said(score, sender):
         return Received(Envelope(session.digest, sender, SERVER, score))
@@ -116,7 +116,7 @@ def test_a_server_takes_one_score_of_whom_it_asked_of_a_model_that_it_named():
             server_step(state, said(score, sender))
         assert error.value.blame == sender
     state, _ = server_step(state, Deadline())
-    assert state == Asked(session, {2: one_of_three})
+    assert state == ScoresCollected(session, {2: one_of_three})
     with pytest.raises(ProtocolError):
         server_step(state, said(SAID, 0))
 

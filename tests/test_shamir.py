@@ -19,10 +19,10 @@ from cloister.crypto.shamir import (
     BadDealer,
     BadShare,
     Dealing,
+    DealtShares,
     MaskKeyShare,
     NotRecovered,
     SelfSeedShare,
-    Sharing,
     TooFewShares,
     _terms,
     check_share,
@@ -151,7 +151,7 @@ def cheat(values, threshold, salt=b"s" * 32):
     terms = _terms(SelfSeedShare, threshold, HOLDERS, b"context")
     shares = tuple(SelfSeedShare(h, v, salt) for h, v in zip(HOLDERS, values, strict=True))
     commitments = tuple(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
-    return Sharing(Dealing(SelfSeedShare, threshold, HOLDERS, b"context", commitments), shares)
+    return DealtShares(Dealing(SelfSeedShare, threshold, HOLDERS, b"context", commitments), shares)
 
 
 def encoded(values):

@@ -12,9 +12,9 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.fixed_point import FixedPoint, Nearest, Stochastic
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.server import Failed, Summed
-from cloister.protocol.masked.slots import COUNTING, COUNTS, Slots, Weighted, integer_shares
-from cloister.protocol.masked.sum import Plan, Policy, masked_sum, parties_of
+from cloister.protocol.masked.server import NoSum, Unmasked
+from cloister.protocol.masked.slots import COUNTING, COUNTS, SlotLayout, Weighted, integer_shares
+from cloister.protocol.masked.sum import Plan, SumPolicy, masked_sum, parties_of
 from cloister.protocol.parts.members import Members
 
 from .masked_sum_session import MODEL, RUN, charter_of, losing, terms
@@ -25,7 +25,7 @@ ROSTER = tuple(range(1, 10))
 
 
 def slots_of(count=3, floor=2, corrupt=0, grid=GRID):
-    return Slots(count, D, grid, floor, corrupt)
+    return SlotLayout(count, D, grid, floor, corrupt)
 
 
 def vector(client, slot=0):
@@ -39,7 +39,7 @@ def hard(choices):
 
 def summed(session, count, inputs, members, entropy, tap=None, record=False):
     """One masked sum of these inputs."""
-    policy = Policy(unheld=frozenset({"slot", "slots"}))
+    policy = SumPolicy(unheld=frozenset({"slot", "slots"}))
     charter = charter_of(members.enrolled, policy)
     plan = Plan.of(session, terms(len(session.roster), **count), charter)
     end, network = masked_sum(plan, parties_of(members, charter, MODEL, policy, entropy), inputs, tap, record=record)
@@ -160,7 +160,7 @@ def test_nothing_is_summed_when_no_slot_reaches_the_floor():
 
 def test_too_many_dropouts_open_nothing():
     end, _, _ = play(slots_of(), hard((0, 1, 1, 0, 1, 0, 1, 0, 0)), ({}, {1: 2, 2: 2}))
-    assert isinstance(end, Failed)
+    assert isinstance(end, NoSum)
 
 
 # --- what the server sees -----------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_full_slots_of_all_clients_do_not_wrap():
         full = {k: Weighted(np.full(D, sign, np.float32), 50) for k in range(3)}
         total = sum(slots.encode(full, frozenset({0, 1, 2}), Nearest()).astype(np.uint64) for _ in ROSTER)
         assert int(total.max()) < 2**32
-        end = Summed(counting(), total.astype(np.uint32), ROSTER, ())
+        end = Unmasked(counting(), total.astype(np.uint32), ROSTER, ())
         assert all(mean.mean.tolist() == [sign] * D and mean.weight == 450 for mean in slots.decode(end, frozenset({0, 1, 2})))
 
 
@@ -251,7 +251,7 @@ def test_inputs_that_are_no_encodings_are_refused_where_they_show():
         with pytest.raises(ValueError, match=reason):
             slots.encode(chosen, everything, Nearest())
     total = slots.encode({0: Weighted(vector(1), 1), 2: Weighted(vector(1), 1)}, everything, Nearest())
-    end = Summed(counting(), total, ROSTER, ())
+    end = Unmasked(counting(), total, ROSTER, ())
     with pytest.raises(ValueError, match="not opened"):
         slots.decode(end, frozenset({0}))
     with pytest.raises(ValueError, match="sum of weights is 0"):

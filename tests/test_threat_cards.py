@@ -146,17 +146,19 @@ def test_no_other_run_is_covered_by_the_defaults_claims(protection: Any, algorit
     assert not DEFAULT & about(protection, algorithm, SERVER_ALONE)
 
 
-def test_with_a_client_there_are_claims_only_where_nothing_is_compared() -> None:
-    assert about(Masked(corrupt=1), FedAvg(), server_and(3)) == {"masked.updates.server-and-client"}
-    assert about(TwoServer(corrupt=1), FedAvg(), server_and(3)) == {"two_servers.updates.server-and-client"}
-    assert about(Masked(), FedAvg(), server_and(3)) == set()
-    for protection in (Plain(), Masked(corrupt=2), TwoServer(corrupt=1), Encrypted(), Permuted()):
-        assert about(protection, SPLITS, server_and(3)) == set()
-        assert about(protection, SPLITS, server_and(3, 4)) == set()
-    assert about(Masked(corrupt=2), FedAvg(), server_and(3, 4)) == {"masked.updates.server-and-two-clients"}
-    assert about(TwoServer(corrupt=2), FedAvg(), server_and(3, 4)) == {"two_servers.updates.server-and-two-clients"}
-    for unprepared in (Plain(), Masked(corrupt=1), TwoServer(corrupt=1), Encrypted(), Permuted()):
-        assert about(unprepared, FedAvg(), server_and(3, 4)) == set()
+def test_with_a_client_there_are_claims_of_updates_only_where_nothing_is_compared() -> None:
+    one, two = server_and(3), server_and(3, 4)
+    for name, protection in (("masked", Masked), ("two_servers", TwoServer)):
+        masks, masks_of_two = {f"{name}.masks.server-and-client"}, {f"{name}.masks.server-and-two-clients"}
+        assert about(protection(corrupt=1), FedAvg(), one) == masks | {f"{name}.updates.server-and-client"}
+        assert about(protection(corrupt=2), FedAvg(), two) == masks_of_two | {f"{name}.updates.server-and-two-clients"}
+        assert about(protection(corrupt=2), SPLITS, one) == masks
+        assert about(protection(corrupt=2), SPLITS, two) == masks_of_two
+        assert about(protection(corrupt=1), SPLITS, two) == about(protection(corrupt=1), FedAvg(), two) == set()
+        assert about(protection(), FedAvg(), one) == set()
+    for unprepared in (Plain(), Encrypted(), Permuted()):
+        for observer in (one, two):
+            assert about(unprepared, FedAvg(), observer) == about(unprepared, SPLITS, observer) == set()
 
 
 def test_clients_are_covered_where_sums_have_three_others() -> None:

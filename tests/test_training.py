@@ -22,7 +22,7 @@ from cloister.fl.clients.training import Job, PlainLoop, Training, full_gradient
 from cloister.fl.data.population import Examples
 from cloister.fl.models.papers import CflCnn, EmbeddingAndHead, Lstm, Mlp, ModelFactory, initial
 from cloister.fl.models.vector import dimension, load_vector, to_vector
-from cloister.fl.runs.evaluation import Evaluation, Score, accuracies, by_example, mixed_score
+from cloister.fl.runs.evaluation import ModelScore, ScoringJob, accuracies, by_example, mixed_score
 
 BENCHMARK = Path(__file__).parent / "benchmarks" / "local_training.py"
 PLAIN = Training(epochs=2, batch=8, lr=0.1)
@@ -379,26 +379,26 @@ def test_score_by_hand() -> None:
     module = nn.Linear(1, 2, bias=False)  # logits (x, 0)
     vector = np.array([1, 0], np.float32)
     x = torch.tensor([[2.0], [2.0], [-1.0]])
-    scores = accuracies(module, [Evaluation(4, vector, Examples(x, torch.tensor([0, 1, 1])))])
+    scores = accuracies(module, [ScoringJob(4, vector, Examples(x, torch.tensor([0, 1, 1])))])
     losses = [np.log1p(exp(-2)), np.log1p(exp(2)), np.log1p(exp(-1))]
     assert scores[4].accuracy == pytest.approx(2 / 3)
     assert scores[4].loss == pytest.approx(np.mean(losses))
     assert scores[4].perplexity == pytest.approx(exp(np.mean(losses)))
-    assert Score(0.0, 1e6).perplexity == float("inf")
+    assert ModelScore(0.0, 1e6).perplexity == float("inf")
 
 
 def test_scores_do_not_depend_on_how_clients_share_models() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 6), nn.BatchNorm1d(6), nn.Dropout(), nn.Linear(6, 4))
     vector = to_vector(module)
     data = [images(n, (1, 3, 3), n) for n in (700, 3, 1, 600)]
-    shared = accuracies(module, [Evaluation(k, vector, examples) for k, examples in enumerate(data)])
-    apart = accuracies(module, [Evaluation(k, vector.copy(), examples) for k, examples in enumerate(data)])
+    shared = accuracies(module, [ScoringJob(k, vector, examples) for k, examples in enumerate(data)])
+    apart = accuracies(module, [ScoringJob(k, vector.copy(), examples) for k, examples in enumerate(data)])
     assert list(shared) == [0, 1, 2, 3]
     for k in shared:
         assert shared[k].accuracy == apart[k].accuracy
         assert shared[k].loss == pytest.approx(apart[k].loss, rel=1e-5)
     mixed = accuracies(
-        module, [Evaluation(0, vector, data[0]), Evaluation(1, 0 * vector, data[0]), Evaluation(2, vector, data[0])]
+        module, [ScoringJob(0, vector, data[0]), ScoringJob(1, 0 * vector, data[0]), ScoringJob(2, vector, data[0])]
     )
     assert mixed[0] == mixed[2]
     assert mixed[1].loss == pytest.approx(np.log(4))
@@ -417,7 +417,7 @@ def test_a_mixture_predicts_by_the_mean_of_probabilities() -> None:
     probabilities = [first(2), 1 - first(1), 1 - first(-1)]
     assert found.loss == pytest.approx(-np.mean(np.log(probabilities)))
     assert found.accuracy == np.mean([p > 0.5 for p in probabilities])
-    alone = accuracies(models[0], [Evaluation(0, np.array([1, 0], np.float32), data)])[0]
+    alone = accuracies(models[0], [ScoringJob(0, np.array([1, 0], np.float32), data)])[0]
     pure = mixed_score(models, np.array([1.0, 0.0]), data)
     assert (pure.accuracy, pure.loss) == (alone.accuracy, pytest.approx(alone.loss))
 
@@ -426,9 +426,9 @@ def test_losses_by_example_are_means_over_targets_that_count() -> None:
     module, data = initial(Lstm(4, 5), (6,), 11, 0).eval(), tokens(10, 0)
     losses, targets = by_example(module, data)
     assert targets.tolist() == (data.y != -1).sum(1).tolist()
-    whole = accuracies(module, [Evaluation(0, to_vector(module), data)])[0]
+    whole = accuracies(module, [ScoringJob(0, to_vector(module), data)])[0]
     assert (losses * targets).sum() / targets.sum() == pytest.approx(whole.loss)
-    alone = accuracies(module, [Evaluation(0, to_vector(module), data.take(torch.tensor([3])))])[0]
+    alone = accuracies(module, [ScoringJob(0, to_vector(module), data.take(torch.tensor([3])))])[0]
     assert losses[3] == pytest.approx(alone.loss)
     nothing, none = by_example(module, Examples(data.x, torch.full_like(data.y, -1)))
     assert not nothing.any()
@@ -442,14 +442,14 @@ def test_padding_is_never_scored() -> None:
     module = initial(Lstm(4, 5), (6,), 11, 0)
     data = tokens(10, 0)
     zero = np.zeros(dimension(module), np.float32)
-    assert accuracies(module, [Evaluation(0, zero, data)])[0].perplexity == pytest.approx(11)
+    assert accuracies(module, [ScoringJob(0, zero, data)])[0].perplexity == pytest.approx(11)
     kept = data.y != -1
     right = Examples(data.x, torch.where(kept, 0, -1))  # equal logits: the first word is the prediction
-    assert accuracies(module, [Evaluation(0, zero, right)])[0].accuracy == 1.0
+    assert accuracies(module, [ScoringJob(0, zero, right)])[0].accuracy == 1.0
     with pytest.raises(ValueError, match="client 3 has no examples"):
-        accuracies(module, [Evaluation(3, zero, Examples(data.x, torch.full_like(data.y, -1)))])
+        accuracies(module, [ScoringJob(3, zero, Examples(data.x, torch.full_like(data.y, -1)))])
     with pytest.raises(ValueError, match="named twice"):
-        accuracies(module, [Evaluation(3, zero, data)] * 2)
+        accuracies(module, [ScoringJob(3, zero, data)] * 2)
 
 
 @pytest.mark.slow

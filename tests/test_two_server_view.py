@@ -15,7 +15,7 @@ from cloister.protocol import Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER
 from cloister.protocol.messages import decode
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Traffic, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.functionality import Functionality
@@ -115,7 +115,7 @@ def test_weighted_sums_are_those_of_plain_stored_or_streamed(lost, numbers, time
     if small:  # the error of a mean is that of the sum over its weight
         return
     agree(view, plain, streamed, reference)
-    assert not sides.part(view, Sharing).shares
+    assert not sides.part(view, HeldShares).shares
     updates = stored.train(0, root())
     if updates:
         again = stored.sums(updates["root"], {"root": weights})["root"]

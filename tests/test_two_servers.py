@@ -27,9 +27,9 @@ from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unan
 from cloister.protocol.two_servers.messages import MESSAGES, KeyedTriple, KeyShare, SumQuestion, TripleRequest
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import helper_parties
-from cloister.protocol.two_servers.second import Holding, restored, second_step
+from cloister.protocol.two_servers.second import HoldingKeys, restored, second_step
 from cloister.protocol.two_servers.slot_messages import MESSAGES as SLOT_MESSAGES
-from cloister.protocol.two_servers.terms import Terms, TooLarge
+from cloister.protocol.two_servers.terms import ShareTerms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
@@ -46,7 +46,7 @@ UP = {"none": (), "task": ("Task",), "share": ("ExplicitShare",), "key": ("KeySh
 @given(st.integers(1, 10**7), st.integers(1, 4096), st.floats(1e-6, 1e6), st.integers(2, 9))
 @settings(max_examples=200)
 def test_terms_prove_that_nothing_wraps_and_take_the_most_bits(length, half, max_norm, floor):
-    terms = Terms(length, 2 * half, max_norm, floor)  # all of these can be
+    terms = ShareTerms(length, 2 * half, max_norm, floor)  # all of these can be
     assert terms.largest == terms.growth * terms.radius**2 < 2**63
     assert terms.most_weight * terms.radius < 2**63
     assert terms.radius >= 2**terms.bits + math.sqrt(length) / 2
@@ -54,7 +54,7 @@ def test_terms_prove_that_nothing_wraps_and_take_the_most_bits(length, half, max
 
 
 def test_a_million_coordinates_keep_25_bits():
-    assert [Terms(10**6, k, 1.0, 3).bits for k in (1024, 4096, 10**6)] == [25, 26, 31]
+    assert [ShareTerms(10**6, k, 1.0, 3).bits for k in (1024, 4096, 10**6)] == [25, 26, 31]
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_million_coordinates_keep_25_bits():
 )
 def test_terms_that_cannot_be_are_refused(sizes, what):
     with pytest.raises(ValueError, match=what):
-        Terms(*sizes)
+        ShareTerms(*sizes)
 
 
 @given(st.integers(1, 60), st.integers(0, 1000), st.sampled_from([1.0, 0.3, 1e-3, 1e3]))
 @settings(max_examples=60)
 def test_encodings_are_within_the_radius_and_the_rounding(length, seed, max_norm):
-    terms = Terms(length, 8, max_norm, 3)
+    terms = ShareTerms(length, 8, max_norm, 3)
     update = np.random.default_rng(seed).standard_normal(length)
     update = (update * (max_norm * 0.9999999 / np.linalg.norm(update))).astype(np.float32)
     if np.linalg.norm(update.astype(np.float64)) > max_norm:
@@ -98,7 +98,7 @@ def test_encodings_are_within_the_radius_and_the_rounding(length, seed, max_norm
 @given(st.dictionaries(st.integers(0, 50), st.floats(-1e9, 1e9), min_size=1, max_size=20))
 @settings(max_examples=100)
 def test_weights_are_whole_within_their_unit_never_lost_and_never_too_many(weights):
-    terms = Terms(10**6, 4096, 16.0, 3)
+    terms = ShareTerms(10**6, 4096, 16.0, 3)
     if not any(weights.values()):
         with pytest.raises(ValueError, match="positive"):
             terms.weigh(weights)
@@ -112,14 +112,14 @@ def test_weights_are_whole_within_their_unit_never_lost_and_never_too_many(weigh
 
 
 def test_weights_of_ones_and_of_sample_counts_are_exact():
-    terms = Terms(10**6, 4096, 16.0, 3)
+    terms = ShareTerms(10**6, 4096, 16.0, 3)
     for weights in ({1: 1.0, 2: 1.0, 3: 1.0}, {1: 600.0, 2: 17.0, 3: 1.0}, {1: -0.5, 2: 0.25}):
         whole, unit = terms.weigh(weights)
         assert {i: q * unit for i, q in whole.items()} == weights
 
 
 def test_vectors_at_the_norm_bound_do_not_wrap_under_the_projection_that_makes_them_longest():
-    terms = Terms(4000, 16, 8.0, 3)
+    terms = ShareTerms(4000, 16, 8.0, 3)
     projection = RingProjection.draw(bytes(32), 4000, 16)
     updates = []
     for repeat in (0, 1):
@@ -223,7 +223,7 @@ def test_projected_gram_matrices_are_within_the_stated_tolerance():
 @settings(max_examples=60)
 def test_the_tolerance_covers_the_fixed_point_of_small_updates_too(length, scale, seed):
     rng = np.random.default_rng(seed)
-    terms = Terms(length, 64, 16.0, 3)
+    terms = ShareTerms(length, 64, 16.0, 3)
     updates = [(scale * rng.standard_normal(length)).astype(np.float32), rng.standard_normal(length).astype(np.float32)]
     updates = [u if np.linalg.norm(u) < 15 else u / 10 for u in updates]
     whole = np.stack([terms.encode(u) for u in updates]).astype(object)
@@ -485,7 +485,7 @@ def test_several_liars_are_rejected_and_the_honest_kept():
 @settings(max_examples=60)
 def test_rows_within_the_bound_are_never_rejected_for_others_below_half(n, bad, seed):
     rng = np.random.default_rng(seed)
-    terms = Terms(20, 16, 1.0, 3)
+    terms = ShareTerms(20, 16, 1.0, 3)
     rows = rng.integers(-(2**27), 2**27, (n, 16))
     bad = {b for b in bad if b < (n - 1) / 2}
     rows[sorted(bad)] = rng.integers(-(2**62), 2**62, (len(bad), 16))
@@ -496,7 +496,7 @@ def test_rows_within_the_bound_are_never_rejected_for_others_below_half(n, bad, 
 
 
 def test_rejection_takes_the_row_in_most_violations_then_the_longest_then_the_last():
-    terms = Terms(20, 16, 1.0, 3)
+    terms = ShareTerms(20, 16, 1.0, 3)
 
     def rejected(diagonal, **violations):
         gram = np.diag(np.array(diagonal, np.int64))
@@ -700,7 +700,7 @@ def test_what_is_kept_answers_gram_questions_only_and_the_rest_is_forgotten():
     assert isinstance(play.sum(dict.fromkeys(play.roster, 1)), SumAnswered)
     play.forget(rows)
     held = play.second.sessions[play.session().digest]
-    assert isinstance(held, Holding)
+    assert isinstance(held, HoldingKeys)
     assert set(held.keys) == {1, 3, 5}
     assert isinstance(play.gram(rows), GramAnswered)
     assert isinstance(play.gram(), Unanswered)

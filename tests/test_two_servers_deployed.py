@@ -23,7 +23,7 @@ from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import LinkRefused, grpc_or_words
 from cloister.protocol.two_servers.aside import Aside
-from cloister.protocol.two_servers.deployed import Listening, dealer, second_server
+from cloister.protocol.two_servers.deployed import ListeningAside, dealer, second_server
 from cloister.protocol.wire.codec import first_items
 
 from .deployed import authority as authority_of_one
@@ -271,7 +271,7 @@ def test_the_second_server_takes_keys_and_triples_from_clients_and_the_dealer_al
 def test_keys_of_another_party_play_no_second_server(keys, tmp_path, party):
     link = Dialled("127.0.0.1:1", standing(keys, party), patience=1.0)
     with pytest.raises(Refused, match="the keys are of another party"):
-        list(second_server(scenario.protection, link, tmp_path, Listening("127.0.0.1:0")))
+        list(second_server(scenario.protection, link, tmp_path, ListeningAside("127.0.0.1:0")))
     if party != DEALER:
         with pytest.raises(Refused, match="the keys are of another party"):
             list(dealer(scenario.protection, link, Aside(link), tmp_path))

@@ -11,7 +11,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.two_servers import asking as two_server_asking
 from cloister.protocol.two_servers.run import gram
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Remembered, Sum, Updates, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
@@ -215,7 +215,7 @@ def test_sums_whose_difference_shows_one_client_are_refused(protection, eps):
     row = {0: 1.0 + eps, **dict.fromkeys(range(1, 5), 1.0)}
     near = {"near": Weights(row)}
     if protection == TwoServer() and eps < 2.0**-32:  # weights are whole numbers there, and these are the same
-        assert len(set(sides.part(view, Sharing).terms.weigh(row)[0].values())) == 1
+        assert len(set(sides.part(view, HeldShares).terms.weigh(row)[0].values())) == 1
         return
     with pytest.raises(Refused, match="outweighs"):
         view.sums(updates, equal(5) | near)
@@ -342,7 +342,7 @@ def test_a_masked_sum_whose_weights_turn_out_to_cancel_is_in_the_log():
 def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specification_says(monkeypatch):
     """Two servers are honest but curious: offsets in E_S give linear functionals, here coordinate 4 of everybody's update."""
     view, updates = opened(TwoServer())
-    collected, terms = sides.part(view, Sharing).shares[updates.name], sides.part(view, Sharing).terms
+    collected, terms = sides.part(view, HeldShares).shares[updates.name], sides.part(view, HeldShares).terms
     rows = [((collected.session.digest, i), share) for i, (share, _) in sorted(collected.received.items())]
 
     def asked(number, offset):
@@ -356,7 +356,7 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
     unit = np.zeros((5, 20), np.uint64)
     plain = asked(0, unit)
     unit[0, 4] = 1
-    found = (asked(1, unit) - plain)[0, 1:] * sides.part(view, Sharing).terms.step
+    found = (asked(1, unit) - plain)[0, 1:] * sides.part(view, HeldShares).terms.step
     assert np.allclose(found, [update_of(i, 0, 20)[4] for i in range(1, 5)], atol=1e-6)
 
 

@@ -17,7 +17,7 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
-from cloister.protocol.two_servers.sharing import Sharing
+from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.disclosure import totals
@@ -312,7 +312,7 @@ def test_the_second_server_multiplies_no_choices() -> None:
     for source in sorted({share.session for share in shares}):
         words = {s.sender: np.frombuffer(s.message.vector, "<u8") for s in shares if s.session == source}
         rows = [((source, i), words[i]) for i in sorted(words)]
-        terms, entropy = sides.part(view, Sharing).terms, SimulatedEntropy(2)
+        terms, entropy = sides.part(view, HeldShares).terms, SimulatedEntropy(2)
         ended = gram(sides.network(view), view.helpers.everybody, terms, RUN, view.helpers.number(), rows, entropy)
         assert isinstance(ended, Unanswered)
         assert view.record.faults[-1].reason == "a Gram question about slots"

@@ -11,8 +11,8 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import Session
-from cloister.protocol.masked.server import Summed
-from cloister.protocol.masked.weighing import COARSEST, Weighing, second_protocol, told
+from cloister.protocol.masked.server import Unmasked
+from cloister.protocol.masked.weighing import COARSEST, WeightEncoding, second_protocol, told
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.parts.leverage import largest
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
@@ -26,7 +26,7 @@ def summed(weighing, weights):
     """The sums of these weights, as the server reads them."""
     session = Session("masked sum/weights/update/0", RUN, 0, "root", tuple(range(len(weights))), 1)
     total = np.sum([weighing.encode(w) for w in weights], axis=0, dtype=np.uint64)
-    return weighing.read(Summed(session, total, session.roster, ()))
+    return weighing.read(Unmasked(session, total, session.roster, ()))
 
 
 weights_of = st.lists(st.one_of(st.floats(1e-4, 1.0), st.floats(0.4, 0.6), st.just(0.5)), min_size=3, max_size=8)
@@ -37,7 +37,7 @@ weights_of = st.lists(st.one_of(st.floats(1e-4, 1.0), st.floats(0.4, 0.6), st.ju
 def test_who_gives_its_update_weighs_at_most_one_in_floor_of_any_survivors_without_the_corrupt(weights, floor, corrupt, data):
     """Corrupt clients claim anything from 0 to the largest weight, the two claims apart, and everybody else may drop out."""
     n = len(weights)
-    weighing = Weighing((1.0,) * n, Rules(floor, corrupt))
+    weighing = WeightEncoding((1.0,) * n, Rules(floor, corrupt))
     liars = tuple(range(min(corrupt, n - 1)))
     honest = [i for i in range(n) if i not in liars]
     first, second = summed(weighing, [weights[i] for i in honest])
@@ -55,7 +55,7 @@ def test_who_gives_its_update_weighs_at_most_one_in_floor_of_any_survivors_witho
 
 
 def test_equal_counts_pass_down_to_the_floor_and_the_two_sums_tell_a_skewed_claim():
-    weighing = Weighing((1.0,) * 8, Rules(3))
+    weighing = WeightEncoding((1.0,) * 8, Rules(3))
     sums = summed(weighing, [0.005] * 8)
     assert weighing.holds(0.005, sums, 8, 4)
     assert weighing.threshold(sums, 8) <= 4
@@ -64,8 +64,8 @@ def test_equal_counts_pass_down_to_the_floor_and_the_two_sums_tell_a_skewed_clai
 
 
 def test_a_liar_that_may_claim_much_leaves_nothing_sure():
-    assert not Weighing((1.0,) * 8, Rules(3, 2)).holds(0.005, (0.04, 2e-4), 8, 8)
-    tight = Weighing((1.0,) * 8, Rules(3, 2))
+    assert not WeightEncoding((1.0,) * 8, Rules(3, 2)).holds(0.005, (0.04, 2e-4), 8, 8)
+    tight = WeightEncoding((1.0,) * 8, Rules(3, 2))
     assert tight.holds(0.7, summed(tight, [0.7] * 8), 8, 8)
 
 

@@ -1,4 +1,4 @@
-"""Words that claim privacy stand in README, docs, cards, examples and public docstrings only where a claim or a test backs them.
+"""Words that claim privacy stand in pages, specifications, cards and public docstrings only where a claim or a test backs them.
 
 A word that is a term and not a promise is allowed: a private key, and "differentially private" where its sentence names epsilon.
 Anything else needs a line in BACKED, with the id of one of Cloister's claims or the file of a test; or another word.
@@ -15,7 +15,8 @@ import pytest
 from cloister.threat_models.claims import CLAIMS
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("docs", "examples", "threat_models/cards")
+PAGES = ("docs", "examples", "threat_models", "protocol", "tests")
+WORDED = ("pyproject.toml", "mkdocs.yml", "CITATION.cff")
 OTHERS = re.compile(r"^## Claimed by the paper$.*?(?=^## )", re.MULTILINE | re.DOTALL)
 """What others say of their own, as cards repeat it."""
 FOLDERS = ("protocol", "crypto", "fl", "threat_models", "cloister")
@@ -27,7 +28,7 @@ WORDS = re.compile(
     r"privacy (?:(?:is|are) )?(?:preserved|kept|guarantee[ds]?|ensured|protected))\b",
     re.IGNORECASE,
 )
-KEYS = re.compile(r"\bprivate[ -](?:keys?|half of (?:a|an|the|its|their)(?: \w+)? key|halves of (?:\w+ )?keys)\b", re.IGNORECASE)
+KEYS = re.compile(r"\bprivate[\s-](?:keys?|half of (?:a|an|the|its|their)(?: \w+)? key|halves of (?:\w+ )?keys)\b", re.IGNORECASE)
 SENTENCES = re.compile(r"(?<=[.!?])[)\"'`*]*\s+")
 CODE = re.compile(r"`[^`]*`")
 FORMAL = re.compile(r"\bdifferential(?:ly)?\s+priva(?:te|cy)\b", re.IGNORECASE)
@@ -77,8 +78,10 @@ def files() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """README, the documentation, the cards, and what stands beside examples."""
-    return [ROOT / "README.md", *sorted(path for folder in PAGES for path in (ROOT / folder).rglob("*.md"))]
+    """What is at the root (README, SECURITY, CHANGELOG, the package's description), documentation, specifications and cards, and
+    what stands beside examples and tests."""
+    beside = (path for folder in PAGES for path in (ROOT / folder).rglob("*.md"))
+    return [*sorted(ROOT.glob("*.md")), *(ROOT / name for name in WORDED), *sorted(beside)]
 
 
 @cache
@@ -98,6 +101,11 @@ def occurrences() -> dict[str, list[str]]:
 
 def test_every_word_that_claims_privacy_is_backed() -> None:
     assert {place: words for place, words in occurrences().items() if place not in BACKED} == {}
+
+
+def test_what_is_published_of_the_package_is_read() -> None:
+    named = {str(path.relative_to(ROOT)) for path in pages()}
+    assert {"pyproject.toml", "SECURITY.md", "CHANGELOG.md", "README.md", "protocol/specs/two_servers.md"} <= named
 
 
 def test_what_is_backed_is_there_and_its_backing_too() -> None:

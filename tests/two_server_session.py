@@ -10,7 +10,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.two_servers.run import client_parties, collect, forget, gram, helper_parties, max_bytes, sums
-from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.terms import ShareTerms
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.work.uploads import Policy
 
@@ -24,7 +24,7 @@ class Play:
     def __init__(self, n, tap=None, *, length=9, width=64, max_norm=16.0, floor=3, seed=0, updates=None, record=False):
         self.roster = tuple(range(1, 2 * n, 2))
         self.entropy = SimulatedEntropy(seed)
-        self.terms = Terms(length, width, max_norm, floor)
+        self.terms = ShareTerms(length, width, max_norm, floor)
         rng = np.random.default_rng(seed)
         self.updates = updates or {i: rng.standard_normal(length).astype(np.float32) for i in self.roster}
         self.network = InProcess(tap, kinds=MESSAGES, max_bytes=max_bytes(self.terms, 2 * n), record=record)

@@ -23,7 +23,7 @@ from cloister.protocol.two_servers.messages import (
     SumAnswer,
 )
 from cloister.protocol.two_servers.questions import projected, projection_key, weighted
-from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.terms import ShareTerms
 from cloister.protocol.two_servers.upload import from_words
 
 from .two_server_session import LIMIT, Play
@@ -95,7 +95,7 @@ def first_view(play: Play, seen: Round) -> First:
     return First(uploads, rows, half, opened, from_words(answer.gram).reshape(n, n), from_words(total.vector), coin.coin)
 
 
-def simulate_first(terms: Terms, ideal: Ideal, total: np.ndarray, weights: Sequence[int], rng: np.random.Generator) -> First:
+def simulate_first(terms: ShareTerms, ideal: Ideal, total: np.ndarray, weights: Sequence[int], rng: np.random.Generator) -> First:
     """From the Gram matrix of the projected updates and the sum: all uniform, and Z's shares what is left of the answers."""
     n, d, columns = len(weights), terms.length, terms.columns
     uploads, opened, square = (rng.integers(0, 2**64, (n, m), np.uint64) for m in (d, columns, n))
@@ -159,7 +159,7 @@ def second_view(play: Play, seen: Round) -> Second:
     return _second(play.terms, keys, key, triple.mask, triple.square, theirs, opening.coin)
 
 
-def simulate_second(terms: Terms, clients: int, rng: np.random.Generator) -> Second:
+def simulate_second(terms: ShareTerms, clients: int, rng: np.random.Generator) -> Second:
     """From nothing: keys are keys, and the first server's share of D is uniform under its mask."""
     keys = tuple(rng.bytes(32) for _ in range(clients))
     coin = rng.bytes(32)
@@ -167,7 +167,9 @@ def simulate_second(terms: Terms, clients: int, rng: np.random.Generator) -> Sec
     return _second(terms, keys, projection_key(rng.bytes(32), coin, rng.bytes(32)), rng.bytes(32), rng.bytes(32), theirs, coin)
 
 
-def _second(terms: Terms, keys: tuple[bytes, ...], key: bytes, mask: bytes, square: bytes, theirs: Words, coin: bytes) -> Second:
+def _second(
+    terms: ShareTerms, keys: tuple[bytes, ...], key: bytes, mask: bytes, square: bytes, theirs: Words, coin: bytes
+) -> Second:
     rows = projected(terms, terms.project(key), (keyed_share(k, (terms.length,)).values for k in keys), len(keys))
     return Second(keys, rows, keyed_triple(1, mask, keyed_square(square, len(keys)), terms.columns), theirs, coin)
 

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 from torch import nn
 
 from ..fl.data.population import Examples
-from ..fl.runs.evaluation import Evaluation, accuracies
+from ..fl.runs.evaluation import ScoringJob, accuracies
 from ..fl.runs.metrics import late_count
 from ..protocol.view.answers import Vector
 from .backdoors import Target
@@ -55,7 +55,7 @@ def attack_success(
         raise ValueError("no client has a test example that the backdoor is about")
 
     def rates(vectors: Mapping[int, Vector]) -> dict[int, float]:
-        scores = accuracies(module, [Evaluation(i, vectors[i], examples) for i, examples in triggered.items()])
+        scores = accuracies(module, [ScoringJob(i, vectors[i], examples) for i, examples in triggered.items()])
         return {i: score.accuracy for i, score in scores.items()}
 
     return Success(rates(models), None if clean is None else rates(clean))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fl.clients.corruption import Adversary as AnyAdversary
+from ..fl.clients.corruption import Corruption
 from ..fl.functions import Unfit, brief
 from ..fl.robust.aggregate import aggregate
 from ..fl.robust.averages import Mean
@@ -33,7 +33,7 @@ class Informed:
     make: from the strength and the cell's scenario, which has no adversary yet.
     """
 
-    make: Callable[[float, Scenario], AnyAdversary]
+    make: Callable[[float, Scenario], Corruption]
 
 
 Attack = Callable[[Any], Any] | Informed
@@ -43,7 +43,7 @@ function whose first parameter says by its type what it attacks (`Own`, `Omnisci
 training, `Offered` for choices)."""
 
 
-def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario) -> AnyAdversary:
+def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario) -> Corruption:
     """The attack's adversary. scenario: the cell's, without one. Raises Unfit for what is no attack, with its name."""
     if isinstance(attack, Informed):
         found: Any = attack.make(strength, scenario)
@@ -58,7 +58,7 @@ def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario)
             f"attack {name!r} gave {brief(found)} for the strength {strength:g}; it is taken for a function from a strength to an"
             " Adversary, unless its first parameter has a type: own: Own for an attack on uploads, situation: Situation for data"
         )
-    adversary: AnyAdversary = found
+    adversary: Corruption = found
     return adversary
 
 

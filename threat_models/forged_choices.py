@@ -12,7 +12,7 @@ import numpy as np
 
 from ..fl.data.population import Examples
 from ..fl.models.vector import load_vector
-from ..fl.runs.evaluation import Evaluation, scores_of
+from ..fl.runs.evaluation import ScoringJob, scores_of
 from .attack import DataAttack
 from .knowledge import Level
 from .offers import Offered, OfferedTogether
@@ -63,6 +63,6 @@ def losses(offered: Offered, examples: Examples) -> list[float]:
     found = []
     for model in offered.models:
         load_vector(local, model)
-        loss = scores_of(local, [Evaluation(offered.member, model, examples)])[offered.member].loss
+        loss = scores_of(local, [ScoringJob(offered.member, model, examples)])[offered.member].loss
         found.append(loss if np.isfinite(loss) else np.inf)
     return found

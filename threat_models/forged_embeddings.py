@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.emd_cfl import State
-from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_of
+from ..fl.clients.corruption import Computers, Corrupted, Corruption, embedders_of
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
@@ -69,7 +69,7 @@ class Undisguised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgedEmbeddings:
-    """An adversary whose members pose. Implements `fl.corruption.Adversary`.
+    """An adversary whose members pose. Implements `fl.corruption.Corruption`.
 
     pose: as whom. targets: towards these clients, honest towards others; None for all (all there are, where a client answers
     once). reference: tau as measured on the posed data, or the largest that there can be, by which a member accepts everybody.
@@ -82,7 +82,7 @@ class ForgedEmbeddings:
     targets: frozenset[int] | None = None
     reference: Literal["posed", "largest"] = "posed"
     spread: float = 1.0
-    inner: Adversary | None = None
+    inner: Corruption | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.spread <= 1:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..fl.data.dealing import Dealing, Pool, blocks, deal, require_labels, whole, whole_each
+from ..fl.data.dealing import PartitionOptions, SharedExamples, blocks, deal, require_labels, whole, whole_each
 from ..fl.data.population import Examples, Population, Source
 from .knowledge import Situation
 from .label_attacks import labels_alone
@@ -37,7 +37,7 @@ def tinted(grey: Tensor, colours: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class GreenDigits(Dealing):
+class GreenDigits(PartitionOptions):
     """Backdoor MNIST (EMD-CFL 2025, appendix C.4): grey images times a colour, three equal groups.
 
     Group 0, the targets: uniform green. Group 1, the attackers: green whose intensity goes with the label. Group 2: purple.
@@ -78,7 +78,7 @@ class GreenDigits(Dealing):
 
 
 @dataclass(frozen=True, slots=True)
-class CornerPatches(Dealing):
+class CornerPatches(PartitionOptions):
     """Backdoor CIFAR-10 (EMD-CFL 2025, appendix C.5): three equal groups.
 
     Groups 0, the targets, and 1, the attackers, have the first half of the classes, each dealt from all of their examples;
@@ -96,7 +96,7 @@ class CornerPatches(Dealing):
         for group in range(3):
             train, test = ((e.y >= half if group == 2 else e.y < half).numpy() for e in (source.train, source.test))
             members = [i for i, g in groups.items() if g == group]
-            pools.append(Pool(members, np.flatnonzero(train), np.flatnonzero(test)))
+            pools.append(SharedExamples(members, np.flatnonzero(train), np.flatnonzero(test)))
         population = deal(source, pools, groups, lambda group, examples: examples, self, rng)
         patched = {
             i: c if groups[i] != 1 else replace(c, train=with_patch(c.train, c.train.y, self.size))

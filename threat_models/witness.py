@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fl.clients.corruption import Adversary, Computers, Corrupted, embedders_of
+from ..fl.clients.corruption import Computers, Corrupted, Corruption, embedders_of
 from ..protocol.pairs.question import Embedders
 from ..protocol.view.answers import Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
@@ -54,7 +54,7 @@ class Seen:
 class Witness:
     """An adversary, or None for nobody, watched. `seen` is renewed by `begin`."""
 
-    adversary: Adversary | None
+    adversary: Corruption | None
     seen: list[Seen] = field(default_factory=lambda: [Seen()], compare=False)
 
     def begin(self) -> None:

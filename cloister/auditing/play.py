@@ -30,7 +30,7 @@ from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
 from ..threat_models.audit.uncovered import unclaimed
 from ..threat_models.claims import CLAIMS
-from ..threat_models.claims.runs import in_words
+from ..threat_models.claims.runs import absent_in_words, in_words
 from .first_words import headline, notes
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
@@ -201,14 +201,14 @@ def audited(
             measured.append(row)
             tell("attacking", len(measured), len(observers) * len(tried), f"{row.experiment}, {row.observer}")
     names = [observer.name for observer in observers]
-    public = first.public
+    public, sums = first.public, [stage.audited.sums for stage in played]
     return {
         "name": scenario.name,
         "scenario": described(scenario),
         "protection": repr(scenario.protection),
         "against": names if against else [],
-        "run": in_words(public.protection, public.algorithm),
-        "unclaimed": [asdict(one) for one in unclaimed(CLAIMS, public.protection, public.algorithm)],
+        "run": in_words(public.protection, public.algorithm) + absent_in_words(sums),
+        "unclaimed": [asdict(one) for one in unclaimed(CLAIMS, public.protection, public.algorithm, sums)],
         "ran_out": {str(stage.seed): dict(stage.audited.ran_out) for stage in played if stage.audited.ran_out},
         "budget": asdict(budget),
         "seeds": list(seeds),

@@ -16,7 +16,9 @@ from ..reporting import figures
 from ..reporting.figures import NARROW, WIDE, Chart, Line
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
+from ..threat_models.audit.scoring import SEEDS
 from .first_words import headline, notes
+from .tables import found_at_most
 
 BUDGET_WORDS = {
     "victims": "clients whose single records are tried, at most",
@@ -66,6 +68,7 @@ def render(found: Mapping[str, Any]) -> str:
         claims=claims(found),
         notes=notes(found),
         observers=observers(found),
+        few=len(found["seeds"]) < SEEDS,
         rocs=rocs(found),
         histograms=histograms(found),
         meters=meters(found),
@@ -87,17 +90,11 @@ def spent(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every claim with the observer that it was tried against, the worst verdicts first."""
     rows = [
-        {**claim, "observer": row["observer"], "experiment": row["experiment"], "upper": _upper(row)}
+        {**claim, "observer": row["observer"], "experiment": row["experiment"], "upper": found_at_most(claim, row)}
         for row in found["rows"]
         for claim in row["claims"]
     ]
     return sorted(rows, key=lambda c: (c["whose"] != "Cloister", VERDICTS.index(c["verdict"])))
-
-
-def _upper(row: Mapping[str, Any]) -> float | None:
-    """What was found at most, at 95 %; None where that says nothing."""
-    leak = row["leakage"]
-    return max(0.0, leak["upper"]) if leak and leak["valid"] else None
 
 
 def tiles(found: Mapping[str, Any]) -> list[Tile]:

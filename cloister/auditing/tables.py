@@ -6,7 +6,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ..threat_models.audit.scoring import SEEDS
+
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
+OVER_VICTIMS = "intervals are over victims, and other seeds vary by more"
+"""Of audits of fewer runs than there are intervals over."""
 NARROW = 100
 """Columns of a terminal below which what the leakage follows from is left to the report."""
 
@@ -16,6 +20,7 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     seeds, wide = ", ".join(map(str, found["seeds"])), width >= NARROW
     title = f"{found['name']}: what each party could find, seeds {seeds}, budget {found['budget']['name']}"
     title += "" if wide else "; 0 is what sums or chance tell, 1 what clear tells"
+    title += "" if len(found["seeds"]) >= SEEDS else f"; {OVER_VICTIMS}"
     table = Table(title=escape(title), title_justify="left")
     table.add_column("observer", overflow="fold")
     table.add_column("sought", overflow="fold")
@@ -57,11 +62,20 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     for row in found["rows"]:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
-            leak = row["leakage"]
-            most = f"{max(0.0, leak['upper']):.2f}" if leak and leak["valid"] else ""
+            upper = found_at_most(claim, row)
+            most = "" if upper is None else f"{upper:.2f}"
             cells = escape(f"{claim['claim']}{whose}"), f"[{colour}]{claim['verdict']}[/]", most, f"{claim['bound']:.2f}"
             table.add_row(*cells, *([escape(_because(claim))] if width >= NARROW else []))
     return table
+
+
+def found_at_most(claim: Mapping[str, Any], row: Mapping[str, Any]) -> float | None:
+    """What was found at most, at 95 %, of what the claim is about; None where that says nothing."""
+    if "upper" in claim:
+        upper: float | None = claim["upper"]
+        return upper
+    leak = row["leakage"]  # of an audit before claims had their own
+    return max(0.0, leak["upper"]) if leak and leak["valid"] else None
 
 
 def reasons(found: Mapping[str, Any]) -> list[str]:

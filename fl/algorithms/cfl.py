@@ -17,7 +17,9 @@ Where the paper is silent, this is what happens:
   cluster, each its part (`cohorts.divided`), so that sums before and after tell less of a client. When the sample passes the
   split test, the next round invites every member and the test and the bipartition are made on that round.
   A fixed cohort that mixes groups unevenly does so in all its rounds, and its mean stays long where that of all members gets
-  short. So, when ripe, Eq. 32 is not asked of a cohort but of the round of all members, which a `pause` follows if it fails.
+  short. So, when ripe, Eq. 32 is not asked of a cohort but of rounds of all members, as many as the mean needs to get short
+  that the last cohort drew to itself; after `pause` + 1 that fail, cohorts go on for a `pause`. Where cohorts are whole in
+  the cluster, such rounds tell no more of a client than one does.
 - A member that does not answer in the round of a split is placed later like a new client (Algorithm 4) if updates are
   cached; without the cache the split waits for a round in which all answer.
 - A zero update has similarity 0 to all others. A cluster of one is never split, one of two splits into its members.
@@ -44,7 +46,7 @@ from .algorithm import Cluster, Measured, Start, advanced
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .newcomers import descended, placements
 from .parameter_tree import ROOT, Node, names_of_children
-from .sight import Compared, Sight, Similarity, size
+from .sight import Compared, Similarity, SimilaritySchedule, size
 
 
 class CflView(Trains, Sums, Similarities, Recalls, MovesModels, Protocol):
@@ -95,6 +97,7 @@ class State:
     """clusters: the leaves. tree: the inner nodes. waiting: clients to be placed, with the node they stand at.
     candidates: clusters whose next round invites everybody. first: the first round's size of updates (ScaleFree's unit).
     unsure: what left a cut in doubt, by cluster. resting: until which round a cluster is not asked for similarities again.
+    gathered: until which round all members of a cluster are invited though they fail the split test.
     measured: the last round's norms and similarities per cluster, for the record; not needed to go on.
     """
 
@@ -106,6 +109,7 @@ class State:
     first: float | None
     unsure: Mapping[str, Looks] = field(default_factory=dict)
     resting: Mapping[str, int] = field(default_factory=dict)
+    gathered: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 
     @property
@@ -129,9 +133,9 @@ class CFL:
     when ripe. In every round the thresholds bound norms of the same vectors, and without gradients there is no split test; when
     ripe they bound those of the updates, whose sums are published anyway.
     by_samples: means by n_i (Algorithm 2), or uniform (Algorithm 5). patience: rounds that a cluster trains before it may be
-    split. pause: rounds without similarities after a cut that was turned down, when ripe, and without a round of all members
-    after one that failed the test, with cohorts. remember: cache pre-split updates in the parameter tree, which Algorithm 4
-    needs; newcomers are compared about the mean of a split, or as printed.
+    split. pause: rounds without similarities after a cut that was turned down, when ripe; and with cohorts, rounds of all members
+    after the first that failed the test, and rounds without them afterwards. remember: cache pre-split updates in the parameter
+    tree, which Algorithm 4 needs; newcomers are compared about the mean of a split, or as printed.
     """
 
     span: ClassVar[int] = 1
@@ -188,8 +192,8 @@ class CFL:
         return self.participation < 1 and self.sampling == "cohorts" and self.similarities == "when ripe"
 
     @property
-    def _sight(self) -> Sight:
-        return Sight(self.similarities, self.similarity, self.by_samples)
+    def _sight(self) -> SimilaritySchedule:
+        return SimilaritySchedule(self.similarities, self.similarity, self.by_samples)
 
     def local(self, training: Training, /) -> Training:
         return training
@@ -215,7 +219,7 @@ class CFL:
         gradients = view.train(state.round, work, "gradient") if sight.printed and self.similarity == "gradient" else {}
         clusters, waiting = descended(state.tree, state.clusters, state.waiting, view, updates)
         tree, first = dict(state.tree), state.first
-        candidates, unsure, resting = list[str](), dict(state.unsure), dict(state.resting)
+        candidates, unsure, resting, gathered = list[str](), dict(state.unsure), dict(state.resting), dict(state.gathered)
         measured: dict[str, Measured] = {}
         for name in sorted(work.keys() & updates.keys()):
             cluster, answered = clusters[name], updates[name]
@@ -231,7 +235,10 @@ class CFL:
             ripe = state.round >= resting.get(name, 0) and self._ripe(state.round, cluster, seen, first, fixed)
             if not ripe and not (name in unsure and name in state.candidates):  # line 13
                 if self._cohorts and name in state.candidates:
-                    resting[name] = state.round + 1 + self.pause
+                    if state.round < gathered.setdefault(name, state.round + self.pause):
+                        candidates.append(name)
+                    else:
+                        resting[name] = state.round + 1 + self.pause
                 continue
             if not set(seen.clients) >= set(cluster.members) and not (self.remember and name in state.candidates):
                 candidates.append(name)
@@ -270,7 +277,8 @@ class CFL:
                 clusters[child] = Cluster(members, moved.model, state.round + 1, cluster.seed, within=within)
             waiting |= dict.fromkeys(sorted(set(cluster.members) - set(seen.clients)), name)
         resting = {name: until for name, until in resting.items() if name in clusters and until > state.round + 1}
-        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, measured)
+        gathered = {name: until for name, until in gathered.items() if name in candidates}
+        return State(state.round + 1, clusters, tree, waiting, tuple(candidates), first, unsure, resting, gathered, measured)
 
     def _invited(self, state: State, name: str, rng: np.random.Generator, least: int) -> Assignment:
         cluster = state.clusters[name]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Compared(Protocol):
+class ComparesClients(Protocol):
     """choice: what clients release to be compared."""
 
     @property
@@ -25,7 +25,7 @@ class Compared(Protocol):
 
 
 @runtime_checkable
-class ByDistances(Compared, Protocol):
+class ByDistances(ComparesClients, Protocol):
     """distance: of two clients' embeddings. eps: up to which they belong together, or how that is found."""
 
     @property

@@ -28,6 +28,7 @@ Where the paper is silent:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -190,7 +191,7 @@ class EMDCFL:
 
     def round(self, state: State, view: EmdView, rng: np.random.Generator, /) -> State:
         """One pass of the loop of line 4."""
-        chosen = set(self._chosen(state, rng))  # line 5
+        chosen = set(self._chosen(state, rng, max(2, view.least)))  # line 5
         resting = {c.members[0] for c in state.clusters.values() if c.alone} - chosen
         sessions = _sessions(state, chosen)
         work = {name: Assignment(s.model, tuple(i for i in s.members if i in chosen), s.members) for name, s in sessions.items()}
@@ -216,15 +217,15 @@ class EMDCFL:
         clusters = self._aggregated(state, view, work, updates)  # lines 20-21
         return replace(state, round=state.round + 1, clusters=trained_alone(view, state.round, clusters, resting))
 
-    def _chosen(self, state: State, rng: np.random.Generator) -> tuple[int, ...]:
+    def _chosen(self, state: State, rng: np.random.Generator, least: int = 2) -> tuple[int, ...]:
         """Who takes part: a random sample, or two of fixed cohorts of half its size.
 
         Every two cohorts meet, in turn, until all pairs are decided; then the same always come together.
         """
         clients = state.clients
         if self.sampling == "random":
-            return sample(clients, self.participation, rng, least=2)
-        halves = cohorts(Cluster(clients, state.start, 0, state.seed), self.participation / 2)
+            return sample(clients, self.participation, rng, least)
+        halves = cohorts(Cluster(clients, state.start, 0, state.seed), self.participation / 2, ceil(least / 2))
         if len(halves) < 3:
             return clients
         decided = {*state.lost, *state.accepts}

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..clients.slots import InSlots, Piece, Plan, Seen, best
+from ..clients.slots import InSlots, Piece, SlotInputs, SlotWork, best
 from .algorithm import check_counts
 from .several_models import WeighedModels
 
@@ -48,7 +48,7 @@ class FedCE(WeighedModels):
         """What a client does."""
         return InSlots(self._work, best, by="validation")
 
-    def _work(self, seen: Seen) -> Plan:
+    def _work(self, seen: SlotInputs) -> SlotWork:
         count, s1 = len(seen.models), int(np.argmin(seen.mean))
         rounds = int(seen.kept.get(ROUNDS, np.zeros(1))[0]) + 1
         history = seen.kept.get(HISTORY, np.zeros(count)) + self.gained(seen, s1)
@@ -57,9 +57,9 @@ class FedCE(WeighedModels):
             shares[np.argmax(history)] = 1
         kept = {HISTORY: history, ROUNDS: np.array([rounds])}
         slots = tuple(k for k in range(count) if shares[k])
-        return Plan(tuple(shares.tolist()), (Piece(seen.models[s1], slots),), kept)
+        return SlotWork(tuple(shares.tolist()), (Piece(seen.models[s1], slots),), kept)
 
-    def gained(self, seen: Seen, s1: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def gained(self, seen: SlotInputs, s1: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """What a round adds to h: float64 (K,), 1 for the best model, and below for the others."""
         places = np.arange(self.batch, len(seen.targets), self.batch)
         weights = np.array([max(1, part.sum()) for part in np.split(seen.targets, places)])

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..clients.expectation import soft, weighed
-from ..clients.slots import InSlots, Plan, Seen, Values
+from ..clients.slots import InSlots, SlotInputs, SlotWork, Values
 from .several_models import WeighedModels
 
 LEAST = 1e-8
@@ -45,14 +45,14 @@ class FedRC(WeighedModels):
         """The numbers that go with each model, and what they say."""
         return classes, f"; its last {classes} numbers say how the labels of the examples that it answers for are distributed"
 
-    def _work(self, seen: Seen) -> Plan:
+    def _work(self, seen: SlotInputs) -> SlotWork:
         def table(q: Values) -> NDArray[np.float32]:
             return (q @ one_hot_labels(seen) / len(seen.targets)).astype(np.float32)
 
         return soft(seen, scores(seen), min(seen.samples, self.most), table)
 
 
-def scores(seen: Seen) -> Values:
+def scores(seen: SlotInputs) -> Values:
     """-loss_k(s) - log p_k(y_s): float64 (K, n)."""
     return np.asarray(-seen.losses - np.log(shares_of_labels(seen.beside)) @ one_hot_labels(seen).T)
 
@@ -64,7 +64,7 @@ def shares_of_labels(tables: NDArray[np.float32]) -> Values:
     return np.where(there, total / total.sum(axis=1, keepdims=True), 1 / len(tables))
 
 
-def one_hot_labels(seen: Seen) -> Values:
+def one_hot_labels(seen: SlotInputs) -> Values:
     """Float64 (n, labels). Raises ValueError for examples with many targets."""
     if seen.y.ndim != 1:
         raise ValueError("FedRC's tables are of one label an example; of text there are none")

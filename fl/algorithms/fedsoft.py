@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...protocol.masked.slots import integer_shares
-from ..clients.slots import InSlots, Piece, Plan, Seen, Values
+from ..clients.slots import InSlots, Piece, SlotInputs, SlotWork, Values
 from ..clients.training import Training
 from .algorithm import check_counts
 from .several_models import WeighedModels
@@ -56,7 +56,7 @@ class FedSoft(WeighedModels):
     def local(self, training: Training, /) -> Training:
         return replace(training, prox=self.pull)
 
-    def _work(self, seen: Seen) -> Plan:
+    def _work(self, seen: SlotInputs) -> SlotWork:
         counted = IMPORTANCE in seen.kept and seen.round // self.interval == int(seen.kept[SINCE][0]) // self.interval
         counts = seen.kept[IMPORTANCE] if counted else shares_of(seen)
         since = seen.kept[SINCE] if counted else np.array([seen.round])
@@ -66,9 +66,9 @@ class FedSoft(WeighedModels):
         shares = integer_shares(counts.tolist(), min(n, self.most))
         slots = tuple(s for s, share in enumerate(shares) if share)
         w = Piece(seen.kept.get(MODEL, centre), slots, toward=centre, pull=float(u.sum()), kept_as=MODEL)
-        return Plan(shares, (w,), {IMPORTANCE: counts, SINCE: since})
+        return SlotWork(shares, (w,), {IMPORTANCE: counts, SINCE: since})
 
 
-def shares_of(seen: Seen) -> Values:
+def shares_of(seen: SlotInputs) -> Values:
     """Of how many examples each centre has the least loss, the first of several: float64 (S,), whole numbers."""
     return np.bincount(np.argmin(seen.losses, axis=0), minlength=len(seen.models)).astype(np.float64)

@@ -49,7 +49,7 @@ from ..clustering.communities import (
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
 from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, left_alone, mean_of, resting, trained_alone
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
-from .incremental_similarity import EMPTY, Memory, newest, refreshed
+from .incremental_similarity import EMPTY, SimilarityMemory, newest, refreshed
 from .usual import says_what_is_usual
 
 ALL = "0"
@@ -79,7 +79,7 @@ class State(Flat):
 
     round: int
     clusters: Mapping[str, Cluster]
-    memory: Memory = EMPTY
+    memory: SimilarityMemory = EMPTY
     waiting: tuple[int, ...] = ()
     kept: tuple[Remembered, ...] = ()
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
@@ -254,11 +254,11 @@ def _with(state: State, gram: Gram) -> State:
     if not gram.clients:
         return state
     cosines = cosine_similarity(gram.matrix)
-    memory = Memory((), gram.clients, cosines, np.ones(cosines.shape, np.bool_))
+    memory = SimilarityMemory((), gram.clients, cosines, np.ones(cosines.shape, np.bool_))
     return replace(state, memory=memory, measured={ALL: Measured(None, None, gram.clients, cosines, centred=True)})
 
 
-def _measured(gram: Gram, mean: object, memory: Memory) -> dict[str, Measured]:
+def _measured(gram: Gram, mean: object, memory: SimilarityMemory) -> dict[str, Measured]:
     """Norms of the round, and cosines of all that is stored."""
     if not gram.clients:
         return {}

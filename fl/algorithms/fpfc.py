@@ -123,7 +123,7 @@ class FPFC:
         if state.round >= self.rounds:
             clusters = self._refined(state, view, rng) if self.refine else state.clusters
             return replace(state, round=state.round + 1, clusters=clusters, measured={})
-        active = invited(state.everyone, state.round, self.participation, self.sampling, rng)  # line 1
+        active = invited(state.everyone, state.round, self.participation, self.sampling, rng, view.least)  # line 1
         updates = self._trained(state, view, active)  # lines 2-4
         clusters = {**state.clusters}
         fused = state.fused

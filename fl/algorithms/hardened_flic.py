@@ -79,7 +79,7 @@ class InnerRule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Branch:
     """Clients of a session that go one way. present: whose updates are there; absent: the others of theirs."""
 
     present: tuple[int, ...]
@@ -137,7 +137,7 @@ class HardenedFLIC:
         """A round of every community, forked where its clients go different ways; then a choice where one is due."""
         work = {}
         for name, contributors in sorted(state.contributors.items()):
-            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng)
+            cluster, invited = state.clusters[name], self._drawn(state, contributors, rng, max(self.least, view.least))
             work[name] = Assignment(cluster.model, invited, tuple(sorted({*cluster.members, *invited})))
         drawn = {**state.drawn, **{i: state.round for a in work.values() for i in a.participants}}
         answered = view.train(state.round, work)
@@ -153,9 +153,9 @@ class HardenedFLIC:
         asked = tuple(sorted({*state.waiting, *_alone(state)}))
         return moved(state, view.choose(state.round - 1, offered, asked), offered) if asked and len(offered) > 1 else state
 
-    def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator) -> tuple[int, ...]:
+    def _drawn(self, state: State, contributors: Sequence[int], rng: np.random.Generator, least: int) -> tuple[int, ...]:
         """Everybody once before anybody twice, dealt anew each time: who never meets is never compared."""
-        count = min(len(contributors), max(self.least, ceil(self.participation * len(contributors))))
+        count = min(len(contributors), max(least, ceil(self.participation * len(contributors))))
         deal = ceil(len(contributors) / count) if count else 1
         shuffled = [int(i) for i in rng.permutation(np.array(contributors, dtype=np.int64))]
         return tuple(sorted(sorted(shuffled, key=lambda i: state.drawn.get(i, -1) // deal)[:count]))
@@ -228,7 +228,7 @@ def _parts(
     cosines: NDArray[np.float64],
     of: NDArray[np.float64],
     least: int,
-) -> list[Part]:
+) -> list[Branch]:
     """Who of a community goes one way, by all that was seen and by this round alone; most updates first."""
     parts = []
     for way in by_evidence(evidence, community):
@@ -237,7 +237,7 @@ def _parts(
         found = by_round(present, cosines[np.ix_(rows, rows)], of[rows], before, least) if rows else [()]
         first, *rest = sorted(found, key=len, reverse=True)
         absent = tuple(i for i in way if i not in set(present))
-        parts += [Part(first, absent), *(Part(part) for part in rest)]
+        parts += [Branch(first, absent), *(Branch(part) for part in rest)]
     return sorted(parts, key=lambda part: len(part.present), reverse=True)
 
 
@@ -246,7 +246,7 @@ def _alone(state: State) -> set[int]:
     return {i for measured in state.measured.values() for i, why in measured.left_out.items() if why == ALONE}
 
 
-def _forked(state: State, name: str, ways: Mapping[str, tuple[Cluster, Part]]) -> State:
+def _forked(state: State, name: str, ways: Mapping[str, tuple[Cluster, Branch]]) -> State:
     """The state with new communities in the place of one. Who belongs to none of them stays with the first, the largest."""
     cluster, contributors = state.clusters[name], state.contributors[name]
     placed = {label: {*part.present, *part.absent} for label, (_, part) in ways.items()}

@@ -15,7 +15,7 @@ from ..clustering.separation import cosine_similarity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class SimilarityMemory:
     """The matrix M of FLIC as handles, and the cosines of its rows.
 
     handles: on the stored updates, each client in one of them. clients: whose, ascending. cosines: float64 (m, m), symmetric, in
@@ -28,7 +28,7 @@ class Memory:
     known: NDArray[np.bool_] = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Memory):
+        if not isinstance(other, SimilarityMemory):
             return NotImplemented
         same = self.handles == other.handles and self.clients == other.clients
         return same and np.array_equal(self.cosines, other.cosines) and np.array_equal(self.known, other.known)
@@ -37,10 +37,10 @@ class Memory:
         return hash((self.handles, self.clients))
 
 
-EMPTY = Memory((), (), np.zeros((0, 0)), np.zeros((0, 0), np.bool_))
+EMPTY = SimilarityMemory((), (), np.zeros((0, 0)), np.zeros((0, 0), np.bool_))
 
 
-def refreshed(memory: Memory, view: Recalls, updates: Updates, gram: Gram, clients: Sequence[int]) -> Memory:
+def refreshed(memory: SimilarityMemory, view: Recalls, updates: Updates, gram: Gram, clients: Sequence[int]) -> SimilarityMemory:
     """The memory with these clients' updates of the round in the place of their older ones.
 
     gram: of the round, with at least these clients in it. Asks the view for the cosines to every other stored update.
@@ -65,7 +65,7 @@ def refreshed(memory: Memory, view: Recalls, updates: Updates, gram: Gram, clien
     for handle, block in zip(older, blocks, strict=True):
         _write(cosines, known, new, [row[client] for client in handle.clients], block)
     np.fill_diagonal(cosines, 1.0)
-    return Memory((*older, view.remember(updates, chosen)), ids, cosines, known)
+    return SimilarityMemory((*older, view.remember(updates, chosen)), ids, cosines, known)
 
 
 def newest(kept: Sequence[Remembered], view: Recalls, updates: Updates) -> tuple[Remembered, ...]:
@@ -74,13 +74,13 @@ def newest(kept: Sequence[Remembered], view: Recalls, updates: Updates) -> tuple
     return (*(handle for handle in older if handle.clients), view.keep(updates, updates.clients))
 
 
-def forgotten(memory: Memory, clients: Sequence[int]) -> Memory:
+def forgotten(memory: SimilarityMemory, clients: Sequence[int]) -> SimilarityMemory:
     """The memory without these clients."""
     gone = set(clients)
     keep = [k for k, client in enumerate(memory.clients) if client not in gone]
     handles = [_without(handle, clients) for handle in memory.handles]
     matrices = memory.cosines[np.ix_(keep, keep)], memory.known[np.ix_(keep, keep)]
-    return Memory(tuple(h for h in handles if h.clients), tuple(memory.clients[k] for k in keep), *matrices)
+    return SimilarityMemory(tuple(h for h in handles if h.clients), tuple(memory.clients[k] for k in keep), *matrices)
 
 
 def _without(handle: Remembered, clients: Sequence[int]) -> Remembered:

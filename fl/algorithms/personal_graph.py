@@ -113,7 +113,7 @@ class PersonalGraph:
     def trained(self, state: State, view: PersonalGraphView, rng: np.random.Generator) -> Trained | None:
         """Local training from each client's model, and who is similar to whom; None if too few answered."""
         everyone = state.everyone
-        active = invited(everyone, state.round, self.participation, self.sampling, rng, least=2)
+        active = invited(everyone, state.round, self.participation, self.sampling, rng, max(2, view.least))
         own = {i: state.clusters[_name(i)].model for i in active}
         work = {ALL: Assignment(everyone.model, active, everyone.members, own=own)}
         updates = view.train(state.round, work).get(ALL)

@@ -30,23 +30,23 @@ from torch import nn
 
 from ...protocol.pairs.choices import MeanSketch
 from ...protocol.pairs.noise import SLACK, Noise, one_release
-from ...protocol.pairs.question import Direction, PairQuestion, Told
+from ...protocol.pairs.question import Direction, MeasuredDirection, PairQuestion
 from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import ComparesPairs, MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.head_gradients import HeadGradients
-from ..clustering.noise_edge import Look, Null, Values, bipartitions, leaves
+from ..clustering.noise_edge import EdgeTest, NullSpread, Values, bipartitions, leaves
 from ..clustering.subspaces import Pair, Unmeasured
 from ..data.population import Population
 from ..models.papers import ModelFactory, initial
-from ..models.thumbnails import ThumbnailRegression
+from ..models.thumbnails import FrequencyRegression
 from .algorithm import Cluster, Flat, Measured, Start, check_counts
 from .fedavg import Averaging
 
 ALL = "all"
 """The cluster that everybody is compared in."""
-SHOWN_BY = ThumbnailRegression()
-"""The public model by default: softmax regression on 7 x 7 cells, without anything learned."""
+SHOWN_BY = FrequencyRegression()
+"""The public model by default: softmax regression on the low frequencies of 14 x 14 cells, without anything learned."""
 
 
 class PrivateCflView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
@@ -105,13 +105,13 @@ class PrivateCFL(Averaging):
         return frozenset({Functionality.SUMS, Functionality.PAIRS})
 
     @property
-    def null(self) -> Null:
+    def null(self) -> NullSpread:
         """What sketches of clients of one distribution differ by: the noise, and sampling N gradients of norm C at most."""
         clip = self.noise.clip
         draws = max(400, int(np.ceil(4 / self.error)))
         deviation = self.noise.multiplier * 2 * clip * SLACK / self.records
         spread = clip**2 / self.records
-        return Null(deviation=deviation, spread=spread, widest=self.widest * spread, error=self.error, draws=draws)
+        return NullSpread(deviation=deviation, spread=spread, widest=self.widest * spread, error=self.error, draws=draws)
 
     def embedders(self, population: Population, _: nn.Module, /) -> HeadGradients:
         """What clients are compared by."""
@@ -141,7 +141,7 @@ class PrivateCFL(Averaging):
     ) -> tuple[dict[str, Cluster], dict[str, Measured]]:
         everyone, null = state.start, self.null
         pairs = tuple(combinations(everyone.members, 2))
-        judge = Sketches(lambda vectors, clients: bipartitions(vectors, clients, null, rng))
+        judge = SketchJudge(lambda vectors, clients: bipartitions(vectors, clients, null, rng))
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
         view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge))
         if not judge.looks and len(everyone.members) > 1:
@@ -154,16 +154,16 @@ class PrivateCFL(Averaging):
 
 
 @dataclass(slots=True)
-class Sketches:
+class SketchJudge:
     """A judge of pairs: collects the sketches of all directions, and accepts who is in one's own cluster.
 
     looks: at everybody who answered, and at every part. Empty if nobody did.
     """
 
-    by: Callable[[Values, Sequence[int]], tuple[Look, ...]]
-    looks: tuple[Look, ...] = ()
+    by: Callable[[Values, Sequence[int]], tuple[EdgeTest, ...]]
+    looks: tuple[EdgeTest, ...] = ()
 
-    def __call__(self, directions: Iterable[Direction | Told], /) -> Mapping[Pair, bool]:
+    def __call__(self, directions: Iterable[Direction | MeasuredDirection], /) -> Mapping[Pair, bool]:
         seen, vectors = list[Pair](), dict[int, Values]()
         for d in directions:
             seen.append((d.client, d.other))
@@ -198,7 +198,7 @@ def head_noise(
     return one_release(epsilon, delta, clip=clip, coordinates=coordinates, budget=budget, acknowledge=acknowledge)
 
 
-def _measured(first: Look, found: tuple[tuple[int, ...], ...]) -> Measured:
+def _measured(first: EdgeTest, found: tuple[tuple[int, ...], ...]) -> Measured:
     """The look at everybody, for the record."""
     kept = tuple(members for members in found if set(members) <= set(first.clients))
     return Measured(None, None, first.clients, similarity=first.cosines, communities=kept, centred=True)

@@ -31,7 +31,7 @@ from ..robust.rejection import after_rejecting
 from ..robust.rows import one_thread
 from ..robust.rule import Block, ExtraRowRule, GramRule, Matrix, Noisy, Rule, Sight
 from ..robust.smoothing import blurred
-from .rule_history import Past, Weighed, after_publishing, before_weighing, carries, keeps, weighed
+from .rule_history import Past, RoundWeights, after_publishing, before_weighing, carries, keeps, weighed
 
 
 class RobustView(Trains, Sums, Similarities, Histories, Coordinates, MovesModels, Revises, View, Protocol):
@@ -184,7 +184,7 @@ def _weighed_sum(
             if looks_back and gram is not None:
                 found = weighed(rule, view, these, gram, past, rng)
             else:
-                found = Weighed(_weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root))
+                found = RoundWeights(_weights(rule, np.zeros((n, n)) if gram is None else gram.matrix, clients, rng, root))
     except ValueError as error:
         return RobustSum(None, 0.0, Outcome({}, str(error)), gram, past=past)
     of = dict(zip(clients, found.weights.tolist(), strict=True))

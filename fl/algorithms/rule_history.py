@@ -72,7 +72,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weighed:
+class RoundWeights:
     """weights: of the round's updates, float64 (n,). carried: the weight of the last result."""
 
     weights: Matrix = field(repr=False)
@@ -96,18 +96,18 @@ def before_weighing(rule: Rule, gram: Gram, past: Past) -> Past:
     return past
 
 
-def weighed(rule: Rule, view: Histories, these: Updates, gram: Gram, past: Past, rng: np.random.Generator) -> Weighed:
+def weighed(rule: Rule, view: Histories, these: Updates, gram: Gram, past: Past, rng: np.random.Generator) -> RoundWeights:
     """The weights of a rule that looks back. these: the updates of the clients of `gram`. past: what is carried by now.
 
     Raises ValueError where the rule cannot give any.
     """
     if isinstance(rule, FoolsGold):
-        return Weighed(rule.weights(past.agreement.means(gram.clients), rng))
+        return RoundWeights(rule.weights(past.agreement.means(gram.clients), rng))
     if isinstance(rule, CenteredClipping) and past.kept is not None:
         weights = rule.weights_with(view.gram_with(these, past.kept), rng)
-        return Weighed(weights[:-1], float(weights[-1]))
+        return RoundWeights(weights[:-1], float(weights[-1]))
     if isinstance(rule, CenteredClipping):
-        return Weighed(rule.weights(gram.matrix, rng))
+        return RoundWeights(rule.weights(gram.matrix, rng))
     raise ValueError(f"{rule} does not look back beyond the round")
 
 

@@ -80,7 +80,7 @@ class SeveralModels:
         self, state: State, view: Slots, rng: np.random.Generator, most: int = 1
     ) -> tuple[tuple[int, ...], Sequence[Sum | BelowFloor]]:
         """Who takes part in this round, and the answer of each slot. most: the largest share of a client in a slot."""
-        active = invited(state.everyone, state.round, self.participation, self.sampling, rng)
+        active = invited(state.everyone, state.round, self.participation, self.sampling, rng, view.least)
         first, *others = (cluster.model for cluster in state.clusters.values())
         work = Assignment(first, active, state.everyone.members, tuple(others))
         return active, view.slots(state.round, "models", work, most)

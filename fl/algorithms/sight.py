@@ -24,7 +24,7 @@ class SightView(Trains, Sums, Similarities, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class SimilaritySchedule:
     """similarities: when they are asked for. similarity: of updates or of gradients. by_samples: how means are weighted."""
 
     similarities: Compared

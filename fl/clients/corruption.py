@@ -16,7 +16,7 @@ from ..data.population import Client, Examples
 from .training import Training
 
 
-class Honest(Protocol):
+class HonestClients(Protocol):
     """The clients' computers as they are. Yields (client, result) for every job as results come."""
 
     def __call__(
@@ -35,7 +35,7 @@ class Computers:
     module: nn.Module
     training: Training
     seed: int
-    honest: Honest
+    honest: HonestClients
     judge: Judgement
 
 
@@ -74,7 +74,7 @@ def embedders_of(corrupted: Corrupted, honest: Embedders) -> Embedders:
     return posing.embedders(honest) if hasattr(posing, "embedders") else honest
 
 
-class Adversary(Protocol):
+class Corruption(Protocol):
     """Who is corrupt and what they do: a frozen dataclass that a scenario names."""
 
     def corrupt(self, computers: Computers, /) -> Corrupted: ...

@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .fast import Fast, Tile, tile_of
+from .fast import Fast, SideBySide, tile_of
 from .stacked import Stack, linear_layers, stackable
 from .training import Job, Training, check, train_one
-from .ways import Alone, Way, played
+from .ways import OneByOne, Way, played
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class CosinePull:
         layers = linear_layers(module)
         if layers and training.plain and stackable(layers, jobs):
             size, threads = tile_of(module), torch.get_num_threads()
-            return Way(train=Tile(self.stacked), chunk=threads * size, workers=threads, tile=size)
-        return Way(train=Alone(self.train_one), chunk=max(1, len(jobs)), workers=0)
+            return Way(train=SideBySide(self.stacked), chunk=threads * size, workers=threads, tile=size)
+        return Way(train=OneByOne(self.train_one), chunk=max(1, len(jobs)), workers=0)
 
     def train_one(self, module: nn.Module, job: Job, training: Training, round: int) -> NDArray[np.float32]:
         """The client's update, local model - start: float32, shape (d,)."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from .slots import Piece, Plan, Seen, Values
+from .slots import Piece, SlotInputs, SlotWork, Values
 
 PI = "pi"
 """What a client keeps its weights of the models as."""
@@ -30,17 +30,17 @@ def responsibilities(pi: Values, scores: Values) -> Values:
     return np.asarray(found / found.sum(axis=0))
 
 
-def pi_of(seen: Seen) -> Values:
+def pi_of(seen: SlotInputs) -> Values:
     """What the client kept, or 1 / K each."""
     return np.asarray(seen.kept[PI]) if PI in seen.kept else np.full(len(seen.models), 1 / len(seen.models))
 
 
-def weighed(seen: Seen, scores: Values) -> Values:
+def weighed(seen: SlotInputs, scores: Values) -> Values:
     """The weights by which a client predicts: those that it kept; of one that never took part, those of one E-step."""
     return pi_of(seen) if PI in seen.kept else np.asarray(responsibilities(pi_of(seen), scores).mean(axis=1))
 
 
-def soft(seen: Seen, scores: Values, share: int, beside: Callable[[Values], NDArray[np.float32]] | None = None) -> Plan:
+def soft(seen: SlotInputs, scores: Values, share: int, beside: Callable[[Values], NDArray[np.float32]] | None = None) -> SlotWork:
     """One E-step, then training from every model on the examples as it answers for them; `share` in every slot.
 
     beside: of q, the client's part of the numbers beside each model.
@@ -48,4 +48,4 @@ def soft(seen: Seen, scores: Values, share: int, beside: Callable[[Values], NDAr
     q = responsibilities(pi_of(seen), scores)
     pieces = tuple(Piece(model, (k,), q[k].astype(np.float32)) for k, model in enumerate(seen.models))
     kept = {PI: q.mean(axis=1)}
-    return Plan((share,) * len(q), pieces, kept, None if beside is None else beside(q))
+    return SlotWork((share,) * len(q), pieces, kept, None if beside is None else beside(q))

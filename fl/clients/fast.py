@@ -35,7 +35,7 @@ from .dp_sgd import one_by_one, train_privately, vectorised
 from .dp_stacked import train_stacked_privately
 from .stacked import Pull, linear_layers, stackable, train_stacked
 from .training import Job, Training, check, mean_loss, minibatches, optimizer_of, train_one
-from .ways import Alone, Way, go_on, one_torch_thread, played
+from .ways import OneByOne, Way, go_on, one_torch_thread, played
 
 MEMORY = 512_000_000  # bytes of updates that may wait for the consumer
 TILE = 3_200_000  # bytes of stacked weights on a CPU: larger tiles fall out of the cache, smaller ones pay more overhead
@@ -77,10 +77,10 @@ class Fast:
         chunk = self.chunk or max(1, MEMORY // (4 * max(1, dimension(module))))
         layers = linear_layers(module)
         if layers and training.plain and stackable(layers, jobs):
-            return Way(train=Tile(), chunk=chunk, workers=workers, tile=tile_of(module) if on_cpu else max(1, len(jobs)))
+            return Way(train=SideBySide(), chunk=chunk, workers=workers, tile=tile_of(module) if on_cpu else max(1, len(jobs)))
         if training.privacy is not None:
             return Way(train=Privately(), chunk=chunk, workers=workers)
-        in_turn = Way(train=Alone(train_one), chunk=chunk, workers=0)
+        in_turn = Way(train=OneByOne(train_one), chunk=chunk, workers=0)
         if len(jobs) < 2 or not on_cpu:
             return in_turn
         with one_torch_thread():
@@ -96,7 +96,7 @@ def tile_of(module: nn.Module) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class SideBySide:
     """Clients side by side, by falling number of steps. pull: as in `train_stacked`."""
 
     pull: Pull | None = None

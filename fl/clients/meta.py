@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..data.population import Examples
 from ..models.vector import load_vector, to_vector, trainable
 from .training import Job, Training, check, full_gradient, mean_loss, minibatches
-from .ways import Alone, Way, played
+from .ways import OneByOne, Way, played
 
 Vector = NDArray[np.float32]
 PARTS = {"first order": 2, "Hessian-free": 3}
@@ -56,7 +56,7 @@ class MetaSteps:
             raise ValueError("meta steps take gradients of other gradients, which DP-SGD does not cover: leave privacy at None")
         if any(job.weights is not None for job in jobs):
             raise ValueError("meta steps are of examples that count alike: leave their weights out")
-        return Way(train=Alone(self.train_one), chunk=max(1, len(jobs)), workers=0)
+        return Way(train=OneByOne(self.train_one), chunk=max(1, len(jobs)), workers=0)
 
     def train_one(self, module: nn.Module, job: Job, training: Training, round: int) -> Vector:
         """The client's update, meta-model - start: float32, shape (d,)."""

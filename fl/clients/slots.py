@@ -24,7 +24,7 @@ Admit = Callable[[Sequence[Job]], tuple[Sequence[Job], Mapping[int, str]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class SlotInputs:
     """What a client weighs models by. models: float32 (K, d). beside: float32 (K, s), numbers that came with each of them.
 
     losses: float64 (K, n), of each model the mean loss of each example's targets, infinite where it is not a number. targets:
@@ -63,7 +63,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class SlotWork:
     """What a client does. shares: whole numbers of 0 or more, not all 0; a slot with a share is in the `slots` of one piece.
 
     kept: what it keeps, in the place of what it kept before. beside: float32 (K, s), its part of the numbers beside each model:
@@ -86,8 +86,8 @@ class InSlots:
     examples where none are. own: what a client predicts with instead, by the name that it keeps that model under.
     """
 
-    plan: Callable[[Seen], Plan]
-    uses: Callable[[Seen], Values]
+    plan: Callable[[SlotInputs], SlotWork]
+    uses: Callable[[SlotInputs], Values]
     kind: Literal["update", "gradient"] = "update"
     by: Literal["training", "validation"] = "training"
     own: str = ""
@@ -98,22 +98,22 @@ def one_hot(k: int, count: int) -> Values:
     return np.asarray(np.arange(count) == k, np.float64)
 
 
-def best(seen: Seen) -> Values:
+def best(seen: SlotInputs) -> Values:
     """All of the weight on the model of the least mean loss; of several, on the first."""
     return one_hot(int(np.argmin(seen.mean)), len(seen.models))
 
 
-def least(seen: Seen) -> Plan:
+def least(seen: SlotInputs) -> SlotWork:
     """All of the client in the slot of the model of the least mean loss, and trained from it."""
     k = int(np.argmin(seen.mean))
-    return Plan(tuple(int(slot == k) for slot in range(len(seen.models))), (Piece(seen.models[k], (k,)),))
+    return SlotWork(tuple(int(slot == k) for slot in range(len(seen.models))), (Piece(seen.models[k], (k,)),))
 
 
 def filled(
     jobs: Sequence[LocalJob],
     work: InSlots,
     examples: Mapping[int, Examples],
-    see: Callable[[LocalJob], Seen],
+    see: Callable[[LocalJob], SlotInputs],
     do: Callable[[Sequence[Job]], Iterator[Vector]],
     seed: Callable[[LocalJob], int],
     keep: Callable[[LocalJob, Kept], None],

@@ -67,7 +67,7 @@ def steps(job: Job, training: Training) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ExampleOrder:
     """Which example every client uses when. Row = position in the examples of all jobs, one job after the other.
 
     rows: int64 (steps, k, batch). share: float32 (steps, k, batch), the weight of the example's loss, 1 if it has none, / size
@@ -80,7 +80,7 @@ class Plan:
     active: list[int]
 
 
-def plan(jobs: Sequence[Job], training: Training) -> Plan:
+def plan(jobs: Sequence[Job], training: Training) -> ExampleOrder:
     """The minibatches of all jobs side by side. The jobs must be sorted by falling number of steps."""
     counts = [steps(job, training) for job in jobs]
     batch = min(training.batch, max(len(job.examples) for job in jobs))
@@ -101,7 +101,7 @@ def plan(jobs: Sequence[Job], training: Training) -> Plan:
                 at, used = at + many, used + many * width
         first += size
     active = [sum(count > step for count in counts) for step in range(counts[0])]
-    return Plan(torch.from_numpy(rows), torch.from_numpy(share), active)
+    return ExampleOrder(torch.from_numpy(rows), torch.from_numpy(share), active)
 
 
 def batches(jobs: Sequence[Job], training: Training, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

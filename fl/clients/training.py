@@ -150,9 +150,9 @@ class PlainLoop:
 
     def way(self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int) -> "Way":
         """The same, for whoever plays the pieces of it."""
-        from .ways import Alone, Way
+        from .ways import OneByOne, Way
 
-        return Way(train=Alone(train_one), chunk=max(1, len(jobs)), workers=0)
+        return Way(train=OneByOne(train_one), chunk=max(1, len(jobs)), workers=0)
 
 
 def train_one(

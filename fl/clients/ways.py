@@ -54,7 +54,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class OneByOne:
     """One client after the other, by a function of (module, job, training, round)."""
 
     train_one: Callable[[nn.Module, Job, Training, int], Vector]

@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Null:
+class NullSpread:
     """What vectors of clients of one distribution differ by, all in the vectors' units.
 
     deviation: of the noise on every coordinate. spread: bound of the expected squared distance of a vector, without its noise,
@@ -60,7 +60,7 @@ class Null:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class EdgeTest:
     """One test of a cluster. eigenvalues: descending. edge: what the first one had to exceed. cosines: in the directions above
     the edge, in the order of `clients`, None where there is none. cut: None where the cluster stays whole.
     """
@@ -72,7 +72,7 @@ class Look:
     cut: Bipartition | None
 
 
-def look(vectors: Values, clients: Sequence[int], null: Null, rng: np.random.Generator) -> Look:
+def look(vectors: Values, clients: Sequence[int], null: NullSpread, rng: np.random.Generator) -> EdgeTest:
     """Whether and where a cluster of two clients or more is cut. vectors: float64 (m, p), rows in the order of `clients`.
 
     Raises ValueError for fewer than two clients, and for vectors that are not finite.
@@ -84,16 +84,16 @@ def look(vectors: Values, clients: Sequence[int], null: Null, rng: np.random.Gen
     edge = null.edge(len(clients), vectors.shape[1], rng)
     above = values > edge
     if not above.any():
-        return Look(tuple(clients), values[::-1], edge, None, None)
+        return EdgeTest(tuple(clients), values[::-1], edge, None, None)
     seen = axes[:, above] * np.sqrt(values[above])
     cosines = cosine_similarity(seen @ seen.T)
-    return Look(tuple(clients), values[::-1], edge, cosines, optimal_bipartition(cosines, clients))
+    return EdgeTest(tuple(clients), values[::-1], edge, cosines, optimal_bipartition(cosines, clients))
 
 
-def bipartitions(vectors: Values, clients: Sequence[int], null: Null, rng: np.random.Generator) -> tuple[Look, ...]:
+def bipartitions(vectors: Values, clients: Sequence[int], null: NullSpread, rng: np.random.Generator) -> tuple[EdgeTest, ...]:
     """All looks, from that at everybody downwards, left side first; no cluster of one is looked at. Arguments as in `look`."""
     row = {client: at for at, client in enumerate(clients)}
-    waiting, found = [tuple(sorted(clients))], list[Look]()
+    waiting, found = [tuple(sorted(clients))], list[EdgeTest]()
     while waiting:
         members = waiting.pop()
         if len(members) < 2:
@@ -104,7 +104,7 @@ def bipartitions(vectors: Values, clients: Sequence[int], null: Null, rng: np.ra
     return tuple(found)
 
 
-def leaves(looks: Sequence[Look], clients: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def leaves(looks: Sequence[EdgeTest], clients: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """The clusters that are left, by their least member."""
     whole = [found.clients for found in looks if found.cut is None]
     grouped = {i for members in whole for i in members}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...protocol.pairs.question import Direction, Told
+from ...protocol.pairs.question import Direction, MeasuredDirection
 
 Values = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -57,7 +57,7 @@ class Angles:
     measure: Callable[[NDArray[np.floating], NDArray[np.floating]], float]
     found: dict[Pair, float] = field(default_factory=dict)
 
-    def __call__(self, directions: Iterable[Direction | Told], /) -> Mapping[Pair, bool]:
+    def __call__(self, directions: Iterable[Direction | MeasuredDirection], /) -> Mapping[Pair, bool]:
         seen = []
         for d in directions:
             seen.append((d.client, d.other))

@@ -7,7 +7,8 @@ it needs that. An algorithm that asks for similarities in some rounds alone cost
 Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
 personal sums, one for every client of the cluster in place of the mean; where it needs fusion, a pull for each, from the second
 round on (`fusion`). Where it compares pairs of clients, all of them once (`pairs`).
-Vectors are drawn one at a time, outside of what is timed.
+Vectors are drawn one at a time, outside of what is timed. Equal models, which clients make of equal means, are made once and held
+once in the process, and the first client is charged: the highest of the clients' costs is that of one on its own.
 """
 
 import time
@@ -118,7 +119,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCost:
     """The cost of a protection: once, for keys and seeds, and round by round; and the disclosure log of it all."""
 
     protection: Protection
@@ -154,7 +155,7 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
     )
 
 
-def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> Measured:
+def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> MeasuredCost:
     """Open the protection and play the workload. tell: is told the share of the work that is done, now and then.
 
     Raises Refused where the protection refuses such a load, ProtocolError where its keys cannot be agreed on.
@@ -195,7 +196,7 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         costs = {i: cost - before.get(i, Cost()) for i, cost in view.record.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
-    return Measured(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
+    return MeasuredCost(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
 
 
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:

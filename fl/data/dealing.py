@@ -57,7 +57,7 @@ EQUAL = Equal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dealing:
+class PartitionOptions:
     """The options that every partition has.
 
     sizes: shares of the training examples; the shares of the test examples are equal.
@@ -72,7 +72,7 @@ class Dealing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class SharedExamples:
     """Clients that draw from the same examples of a source."""
 
     clients: Sequence[int]
@@ -98,19 +98,24 @@ def require_labels(source: Source) -> None:
         raise ValueError(f"{source.name} has no label for each example; take an image data set, or another partition")
 
 
-def whole(source: Source, clients: int) -> list[Pool]:
+def whole(source: Source, clients: int) -> list[SharedExamples]:
     """One pool: every client draws from the whole data set."""
-    return [Pool(range(clients), np.arange(len(source.train)), np.arange(len(source.test)))]
+    return [SharedExamples(range(clients), np.arange(len(source.train)), np.arange(len(source.test)))]
 
 
-def whole_each(source: Source, groups: dict[int, int]) -> list[Pool]:
+def whole_each(source: Source, groups: dict[int, int]) -> list[SharedExamples]:
     """One pool a group, each the whole data set: every example is dealt once in every group."""
     members = [[client for client in groups if groups[client] == group] for group in sorted(set(groups.values()))]
-    return [Pool(clients, np.arange(len(source.train)), np.arange(len(source.test))) for clients in members]
+    return [SharedExamples(clients, np.arange(len(source.train)), np.arange(len(source.test))) for clients in members]
 
 
 def deal(
-    source: Source, pools: Sequence[Pool], groups: dict[int, int], change: Change, how: Dealing, rng: np.random.Generator
+    source: Source,
+    pools: Sequence[SharedExamples],
+    groups: dict[int, int],
+    change: Change,
+    how: PartitionOptions,
+    rng: np.random.Generator,
 ) -> Population:
     """Deal the examples of each pool at random among its clients, each example at most once, changed as their group does.
 
@@ -126,7 +131,7 @@ def deal(
 
 
 def populate(
-    source: Source, hands: dict[int, tuple[Positions, Positions]], groups: dict[int, int], change: Change, how: Dealing
+    source: Source, hands: dict[int, tuple[Positions, Positions]], groups: dict[int, int], change: Change, how: PartitionOptions
 ) -> Population:
     """The population in which every client holds its hand: positions of its training and of its test examples.
 

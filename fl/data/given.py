@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .gathered import Given, check_finite, check_labels, examples_of, in_order, source_of
-from .own import Agreed
+from .own import TableSchema
 from .pictures import IMAGES, picture
 from .population import Source
 from .table import lines_of
@@ -73,12 +73,12 @@ class CsvClients:
             whose += found[3]
         return columns, x, y, whose
 
-    def agreed(self) -> Agreed | None:
+    def agreed(self) -> TableSchema | None:
         """What a client's own table has to have; None where labels are numbers. Raises ValueError as reading does."""
         if self.numbers:
             return None
         columns, _, kinds, _ = self._all()
-        return Agreed(columns, self.label, tuple(map(str, in_order({*kinds}))))
+        return TableSchema(columns, self.label, tuple(map(str, in_order({*kinds}))))
 
     def _read(self, file: Path, known: tuple[str, ...]) -> Read:
         """Names of the inputs; inputs, labels and clients of its rows."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .dealing import Dealing, blocks, deal, whole
+from .dealing import PartitionOptions, blocks, deal, whole
 from .population import Examples, Population, Source
 from .rotation import rotate
 
 
 @dataclass(frozen=True, slots=True)
-class MixedRotation(Dealing):
+class MixedRotation(PartitionOptions):
     """Of the images of half of the clients a share is turned by `angle` degrees, of the others all but that share (FedSoft's
     mixture of 0 and 90 degrees, 30 to 70). The halves are the planted groups; test images are mixed as training images are."""
 

@@ -17,7 +17,7 @@ from .table import lines_of, opened
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class TableSchema:
     """What the scenario's own table says that every client's has. columns: the inputs, in order. label: the column to learn.
 
     kinds: its values, in the order of the classes.
@@ -42,7 +42,7 @@ class OwnData:
     shape: tuple[int, ...]
     classes: int
     test_share: float = 0.2
-    agreed: Agreed | None = None
+    agreed: TableSchema | None = None
 
     def __call__(self, folder: Path | None) -> Source:
         """Raises ValueError of one line for data that do not fit. folder: not used."""
@@ -82,7 +82,7 @@ class OwnData:
             raise ValueError(f"{self.path} has numbers that are not finite, or labels that are not whole numbers")
         return table[:, :-1].astype(np.float32).reshape(-1, *self.shape), labels.astype(np.int64)
 
-    def _by_name(self, agreed: Agreed) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _by_name(self, agreed: TableSchema) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """The table's rows in the agreed order of columns, labels as the agreed numbers."""
         wanted, codes = (*agreed.columns, agreed.label), {kind: code for code, kind in enumerate(agreed.kinds)}
         x, y = list[list[float]](), list[int]()

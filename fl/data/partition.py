@@ -16,9 +16,9 @@ from torch import Tensor
 from .dealing import (
     EQUAL,
     Change,
-    Dealing,
     Equal,
     LogNormal,
+    PartitionOptions,
     PowerLaw,
     Sizes,
     blocks,
@@ -36,7 +36,6 @@ __all__ = [
     "EQUAL",
     "FLIC_PAIRS",
     "CongruentHalves",
-    "Dealing",
     "Dirichlet",
     "Equal",
     "Iid",
@@ -44,6 +43,7 @@ __all__ = [
     "LabelSwap",
     "LogNormal",
     "Partition",
+    "PartitionOptions",
     "PowerLaw",
     "Rotation",
     "Sizes",
@@ -61,7 +61,7 @@ class Partition(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Iid(Dealing):
+class Iid(PartitionOptions):
     """Every client gets a share of the same distribution; one planted group, 0."""
 
     clients: int
@@ -71,7 +71,7 @@ class Iid(Dealing):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSwap(Dealing):
+class LabelSwap(PartitionOptions):
     """Group g swaps the two labels pairs[g] (CFL, Sattler et al. 2020, section VI-A; FLIC).
 
     pairs: at least as many as groups, no two of the used ones equal; None draws distinct pairs at random, as CFL does (two
@@ -109,7 +109,7 @@ class LabelSwap(Dealing):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelPermutation(Dealing):
+class LabelPermutation(PartitionOptions):
     """Each group applies a random permutation of its own to the labels (CFL, section VI-C, equations 52 and 53).
 
     CFL's figure 8 has 20 clients in 4 groups on CIFAR-10, and tests each client on the whole test set: shared_test=True.
@@ -132,7 +132,7 @@ class LabelPermutation(Dealing):
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation(Dealing):
+class Rotation(PartitionOptions):
     """Group g turns its images by angles[g] degrees counter-clockwise (FLIC; IFCA; EMD-CFL). See `rotate`.
 
     truth: the planted group of each angle, where angles are so close that they count as one (EMD-CFL, appendix E.9); None: each

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dealing import Dealing, Pool, Positions, blocks, deal, populate, require_labels, unchanged
+from .dealing import PartitionOptions, Positions, SharedExamples, blocks, deal, populate, require_labels, unchanged
 from .population import Population, Source
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPerClient(Dealing):
+class TopicPerClient(PartitionOptions):
     """Every client holds one topic (CFL, section VI-C: AG-News; EMD-CFL: one domain of PACS); the topics are the groups.
 
     The clients of a topic share it equally, so clients of a larger topic get more; `samples` evens that out.
@@ -35,7 +35,7 @@ class TopicPerClient(Dealing):
                 )
             groups = dict(enumerate(np.repeat(np.arange(len(topics)), self.per_topic).tolist()))
         pools = [
-            Pool(
+            SharedExamples(
                 [client for client in groups if groups[client] == group],
                 _positions(source.train.topic == topic),
                 _positions(source.test.topic == topic),
@@ -46,7 +46,7 @@ class TopicPerClient(Dealing):
 
 
 @dataclass(frozen=True, slots=True)
-class CongruentHalves(Dealing):
+class CongruentHalves(PartitionOptions):
     """Clients of the first half hold the lower half of the labels, the others the upper half (CFL, section VI-B, figure 7).
 
     One model can serve all of them, so they are congruent: one planted group, 0. The paper has two clients, with the digits
@@ -62,12 +62,12 @@ class CongruentHalves(Dealing):
         for half in (0, 1):
             lower, upper = half * source.classes // 2, (half + 1) * source.classes // 2
             train, test = (_positions((lower <= split.y) & (split.y < upper)) for split in (source.train, source.test))
-            pools.append(Pool([client for client in halves if halves[client] == half], train, test))
+            pools.append(SharedExamples([client for client in halves if halves[client] == half], train, test))
         return deal(source, pools, blocks(self.clients, 1), unchanged, self, rng)
 
 
 @dataclass(frozen=True, slots=True)
-class Dirichlet(Dealing):
+class Dirichlet(PartitionOptions):
     """Label skew: every label is dealt in proportions drawn from a Dirichlet distribution; one planted group, 0.
 
     For each label, p ~ Dirichlet(alpha * clients * sizes), which is the symmetric Dirichlet(alpha) of Yurochkin et al. 2019

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocol.core.errors import Refused
-from ...protocol.pairs.question import Direction, Told
+from ...protocol.pairs.question import Direction, MeasuredDirection
 from .calibration import ERROR, excess, from_distances, from_references, from_replicates
 from .distances import Cosine, Distance, Euclidean, ExactEmd, MeanDistance
 from .pairs import Cores, Problem, decisions, distances
@@ -101,14 +101,14 @@ class Judging:
     references: dict[int, float] = field(default_factory=dict)
     distances: dict[Pair, float] = field(default_factory=dict)
 
-    def __call__(self, directions: Iterable[Direction | Told], /) -> Mapping[Pair, bool]:
+    def __call__(self, directions: Iterable[Direction | MeasuredDirection], /) -> Mapping[Pair, bool]:
         told: dict[Pair, float] = {}
         taus: dict[Pair, float] = {}
 
         def problems() -> Iterator[Problem]:
             for d in directions:
                 self.references[d.client] = taus[d.client, d.other] = d.reference
-                if isinstance(d, Told):
+                if isinstance(d, MeasuredDirection):
                     told[d.client, d.other] = d.distance
                 else:
                     yield Problem(d.client, d.other, d.source, d.target, d.reference)

@@ -34,7 +34,7 @@ class Problem:
     reference: float
 
 
-class Progress(Protocol):
+class PairProgress(Protocol):
     """Is told after every pair how many are done, in the caller's thread."""
 
     def __call__(self, done: int, /) -> None: ...
@@ -49,7 +49,7 @@ class Cores:
     """How many pairs are worked on at once (0: one a core), and who hears of progress. Answers do not depend on it."""
 
     workers: int = 0
-    progress: Progress = silent
+    progress: PairProgress = silent
 
     def __post_init__(self) -> None:
         if self.workers < 0:

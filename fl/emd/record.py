@@ -8,7 +8,7 @@ Pair = tuple[int, int]
 
 
 @runtime_checkable
-class Compared(Protocol):
+class PairwiseState(Protocol):
     """A state of clients that are compared two by two, each pair until it is decided: what was found only ever grows."""
 
     @property
@@ -43,7 +43,7 @@ def undecided(state: object) -> dict[str, int] | None:
     pairs: of all clients that are in clusters. decided: both sides are known. lost: never will be. apart: pairs of clusters of
     which no two clients were compared, so that they may belong together.
     """
-    if not isinstance(state, Compared):
+    if not isinstance(state, PairwiseState):
         return None
     clusters = [cluster.members for cluster in state.clusters.values()]
     decided = {pair for pair in state.accepts if pair[0] < pair[1] and pair[::-1] in state.accepts}
@@ -62,7 +62,7 @@ def newly_compared(before: object, after: object, round: int) -> Iterator[dict[s
 
     A pair is [client, other, whether client accepts other, W - tau or null where it was not kept].
     """
-    if not isinstance(before, Compared) or not isinstance(after, Compared):
+    if not isinstance(before, PairwiseState) or not isinstance(after, PairwiseState):
         return
     pairs = [
         [i, j, edge, _rounded(after.distances.get((i, j)))]

@@ -23,7 +23,7 @@ from torch import nn
 from ..clients.training import Executor, Job, Training
 from ..clients.ways import Way, in_order
 from .dispatch import answers
-from .held import Held, Numbered, parcel
+from .held import ExampleCache, NumberedExamples, parcel
 from .sendable import Packing
 from .trainer import Order, Request
 
@@ -58,7 +58,7 @@ class Actors:
     make: Callable[[], Actor]
     put: Callable[[NDArray[Any]], Any]
     packing: Packing
-    held: Held = field(default_factory=Held)
+    held: ExampleCache = field(default_factory=ExampleCache)
 
     def __call__(self, executor: Executor) -> "Elsewhere":
         return Elsewhere(executor, self)
@@ -168,7 +168,7 @@ class _Batch:
             self.stored[id(vector)] = vector, self._shared(vector)
         return self.stored[id(vector)][1]
 
-    def _sent(self, one: Numbered) -> list[Any]:
+    def _sent(self, one: NumberedExamples) -> list[Any]:
         """What stands for x and y of a client's examples: put into the store once, whoever asks for them."""
         if not one.sent:
             one.sent[:] = [self._shared(tensor.cpu().numpy()) for tensor in (one.examples.x, one.examples.y)]

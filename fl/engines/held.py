@@ -9,7 +9,7 @@ from ..data.population import Examples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbered:
+class NumberedExamples:
     """A client's examples. sent: what stands for them on the way, of whoever sends them; empty until they were sent once."""
 
     number: int
@@ -18,18 +18,18 @@ class Numbered:
 
 
 @dataclass(slots=True)
-class Held:
+class ExampleCache:
     """Examples by identity: a client keeps its own from round to round, and what is altered is made anew."""
 
-    _of: dict[int, Numbered] = field(default_factory=dict)
+    _of: dict[int, NumberedExamples] = field(default_factory=dict)
     _next: int = 0
 
-    def numbered(self, job: Job) -> Numbered:
+    def numbered(self, job: Job) -> NumberedExamples:
         """A job's examples. Those that its client had before are forgotten if they are others."""
         known = self._of.get(job.client)
         if known is None or known.examples is not job.examples:
             self._next += 1
-            self._of[job.client] = known = Numbered(self._next, job.examples)
+            self._of[job.client] = known = NumberedExamples(self._next, job.examples)
         return known
 
     def current(self) -> set[int]:
@@ -42,11 +42,11 @@ class Parcel:
     """What a worker is sent of data. numbers: of each job. fresh: what it lacks; stale: numbers that it may forget."""
 
     numbers: list[int]
-    fresh: list[Numbered]
+    fresh: list[NumberedExamples]
     stale: list[int]
 
 
-def parcel(held: Held, there: set[int], jobs: Sequence[Job]) -> Parcel:
+def parcel(held: ExampleCache, there: set[int], jobs: Sequence[Job]) -> Parcel:
     """What jobs take along to a worker that has the examples `there`, which then are those that it has."""
     of = [held.numbered(job) for job in jobs]
     fresh = {one.number: one for one in of if one.number not in there}

@@ -17,7 +17,7 @@ from .algebra import EXACT, Matrix, null_space
 
 
 @dataclass(frozen=True)
-class Part:
+class LinkedUpdates:
     """Updates under one key that are linked by sets. grounded: whether the sketch of each is known, or of differences alone."""
 
     instances: frozenset[Instance]
@@ -28,7 +28,7 @@ class Part:
 class Key:
     """What is known under one key."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LinkedUpdates, ...]
 
     @cached_property
     def grounded(self) -> Mapping[Instance, bool]:
@@ -46,13 +46,15 @@ class Key:
 
 def keys_of(sketched: Iterable[Sketched]) -> dict[bytes, Key]:
     """What is known under every key."""
-    parts: dict[bytes, list[Part]] = {}
+    parts: dict[bytes, list[LinkedUpdates]] = {}
     for entry in sketched:
         instances = frozenset((t, entry.kind, i) for t, i in zip(entry.made, entry.clients, strict=True))
         if not instances:
             continue
         linked = [part for part in parts.get(entry.key, []) if not part.instances.isdisjoint(instances)]
-        joined = Part(instances.union(*(p.instances for p in linked)), entry.form == "raw" or any(p.grounded for p in linked))
+        joined = LinkedUpdates(
+            instances.union(*(p.instances for p in linked)), entry.form == "raw" or any(p.grounded for p in linked)
+        )
         parts[entry.key] = [*(part for part in parts.get(entry.key, []) if part not in linked), joined]
     return {key: Key(tuple(found)) for key, found in parts.items()}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.given import CsvClients
-from ..data.own import Agreed
+from ..data.own import TableSchema
 from .scenario import Scenario, described
 
 MOST_TERMS, MOST_TEXT, MOST_BYTES = 64, 64, 6144
@@ -33,7 +33,7 @@ def terms_of(scenario: Scenario[Any]) -> Terms:
     return {name[:MOST_TEXT]: _short(value) for name, value in list(found.items())[:MOST_TERMS]}
 
 
-def agreed_table(scenario: Scenario[Any]) -> Agreed | None:
+def agreed_table(scenario: Scenario[Any]) -> TableSchema | None:
     """What a client's own table has to have, where the scenario's data are one with the columns. Raises ValueError."""
     data = scenario.data
     return data.agreed() if isinstance(data, CsvClients) and Path(data.path).exists() else None

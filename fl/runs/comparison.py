@@ -18,7 +18,7 @@ from ...protocol.core.errors import Refused
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
 from ..algorithms.algorithm import Algorithm
-from ..clients.corruption import Adversary
+from ..clients.corruption import Corruption
 from ..clients.losses import OF_NUMBERS
 from ..data.partition import Partition
 from ..data.population import Population, Source
@@ -97,7 +97,7 @@ class Comparison:
     seeds: tuple[int, ...]
     protections: Mapping[str, Protection] = field(default_factory=lambda: MappingProxyType({"Plain": Plain()}))
     search: Search | None = None
-    attacks: Mapping[str, Adversary] = field(default_factory=lambda: MappingProxyType({}))
+    attacks: Mapping[str, Corruption] = field(default_factory=lambda: MappingProxyType({}))
     attacked: tuple[str, ...] = ()
     measures: Mapping[str, Callable[[Simulation], float]] = field(default_factory=lambda: MappingProxyType({}))
     yardstick: str = "LOCAL"

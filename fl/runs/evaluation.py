@@ -20,7 +20,7 @@ from ..models.vector import load_vector
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ModelScore:
     """How a model does on some examples. accuracy: NaN of targets that are numbers. loss: the mean over targets that are not
     padding; cross entropy in nats, unless clients train by another. measures: further ones, by name; NaN where not defined.
     """
@@ -36,7 +36,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class ScoringJob:
     """One model, float32 shape (d,), to be scored on one client's examples."""
 
     client: int
@@ -46,10 +46,10 @@ class Evaluation:
 
 def accuracies(
     module: nn.Module,
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
-) -> dict[int, Score]:
+) -> dict[int, ModelScore]:
     """The score of every client, in evaluation mode; buffers and device are the module's, which is not changed.
 
     Clients that share one vector (the same object) are scored in common batches. Raises ValueError for a client without examples
@@ -60,12 +60,12 @@ def accuracies(
 
 def accuracies_in(
     local: nn.Module,
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
-) -> dict[int, Score]:
+) -> dict[int, ModelScore]:
     """`accuracies` in a module that is in evaluation mode, and has another model each time: no copy of it is made."""
-    groups: dict[int, list[Evaluation]] = {}
+    groups: dict[int, list[ScoringJob]] = {}
     seen: set[int] = set()
     for evaluation in evaluations:
         if evaluation.client in seen:
@@ -74,7 +74,7 @@ def accuracies_in(
             raise ValueError(f"client {evaluation.client} has no examples to score a model on; leave it out")
         seen.add(evaluation.client)
         groups.setdefault(id(evaluation.vector), []).append(evaluation)
-    scores: dict[int, Score] = {}
+    scores: dict[int, ModelScore] = {}
     for group in groups.values():
         load_vector(local, group[0].vector)
         scores.update(scores_of(local, group, loss, measures))
@@ -83,10 +83,10 @@ def accuracies_in(
 
 def scores_of(
     module: nn.Module,
-    group: Sequence[Evaluation],
+    group: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
-) -> dict[int, Score]:
+) -> dict[int, ModelScore]:
     """Scores of clients by the module as it stands."""
     sizes = [len(evaluation.examples) for evaluation in group]
     whole = Examples(torch.cat([e.examples.x for e in group]), torch.cat([e.examples.y for e in group]))
@@ -99,7 +99,7 @@ def scores_of(
         accuracy = nan if y.is_floating_point() else float(hit[counted].double().mean())
         further = {} if given is None else {name: measure(given.numpy(), y.numpy()) for name, measure in measures.items()}
         mean = lost[counted if lost.shape == y.shape else ...].double().mean()
-        scores[evaluation.client] = Score(accuracy, float(mean), {name: float(value) for name, value in further.items()})
+        scores[evaluation.client] = ModelScore(accuracy, float(mean), {name: float(value) for name, value in further.items()})
     return scores
 
 
@@ -111,7 +111,7 @@ def _outputs(module: nn.Module, examples: Examples) -> Tensor:
     return found.unsqueeze(1) if found.ndim == 1 else found
 
 
-def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], examples: Examples) -> Score:
+def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], examples: Examples) -> ModelScore:
     """Of the mixture of these models: the probability of a target is the mean of theirs, with these weights, which add up to 1.
 
     modules: as they stand. Raises ValueError for examples without a target to score on.
@@ -129,7 +129,7 @@ def mixed_score(modules: Sequence[nn.Module], weights: NDArray[np.float64], exam
             count += len(target)
     if not count:
         raise ValueError("there are no examples to score a mixture on")
-    return Score(right / count, loss / count)
+    return ModelScore(right / count, loss / count)
 
 
 def by_example(module: nn.Module, examples: Examples) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

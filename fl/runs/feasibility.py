@@ -17,6 +17,8 @@ from .scenario import Scenario
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
                     Functionality.GRAM_REMEMBER, Functionality.SLOTS, Functionality.CHOICE, Functionality.PAIRS})  # fmt: skip
 """Who asks for one of these puts clients into groups, each with sums of its own."""
+SUMMED = frozenset({Functionality.SUMS, Functionality.SLOTS})
+"""Who asks for one of these gets sums, none below the floor."""
 
 
 class Doubt(UserWarning):
@@ -29,7 +31,7 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
     samples: how many each has; None where that is not known.
     """
     floor, corrupt = getattr(scenario.protection, "floor", 0), getattr(scenario.protection, "corrupt", 0)
-    if floor > 1 and Functionality.SUMS in scenario.algorithm.needs and clients < floor + corrupt:
+    if floor > 1 and scenario.algorithm.needs & SUMMED and clients < floor + corrupt:
         of = f" ({floor}, and {corrupt} corrupt)" if corrupt else ""
         who = f"{clients} client{'s are' if clients != 1 else ' is'}"
         raise ValueError(
@@ -72,7 +74,7 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
-    if floor < 2 or Functionality.SUMS not in scenario.algorithm.needs:
+    if floor < 2 or not scenario.algorithm.needs & SUMMED:
         return
     least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
     if isinstance(protection, Masked) and (masked := fewest(least, corrupt, protection.dropped)) > least:

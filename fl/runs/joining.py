@@ -25,7 +25,7 @@ from ...protocol.work.linked import Said
 from ..data.own import OwnData
 from .agreement import agreed_table, differences, terms_of, to_text
 from .greeting import Greeting
-from .member import JOURNAL, LOG, MODEL, Member, Record
+from .member import JOURNAL, LOG, MODEL, Member, OwnRecord
 from .scenario import Scenario
 
 log = logging.getLogger("cloister.joining")
@@ -56,7 +56,7 @@ def join(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_over(folder):
         return
-    record = Record(folder / LOG)
+    record = OwnRecord(folder / LOG)
     record.add(started=True)
     link.noted = record.connected
     try:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
 
-class Record:
+class OwnRecord:
     """A client's own record: a line for whatever it was sent, answered, spent and refused, and for when it was not there.
 
     No values of its own, and no keys. Rounds are counted from 0. Lines may come from several threads.
@@ -111,9 +111,9 @@ class Member:
         data: Path | None = None,
         standing: Standing | None = None,
         tells: bool = True,
-        record: Record | None = None,
+        record: OwnRecord | None = None,
     ) -> None:
-        self.record, self.journal = record or Record(folder / LOG), InFile(folder / JOURNAL)
+        self.record, self.journal = record or OwnRecord(folder / LOG), InFile(folder / JOURNAL)
         self._folder, self._rounds = folder, 0
         maker = maker_of(scenario.protection)
         self._parties = parties = own_parties(scenario, greeting, own, data)

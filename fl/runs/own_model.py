@@ -11,7 +11,7 @@ from ..clients.losses import IGNORED
 from ..clients.slots import Values
 from ..clients.training import Job
 from ..models.vector import dimension
-from .evaluation import Evaluation, Score, accuracies
+from .evaluation import ModelScore, ScoringJob, accuracies
 from .parties import Parties, seed_of
 
 
@@ -46,10 +46,10 @@ def score_of(parties: Parties, client: int, rounds: int, models: Sequence[Vector
     if not targets:
         return None
     if found.weights is not None and parties.weighing is not None:
-        score: Score = parties.weighing.mixtures(models, {client: found.weights})[client]
+        score: ModelScore = parties.weighing.mixtures(models, {client: found.weights})[client]
     else:
         vector, adapt = found.vector, getattr(parties.scenario.algorithm, "adapt", None)
         if adapt is not None:
             vector = adapt(parties.module, Job(client, vector, own.train, seed_of(parties.scenario.seed, "adapt", client)))
-        score = accuracies(parties.module, [Evaluation(client, vector, own.test)], parties.scenario.training.loss)[client]
+        score = accuracies(parties.module, [ScoringJob(client, vector, own.test)], parties.scenario.training.loss)[client]
     return LocalScore(targets, round(score.accuracy * targets), score.loss, found.which)

@@ -19,7 +19,7 @@ from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..algorithms.algorithm import recalls_of, span_of, works_of
-from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, Compared
+from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, ComparesClients
 from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
@@ -34,7 +34,7 @@ from ..emd.judging import tau_of
 from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
-from .evaluation import Evaluation, scores_of
+from .evaluation import ScoringJob, scores_of
 from .objective_check import check_targets, outputs_needed
 from .scenario import Scenario
 from .weighing import Weighing
@@ -62,7 +62,7 @@ def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
     return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
 
 
-def comparing_of(algorithm: Compared) -> Comparing:
+def comparing_of(algorithm: ComparesClients) -> Comparing:
     """What clients can know beforehand of how an algorithm compares them."""
     tau = tau_of(algorithm.distance, algorithm.eps) if isinstance(algorithm, ByDistances) else Unmeasured()
     return Comparing(algorithm.choice, tau)
@@ -123,7 +123,7 @@ class Parties:
         further = range(1, getattr(scenario.algorithm, "starts", 1))
         others = tuple(self._carrying(self._drawn("model", k)) for k in further)
         setup = Setup(run, start, clients, workers, entropy, scenario.faults, judge, embedders, others=others, carried=carried)
-        self.comparing = None if embedders is None else comparing_of(cast("Compared", scenario.algorithm))
+        self.comparing = None if embedders is None else comparing_of(cast("ComparesClients", scenario.algorithm))
         apart: bool = getattr(scenario.algorithm, "starts_apart", False)
         asks = scenario.algorithm
         setup = replace(setup, works=works_of(asks), recalls=recalls_of(asks), span=span_of(asks))
@@ -155,7 +155,7 @@ class Parties:
     def _loss(self, client: int, model: Vector, examples: Examples) -> float:
         """The model's mean loss on these examples; infinite where it is not a number."""
         load_vector(self._scratch, model)
-        loss = scores_of(self._scratch, [Evaluation(client, model, examples)], self._training.loss)[client].loss
+        loss = scores_of(self._scratch, [ScoringJob(client, model, examples)], self._training.loss)[client].loss
         return loss if np.isfinite(loss) else np.inf
 
     def _embedders(self) -> Embedders:

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..algorithms.algorithm import Measured, State
 from ..clustering.separation import separation_gap
-from .evaluation import Score
+from .evaluation import ModelScore
 from .simulation import Simulation
 from .verdicts import agreement
 
 
-def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, Score] | None) -> dict[str, Any]:
+def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, ModelScore] | None) -> dict[str, Any]:
     state: State = simulation.state
     groups = simulation.population.groups
     line: dict[str, Any] = {
@@ -39,7 +39,7 @@ def _norms(measured: Measured) -> dict[str, float]:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def scores(evaluated: Mapping[int, Score]) -> dict[str, Any]:
+def scores(evaluated: Mapping[int, ModelScore]) -> dict[str, Any]:
     known = {i: score.accuracy for i, score in evaluated.items() if not isnan(score.accuracy)}
     accuracies = list(known.values())  # none where targets are numbers, or clients are asked, and nobody says
     names = dict.fromkeys(name for score in evaluated.values() for name in score.measures)

@@ -25,7 +25,7 @@ from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Protection, check_composition
 from ..algorithms.algorithm import Algorithm
 from ..algorithms.robust_sum import innermost
-from ..clients.corruption import Adversary
+from ..clients.corruption import Corruption
 from ..clients.fast import Fast
 from ..clients.training import Executor, Training
 from ..data.function import as_data
@@ -86,7 +86,7 @@ class Scenario(Generic[V]):
     validation: float = 0.0
     evaluate_every: int = 1
     device: str = "cpu"
-    adversary: Adversary | None = None
+    adversary: Corruption | None = None
 
     def __post_init__(self) -> None:
         check_parts(self)

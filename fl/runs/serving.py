@@ -22,7 +22,7 @@ from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
-from ...protocol.links.terms import NEVER_BEGAN, Limits, Run
+from ...protocol.links.terms import NEVER_BEGAN, CoordinatorRun, Limits
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.clients import Clients
 from ...protocol.pki.directory import Directory
@@ -78,7 +78,7 @@ class Listening:
     scores: bool = False
 
 
-class Hosts:
+class LinkedHosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
     due: raises where a second server or dealer that the run needs is away, and stays away.
 
@@ -91,7 +91,7 @@ class Hosts:
         journal: ServedJournal,
         clients: tuple[int, ...],
         run: bytes,
-        listening: Callable[["Hosts"], Listener],
+        listening: Callable[["LinkedHosts"], Listener],
         due: Callable[[], None] | None = None,
         halt: Halt | None = None,
         scores: bool = False,
@@ -207,14 +207,14 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     name = journal.run if directory is None else directory.run_of(journal.run)
     control = listening.control
 
-    def begin(hosts: Hosts) -> Listener:
+    def begin(hosts: LinkedHosts) -> Listener:
         return _started(parties, listening, journal, hosts, resumed, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
     def due() -> None:
         if hosts.listener is not None:
             _wait_for_helpers(scenario, hosts.listener, listening.wait)
 
-    hosts = Hosts(journal, clients, name, begin, due if helpers_of(scenario) else None, control.halt, listening.scores)
+    hosts = LinkedHosts(journal, clients, name, begin, due if helpers_of(scenario) else None, control.halt, listening.scores)
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False
@@ -265,7 +265,7 @@ def _started(
     parties: Parties,
     listening: Listening,
     journal: ServedJournal,
-    hosts: Hosts,
+    hosts: LinkedHosts,
     resumed: bool,
     others: OtherTerms,
 ) -> Listener:
@@ -276,7 +276,7 @@ def _started(
     if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
         most += max_bytes(how.terms(len(parties.setup.initial)), 2 * len(clients))
     most = min(listening.limits.most, most)
-    about = Run(journal.run, journal.life, words.numbers, words.answered, words.settled)
+    about = CoordinatorRun(journal.run, journal.life, words.numbers, words.answered, words.settled)
     listener = Listener(
         listening.address,
         (*clients, *HELPERS) if helpers else clients,
@@ -319,7 +319,7 @@ def _check_listed(directory: Directory | None) -> None:
         raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
-def _write_link(out: Path, listener: Listener, hosts: Hosts, life: int) -> None:
+def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) -> None:
     """What the links of this life of the coordinator carried, and who took no model."""
     if (out / "scenario.json").exists():
         linked = hosts.linked

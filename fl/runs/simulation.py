@@ -22,7 +22,7 @@ from ..clients.spending import together
 from ..clients.training import Job
 from ..meters.record import lines
 from ..meters.watch import Watch
-from .evaluation import Evaluation, Score, accuracies_in
+from .evaluation import ModelScore, ScoringJob, accuracies_in
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
@@ -232,23 +232,23 @@ class Simulation(Parties):
         """Whether this process has the model, or whoever plays the run may look at it where it is."""
         return self.told is None or model.name in self._models.held
 
-    def evaluate(self) -> dict[int, Score]:
+    def evaluate(self) -> dict[int, ModelScore]:
         """Score of what every client predicts with, on its own test examples: its current model, or the mixture that it makes of
         all. What clients share is scored once. Of clients elsewhere that are asked, what they say, if they do."""
         if self.told is not None and (unseen := self.unseen):
             scores = self.told.ask(self.state.round, unseen)
             self.went |= {i: score.which for i, score in scores.items()} if self.weighing is not None else {}
-            told = {i: Score(score.right / score.targets, score.nats) for i, score in scores.items()}
+            told = {i: ModelScore(score.right / score.targets, score.nats) for i, score in scores.items()}
             return dict(sorted((told | self._scored(self.vectors(unseen), {})).items()))
         mixed = {} if self.weighing is None else self.weighing.mixtures(self._offered, self.used)
         return self._scored(self.vectors(mixed), mixed)
 
-    def _scored(self, vectors: Mapping[int, Vector], mixed: Mapping[int, Score]) -> dict[int, Score]:
+    def _scored(self, vectors: Mapping[int, Vector], mixed: Mapping[int, ModelScore]) -> dict[int, ModelScore]:
         """Scores of these models by the data that is here, and those of mixtures."""
         alike: dict[tuple[int, int], list[int]] = {}
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
-        first = [Evaluation(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
+        first = [ScoringJob(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         found = accuracies_in(self._scratch, first, self._training.loss, self.measures)
         return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
 

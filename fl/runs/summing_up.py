@@ -13,7 +13,7 @@ from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
 from ..emd.record import undecided
 from ..meters.record import said
-from .evaluation import Evaluation, accuracies
+from .evaluation import ScoringJob, accuracies
 from .feasibility import doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .privacy import headline, ran_out, spent
@@ -149,11 +149,11 @@ def _generality(simulation: Simulation) -> dict[str, Any]:
     found: dict[str, Any] = {"accuracy_ensemble": float(np.mean(ensembles))}
     if simulation.validation:
         losses = {
-            i: [accuracies(module, [Evaluation(i, v, simulation.validation[i].train)])[i].loss for v in vectors]
+            i: [accuracies(module, [ScoringJob(i, v, simulation.validation[i].train)])[i].loss for v in vectors]
             for i, vectors in paths.items()
         }
         chosen = fall_back(losses)
-        picked = accuracies(module, [Evaluation(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
+        picked = accuracies(module, [ScoringJob(i, paths[i][k], clients[i].test) for i, k in chosen.items()])
         found["fell_back"] = sorted(i for i, k in chosen.items() if k < len(paths[i]) - 1)
         found["accuracy_chosen"] = float(np.mean([s.accuracy for s in picked.values()]))
     return found

@@ -8,7 +8,7 @@ from ...protocol.core.halt import Halt
 
 if TYPE_CHECKING:
     from .experiment import Round
-    from .serving import Hosts
+    from .serving import LinkedHosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Watched:
     round; `serve` sets it, and `running`.
     """
 
-    hosts: "Hosts"
+    hosts: "LinkedHosts"
     clients: int
     rounds: int
     life: int

@@ -10,11 +10,11 @@ from torch import nn
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ..clients.keeping import Keeping, Kept
-from ..clients.slots import Admit, InSlots, Seen, Values, filled
+from ..clients.slots import Admit, InSlots, SlotInputs, Values, filled
 from ..clients.training import Job
 from ..data.population import Client, Examples
 from ..models.vector import dimension, load_vector
-from .evaluation import Score, by_example, mixed_score
+from .evaluation import ModelScore, by_example, mixed_score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Weighing:
     validation: Mapping[int, Client]
     kept: Keeping = field(default_factory=Keeping)
 
-    def seen(self, client: int, round: int, models: Sequence[Vector], examples: Examples, kept: Kept) -> Seen:
+    def seen(self, client: int, round: int, models: Sequence[Vector], examples: Examples, kept: Kept) -> SlotInputs:
         """What a client weighs these models by. examples: what it trains on."""
         if self.work.by == "validation" and client in self.validation:
             examples = self.validation[client].train
@@ -39,7 +39,7 @@ class Weighing:
             loss, targets = by_example(self.module, examples)
             losses.append(loss)
         samples = len(self.clients[client].train)
-        return Seen(round, whole[:, :d], whole[:, d:], np.stack(losses), targets, examples.y.numpy(), samples, kept)
+        return SlotInputs(round, whole[:, :d], whole[:, d:], np.stack(losses), targets, examples.y.numpy(), samples, kept)
 
     def uses(self, clients: Sequence[int], round: int, models: Sequence[Vector]) -> dict[int, Values]:
         """The weights by which each of these clients predicts with the models."""
@@ -56,7 +56,7 @@ class Weighing:
         """The slots of every job. instead: examples that a client trains on in place of its own."""
         examples = {job.client: instead.get(job.client, self.clients[job.client].train) for job in jobs}
 
-        def see(job: LocalJob) -> Seen:
+        def see(job: LocalJob) -> SlotInputs:
             return self.seen(job.client, job.round, job.starts, examples[job.client], self.kept.of(job.client, job.round))
 
         def keep(job: LocalJob, kept: Kept) -> None:
@@ -69,7 +69,7 @@ class Weighing:
         found = {i: self.kept.of(i) for i in clients}
         return {i: kept[self.work.own] for i, kept in found.items() if self.work.own in kept}
 
-    def mixtures(self, models: Sequence[Vector], weights: Mapping[int, Values]) -> dict[int, Score]:
+    def mixtures(self, models: Sequence[Vector], weights: Mapping[int, Values]) -> dict[int, ModelScore]:
         """Scores on their test examples of the clients that predict with several of these models."""
         several = {i: w for i, w in weights.items() if not self.work.own and np.count_nonzero(w) > 1}
         modules = [deepcopy(self.module) for _ in models] if several else []

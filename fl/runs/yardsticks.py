@@ -18,7 +18,7 @@ from ...protocol.uploaded.plain import Plain
 from ..algorithms.fedavg import FedAvg, Local
 from ..clients.measures import LOWER
 from ..data.natural import Natural
-from .evaluation import Score
+from .evaluation import ModelScore
 from .metrics import adjusted_rand_index
 from .run_folder import RunFolder
 from .scenario import Scenario
@@ -108,7 +108,7 @@ def _played(scenario: Scenario, data: Path | None, what: str, tell: Callable[[st
     return simulation
 
 
-def _mean(scores: Mapping[int, Score], name: str) -> float | None:
+def _mean(scores: Mapping[int, ModelScore], name: str) -> float | None:
     values = [getattr(score, name) if name in ("accuracy", "loss") else score.measures[name] for score in scores.values()]
     known = [value for value in values if isfinite(value)]
     return float(np.mean(known)) if known else None

@@ -8,7 +8,7 @@ from ..view.answers import Memory
 from ..view.work import LocalOffer
 from ..work.maker import Mine
 from ..work.participant import Participant
-from .client import ChoosingPolicy, Idle, client_step
+from .client import ChoosingPolicy, IdleChooser, client_step
 
 
 class Chooser:
@@ -43,5 +43,5 @@ class Chooser:
 def chooser_of(mine: Mine, client: Participant) -> Chooser:
     """A client of a run, as it chooses among models: those of an offer, or those that it holds, where clients own them."""
     held = None if client.owned.served else client.owned.holds
-    idle = Idle(mine.id, mine.setup.run, ChoosingPolicy(), len(mine.setup.initial), held)
+    idle = IdleChooser(mine.id, mine.setup.run, ChoosingPolicy(), len(mine.setup.initial), held)
     return Chooser(Party(mine.id, idle, client_step), client)

@@ -13,7 +13,7 @@ from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.uploads import to_bytes
 from .messages import CHOICES, KIND, PROTOCOL
-from .server import Asking, offer, server_step
+from .server import CollectingChoices, offer, server_step
 
 
 class Choosing:
@@ -38,7 +38,7 @@ class Choosing:
         if not vectors:
             self._models.handles.begin(round)
             self._models.handles.hand_out(dict.fromkeys(names, session.roster))
-        server = Party(SERVER, Asking(session, len(names)), server_step)
+        server = Party(SERVER, CollectingChoices(session, len(names)), server_step)
 
         run.network.allow(sum(map(len, vectors)) + 300 * len(names) + HEAD_BYTES)
         opening = ((SERVER, effect) for effect in offer(session, names, vectors))

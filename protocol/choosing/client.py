@@ -1,7 +1,7 @@
 """The client of a choice: it tries the models that it is offered on its own data, and names the one that serves it best.
 
-Spec: specs/choosing.md. Phases: Idle -> Judging -> Idle. A choice is a report: nothing ties it to the client's data, and a client
-that lies about it is not found out.
+Spec: specs/choosing.md. Phases: IdleChooser -> OwingChoice -> IdleChooser. A choice is a report: nothing ties it to the client's
+data, and a client that lies about it is not found out.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class ChoosingPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleChooser:
     """A client between offers. next_round: the earliest round in which it still chooses; never twice in a round.
 
     length: coordinates of a model. holds: whether it holds a model of this name; None where models come with the offer.
@@ -38,10 +38,10 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class OwingChoice:
     """A client that has taken an offer of `count` models and owes the server its choice."""
 
-    idle: Idle
+    idle: IdleChooser
     session: Session
     count: int
 
@@ -49,20 +49,22 @@ class Judging:
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for an offer against its policy or out of order."""
     match state, event:
-        case ((Idle() | Judging()), Received(Envelope(message=Offer() as offer, sender=sender))) if _old(state, offer, sender):
+        case ((IdleChooser() | OwingChoice()), Received(Envelope(message=Offer() as offer, sender=sender))) if _old(
+            state, offer, sender
+        ):
             return state, ()
-        case Idle(), Received(Envelope(message=Offer() as offer) as envelope):
+        case IdleChooser(), Received(Envelope(message=Offer() as offer) as envelope):
             session = _checked(state, envelope, offer)
             idle = replace(state, next_round=offer.round + 1)
             stored = Persist(f"next round {KIND}", (offer.round + 1).to_bytes(4, "big"))
-            return Judging(idle, session, len(offer.names)), (stored, Judge(offer))
-        case Judging(), Judged(index):
+            return OwingChoice(idle, session, len(offer.names)), (stored, Judge(offer))
+        case OwingChoice(), Judged(index):
             if not 0 <= index < state.count:
                 raise ValueError(f"a choice of model {index} among {state.count}")
             return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, Choice(index))),)
-        case Judging(), Deadline():
+        case OwingChoice(), Deadline():
             return state.idle, ()
-        case Idle(), Deadline():
+        case IdleChooser(), Deadline():
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -70,13 +72,13 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _old(state: Idle | Judging, offer: Offer, sender: int) -> bool:
+def _old(state: IdleChooser | OwingChoice, offer: Offer, sender: int) -> bool:
     """Whether an offer is of a round before the latest that the client chose in: late, or sent again, and no fault."""
-    idle = state if isinstance(state, Idle) else state.idle
+    idle = state if isinstance(state, IdleChooser) else state.idle
     return sender == SERVER and offer.run == idle.run and offer.round + 1 < idle.next_round
 
 
-def _checked(state: Idle, envelope: Envelope, offer: Offer) -> Session:
+def _checked(state: IdleChooser, envelope: Envelope, offer: Offer) -> Session:
     try:
         session = offer.session
     except ValueError as error:

@@ -1,6 +1,6 @@
 """The server of a choice: it offers models, and hears from each client which of them serves it best.
 
-Spec: specs/choosing.md. Phases: Asking -> Asked.
+Spec: specs/choosing.md. Phases: CollectingChoices -> ChoicesCollected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from .messages import Choice, Offer
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CollectingChoices:
     """The server while choices arrive. count: models in the offer. chosen: position of the model, by client."""
 
     session: Session
@@ -24,7 +24,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChoicesCollected:
     """The server after the deadline: who chose what, clients ascending."""
 
     session: Session
@@ -40,15 +40,15 @@ def offer(session: Session, names: Sequence[str], vectors: Sequence[bytes]) -> t
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a choice that is misplaced, repeated or of no model."""
     match state, event:
-        case Asking(), Received(Envelope(message=Choice(index), sender=client)):
+        case CollectingChoices(), Received(Envelope(message=Choice(index), sender=client)):
             if client not in state.session.roster or client in state.chosen:
                 raise ProtocolError("a choice from outside the roster, or a second one", client)
             if index >= state.count:
                 raise ProtocolError(f"a choice of model {index} among {state.count}", client)
             return replace(state, chosen={**state.chosen, client: index}), ()
-        case Asking(), Deadline():
-            return Asked(state.session, dict(sorted(state.chosen.items()))), ()
-        case Asked(), Received(Envelope(message=Choice(), sender=client)):
+        case CollectingChoices(), Deadline():
+            return ChoicesCollected(state.session, dict(sorted(state.chosen.items()))), ()
+        case ChoicesCollected(), Received(Envelope(message=Choice(), sender=client)):
             raise ProtocolError("a choice after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

@@ -8,5 +8,5 @@ need words or a clock of the client's own:
 - in one process alone, what it will be asked to be compared by, which it knows from `Setup.comparing` elsewhere
   (pairs/comparison.py).
 In one process a transform or a sketch is drawn once for all that hold one seed, and equal models are made and held once
-(`Shared`, work/maker.py).
+(`MadeOnce`, work/maker.py).
 """

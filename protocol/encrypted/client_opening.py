@@ -15,14 +15,14 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Learned, Send
 from ..wire.codec import Envelope
-from .client_phases import SCORES, SUM, Idle, joined, weighting_of
+from .client_phases import SCORES, SUM, IdleEncryptor, joined, weighting_of
 from .keys import opened_secret
 from .messages import MOST_SLOTS, EncryptedSum, OpenSlots, RoundedScores, ScoreRequest, SumOpened
 from .scaling import opened, rounded_cosines, rounded_norms
 from .slots import PROTOCOL as SLOTS
 
 
-def open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tuple[Effect, ...]]:
+def open_sum(state: IdleEncryptor, digest: bytes, total: EncryptedSum) -> tuple[IdleEncryptor, tuple[Effect, ...]]:
     """Open the sum of enough clients: how many and of what weight is in the sum itself, as those said who encrypted it.
 
     A server that computes on ciphertexts against the protocol can fake both (specs/encrypted.md, "Server active").
@@ -42,7 +42,7 @@ def open_sum(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tup
     return idle, (spent, learned, _told(state, digest, [found.weight]))
 
 
-def _told(state: Idle, digest: bytes, numbers: Sequence[float]) -> Send:
+def _told(state: IdleEncryptor, digest: bytes, numbers: Sequence[float]) -> Send:
     return Send(Envelope(digest, state.me, SERVER, SumOpened(struct.pack(f">{len(numbers)}d", *numbers))))
 
 
@@ -51,7 +51,7 @@ def _check_alive(session: Session, alive: tuple[int, ...]) -> None:
         raise ProtocolError("survivors that are not on the roster, or too few", SERVER)
 
 
-def open_counts(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, tuple[Effect, ...]]:
+def open_counts(state: IdleEncryptor, digest: bytes, total: EncryptedSum) -> tuple[IdleEncryptor, tuple[Effect, ...]]:
     """Open how many chose each slot, remember it, and tell the server."""
     idle, session, spent = joined(state, digest, total, SUM, member=False)
     slots = state.slots_of(total.length, 1)  # no share is in counts
@@ -67,7 +67,7 @@ def open_counts(state: Idle, digest: bytes, total: EncryptedSum) -> tuple[Idle, 
     return replace(idle, counted={**earlier, digest: found}), (spent, _told(state, digest, found.counts))
 
 
-def open_slots(state: Idle, digest: bytes, sums: OpenSlots) -> tuple[Idle, tuple[Effect, ...]]:
+def open_slots(state: IdleEncryptor, digest: bytes, sums: OpenSlots) -> tuple[IdleEncryptor, tuple[Effect, ...]]:
     """Open the sums of slots that enough clients chose, by this member's own count of the same clients, and of no others."""
     idle, session, spent = joined(state, digest, sums, SUM, member=False)
     counted = state.counted.get(digest)
@@ -89,7 +89,7 @@ def open_slots(state: Idle, digest: bytes, sums: OpenSlots) -> tuple[Idle, tuple
     return replace(idle, counted=left), (spent, *learned, _told(state, digest, told))
 
 
-def open_scores(state: Idle, digest: bytes, request: ScoreRequest) -> tuple[Idle, tuple[Effect, ...]]:
+def open_scores(state: IdleEncryptor, digest: bytes, request: ScoreRequest) -> tuple[IdleEncryptor, tuple[Effect, ...]]:
     """Open inner products and round them: what goes back is whole numbers of 10^-digits."""
     idle, session, spent = joined(state, digest, request, SCORES)
     if request.digits > state.policy.digits:

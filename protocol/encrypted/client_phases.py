@@ -26,7 +26,7 @@ MOST_SPENT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class EncryptionPolicy:
     """What a client insists on. min_cohort, min_threshold: of sums. keys: "run" where sketches of different rounds may meet.
 
     digits: the most decimals of a score that it hands out.
@@ -39,7 +39,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleEncryptor:
     """A client between sessions. seed: what the clients share and the server lacks (group_seed.py).
 
     sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
@@ -49,7 +49,7 @@ class Idle:
 
     me: int
     run: bytes
-    policy: Policy
+    policy: EncryptionPolicy
     seed: bytes = field(repr=False)
     sketch: Callable[[bytes], TwoStage] = field(repr=False)
     length: int
@@ -79,10 +79,10 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class OwingSummand:
     """A client that owes its weighted vector, encrypted under `key`."""
 
-    idle: Idle
+    idle: IdleEncryptor
     session: Session
     key: EncryptingContext
     weighting: Weighting
@@ -92,7 +92,7 @@ class Summing:
 class Sketching:
     """A client that owes its sketch, encrypted under `key`."""
 
-    idle: Idle
+    idle: IdleEncryptor
     session: Session
     key: EncryptingContext
 
@@ -100,17 +100,19 @@ class Sketching:
 Invitation = KeyRequest | EncryptedSumRequest | SketchRequest | EncryptedSum | OpenSlots | ScoreRequest
 
 
-def old(state: Idle | Summing | Sketching, asked: Invitation) -> bool:
+def old(state: IdleEncryptor | OwingSummand | Sketching, asked: Invitation) -> bool:
     """Whether a message is of a round before the latest that the client took part in: late, or sent again, and no fault.
 
     The session of the run's key may be asked for in any round.
     """
-    idle = state if isinstance(state, Idle) else state.idle
+    idle = state if isinstance(state, IdleEncryptor) else state.idle
     of_run = idle.policy.keys == "run" and (asked.protocol, asked.round, asked.cluster) == (f"{KEY}/products", 0, "all")
     return asked.run == idle.run and asked.round < idle.round and not of_run
 
 
-def joined(state: Idle, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True) -> tuple[Idle, Session, Persist]:
+def joined(
+    state: IdleEncryptor, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True
+) -> tuple[IdleEncryptor, Session, Persist]:
     """The session of a message, checked and spent for this kind of answer. member: whether only its roster may answer."""
     try:
         session = asked.session

@@ -19,7 +19,7 @@ from ..work.sketch_keys import SketchSecret, SketchTerms
 from ..work.slot_work import misfit
 from ..work.uploads import UNUSABLE, usable
 from .client import client_step
-from .client_phases import Idle, Policy
+from .client_phases import EncryptionPolicy, IdleEncryptor
 from .holder import KeyHolder
 from .messages import MESSAGES as ENCRYPTED
 from .protection import Encrypted
@@ -41,14 +41,14 @@ def _roles(how: Encrypted, mine: Mine) -> Mapping[str, Role]:
 
     early = (lambda: secret(b"")) if how.keys == "run" else None  # with the work: sketches are of one key
     client = keeping_client(mine, unfit_of(d), lambda task: early, None, lending_of(mine.seed, setup))
-    idle = Idle(mine.id, setup.run, policy_of(how), mine.seed, secret, d)
+    idle = IdleEncryptor(mine.id, setup.run, policy_of(how), mine.seed, secret, d)
     holder = KeyHolder(Party(mine.id, idle, client_step), client)
     return {WORK: client, KEYS: holder, CHOICES: chooser_of(mine, client)}
 
 
-def policy_of(how: Encrypted) -> Policy:
+def policy_of(how: Encrypted) -> EncryptionPolicy:
     """What clients insist on."""
-    return Policy(how.rules.least, how.rules.least, how.keys, how.digits)
+    return EncryptionPolicy(how.rules.least, how.rules.least, how.keys, how.digits)
 
 
 def sketched_of(how: Encrypted, setup: Setup) -> SketchTerms:

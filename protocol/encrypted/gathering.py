@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from math import isfinite
 
-from ...crypto.ckks import Encrypted, InvalidCiphertext, add
+from ...crypto.ckks import EncryptedVector, InvalidCiphertext, add
 from ..core.errors import ProtocolError
 from ..core.session import Session
 from .keys import RelayedKey
@@ -15,8 +15,14 @@ Reports = Mapping[int, tuple[float, ...]]
 
 
 def added(
-    session: Session, key: RelayedKey, length: int, total: Encrypted | None, alive: Collection[int], client: int, data: bytes
-) -> Encrypted:
+    session: Session,
+    key: RelayedKey,
+    length: int,
+    total: EncryptedVector | None,
+    alive: Collection[int],
+    client: int,
+    data: bytes,
+) -> EncryptedVector:
     """The total with the input of this client, `length` coordinates, in it. alive: whose are in the total.
 
     Raises ProtocolError blaming the client for an input from outside the roster, a second one, or one that is not ciphertexts.

@@ -10,7 +10,7 @@ from ..view.work import LocalWork, Unwilling
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
 from ..work.participant import Participant
-from .client_phases import Idle
+from .client_phases import IdleEncryptor
 from .messages import EncryptedSumRequest, SketchRequest
 from .scaling import unsummable
 from .slots import PROTOCOL as SLOTS
@@ -41,12 +41,12 @@ class KeyHolder:
 
     def save(self) -> Memory:
         """Between rounds."""
-        idle = self.state if isinstance(self.state, Idle) else self.state.idle
+        idle = self.state if isinstance(self.state, IdleEncryptor) else self.state.idle
         return Memory(idle.round + bool(idle.spent))
 
     def restore(self, memory: Memory) -> None:
         """Go on from what it kept."""
-        idle = self.state if isinstance(self.state, Idle) else self.state.idle
+        idle = self.state if isinstance(self.state, IdleEncryptor) else self.state.idle
         self.role.restart(replace(idle, round=memory.since, spent=frozenset(), slots=None, counted={}))
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
@@ -57,7 +57,7 @@ class KeyHolder:
             case Deadline():
                 self._doing = None
             case Received(Envelope(message=EncryptedSumRequest() as asked)) if (
-                isinstance(self.state, Idle) and asked.protocol == SLOTS
+                isinstance(self.state, IdleEncryptor) and asked.protocol == SLOTS
             ):
                 taken = next((taken for taken in self._client.taken.values() if taken.session == asked.work), None)
                 slots = None if taken is None else self.state.slots_of(taken.models, taken.most)

@@ -11,9 +11,9 @@ from ..parts.run import Ids, Run
 from ..view.answers import Remembered, Snapshot
 from ..wire.messages import HEAD_BYTES
 from . import keys as encrypted_keys
-from .client_phases import Policy
+from .client_phases import EncryptionPolicy
 from .clients import KEYS
-from .keys import Failed, KeyName, RelayedKey
+from .keys import KeyName, RelayedKey, Shortfall
 from .messages import SEALED_BYTES
 
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
@@ -36,7 +36,7 @@ class Openings:
 class Holders:
     """Clients that hold keys, by id, and the keys that the server relays, public or sealed. openings: what clients opened."""
 
-    def __init__(self, run: Run, policy: Policy, openings: Openings) -> None:
+    def __init__(self, run: Run, policy: EncryptionPolicy, openings: Openings) -> None:
         setup, d = run.setup, len(run.setup.initial)
         self.everybody = tuple(sorted(setup.clients))
         self.policy = policy
@@ -57,14 +57,14 @@ class Holders:
         sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
         self._run.network.run(self.parties, parties, sent, no_work, self._run.learn)
 
-    def failed(self, ended: Failed, what: str) -> None:
+    def failed(self, ended: Shortfall, what: str) -> None:
         """Put on record how a session ended."""
         reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
         self._run.record.fault(SERVER, reason)
 
     def new_keys(self, rosters: Mapping[KeyName, Ids]) -> dict[KeyName, RelayedKey]:
         """A fresh key for each name, made by the lowest client that answers; those that nobody made are left out."""
-        states = {name: encrypted_keys.Asking(name, name.session(roster)) for name, roster in rosters.items()}
+        states = {name: encrypted_keys.AskingKey(name, name.session(roster)) for name, roster in rosters.items()}
         parties = {name: Party(SERVER, state, encrypted_keys.server_step) for name, state in states.items()}
         opening = [effect for state in states.values() for effect in encrypted_keys.ask(state)]
         self.play({states[name].session.digest: party for name, party in parties.items()}, opening)

@@ -3,7 +3,7 @@
 Spec: specs/encrypted.md. Clients hold one group seed (group_seed.py), the server does not. The tag stops a server that would
 have clients encrypt under a key of its own; the seal keeps the secret key from it. A client keeps no key between messages:
 whoever is asked to open something is sent the sealed key with it, so any client can take the place of another.
-Server phases of a key session: Asking -> Keyed or Failed. The client's part is in client.py.
+Server phases of a key session: AskingKey -> Keyed or Shortfall. The client's part is in client.py.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, Parameters, PublicContext, SecretContext
+from ...crypto.ckks import PRODUCTS, SUMS, CkksParameters, EncryptingContext, InvalidContext, PublicContext, SecretContext
 from ...crypto.envelope import InvalidSeal, open_sealed, seal
 from ...crypto.prg import derive_key
 from ..core.errors import ProtocolError
@@ -30,7 +30,7 @@ PROTOCOL = "encrypted key"
 TRIES = 8
 """Clients that are asked, one after the other, before a session fails."""
 Purpose = Literal["sums", "slots", "products"]
-PARAMETERS: Mapping[str, Parameters] = MappingProxyType({"sums": SUMS, "slots": SUMS, "products": PRODUCTS})
+PARAMETERS: Mapping[str, CkksParameters] = MappingProxyType({"sums": SUMS, "slots": SUMS, "products": PRODUCTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class KeyName:
     name: str
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> CkksParameters:
         return PARAMETERS[self.purpose]
 
     def session(self, roster: tuple[int, ...]) -> Session:
@@ -137,7 +137,7 @@ class RelayedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AskingKey:
     """The server while the first clients of the roster, up to number `asked`, may offer a key."""
 
     name: KeyName
@@ -154,7 +154,7 @@ class Keyed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class Shortfall:
     """The end without an answer. stage: where it fell under what it needs; have of need were there.
 
     shown: whose inputs are in a sum that members were sent and told nothing of.
@@ -167,7 +167,7 @@ class Failed:
     shown: tuple[int, ...] = ()
 
 
-def ask(state: Asking) -> tuple[Effect, ...]:
+def ask(state: AskingKey) -> tuple[Effect, ...]:
     """The server's first move: the lowest client is asked for a key."""
     s = state.session
     request = KeyRequest(*s.fields)
@@ -177,17 +177,17 @@ def ask(state: Asking) -> tuple[Effect, ...]:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a key that is not what it should be."""
     match state, event:
-        case Asking(), Received(Envelope(message=OfferedKey() as offered, sender=client)):
+        case AskingKey(), Received(Envelope(message=OfferedKey() as offered, sender=client)):
             if client not in state.session.roster[: state.asked + 1]:
                 raise ProtocolError("a key from a client that was not asked", client)
             return Keyed(state.session, _relayed(state.name, client, offered)), ()
-        case Asking(), Deadline():
+        case AskingKey(), Deadline():
             following = state.asked + 1
             if following == min(TRIES, len(state.session.roster)):
-                return Failed(state.session, "key", 0, 1), ()
+                return Shortfall(state.session, "key", 0, 1), ()
             state = replace(state, asked=following)
             return state, (Awaiting("key", (state.session.roster[following],)), *ask(state))
-        case ((Keyed() | Failed()), Deadline()):
+        case ((Keyed() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

@@ -111,14 +111,14 @@ class Weighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedMean:
     """An opened sum. mean: float32 (d,). weight: the total weight."""
 
     mean: Vector = field(repr=False)
     weight: float
 
 
-def opened(values: Values, weighting: Weighting, alive: tuple[int, ...]) -> Opened:
+def opened(values: Values, weighting: Weighting, alive: tuple[int, ...]) -> OpenedMean:
     """The mean in a decrypted sum, float64 (d + 2,), of these clients.
 
     Raises ValueError if not as many clients are in the sum, or of another weight, or if the weight is 0.
@@ -135,7 +135,7 @@ def opened(values: Values, weighting: Weighting, alive: tuple[int, ...]) -> Open
         mean = (values[:-2] / (SCALE * (weight / weighting.unit))).astype(np.float32)
     if not np.isfinite(mean).all():
         raise ValueError("a mean that is not finite")
-    return Opened(mean, weight)
+    return OpenedMean(mean, weight)
 
 
 def sum_tolerance(d: int) -> float:

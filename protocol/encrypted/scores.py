@@ -1,7 +1,7 @@
 """The server of encrypted scores: it collects encrypted sketches, multiplies them, and is told rounded norms and cosines.
 
-Spec: specs/encrypted.md. Phases of collecting: Collecting -> Collected. Of comparing: Comparing -> Compared or Failed. It never
-holds a secret key, nor a decrypted sketch or product.
+Spec: specs/encrypted.md. Phases of collecting: CollectingCiphertexts -> CiphertextsCollected. Of comparing: OpeningProducts ->
+ProductsOpened or Shortfall. It never holds a secret key, nor a decrypted sketch or product.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import Encrypted, InvalidCiphertext, inner_product
+from ...crypto.ckks import EncryptedVector, InvalidCiphertext, inner_product
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
 from .client_phases import SCORES, SKETCH
-from .keys import TRIES, Failed, RelayedKey
+from .keys import TRIES, RelayedKey, Shortfall
 from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of
 from .scaling import norms_of
 
 __all__ = [
     "SCORES",
     "SKETCH",
-    "Collected",
-    "Collecting",
-    "Compared",
-    "Comparing",
-    "Failed",
+    "CiphertextsCollected",
+    "CollectingCiphertexts",
+    "OpeningProducts",
+    "ProductsOpened",
+    "Shortfall",
     "ask",
     "comparison",
     "invite",
@@ -37,26 +37,26 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class CollectingCiphertexts:
     """The server while encrypted sketches arrive. length: of a sketch. work: digest of the session that they are of."""
 
     session: Session
     key: RelayedKey
     length: int
     work: bytes = bytes(32)
-    received: Mapping[int, Encrypted] = field(default_factory=dict, repr=False)
+    received: Mapping[int, EncryptedVector] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CiphertextsCollected:
     """The server with the encrypted sketches of the survivors, ascending."""
 
     session: Session
-    received: Mapping[int, Encrypted] = field(repr=False)
+    received: Mapping[int, EncryptedVector] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparing:
+class OpeningProducts:
     """The server while one client after the other, up to number `asked` of the roster, may open its products."""
 
     session: Session
@@ -65,7 +65,7 @@ class Comparing:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ProductsOpened:
     """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns)."""
 
     session: Session
@@ -79,7 +79,7 @@ class Compared:
         return found
 
 
-def invite(state: Collecting) -> tuple[Effect, ...]:
+def invite(state: CollectingCiphertexts) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its sketch."""
     s, key = state.session, state.key
     request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag, state.work)
@@ -87,8 +87,8 @@ def invite(state: Collecting) -> tuple[Effect, ...]:
 
 
 def comparison(
-    session: Session, key: RelayedKey, rows: Sequence[Encrypted], columns: Sequence[Encrypted], digits: int
-) -> Comparing:
+    session: Session, key: RelayedKey, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector], digits: int
+) -> OpeningProducts:
     """All products of the rows with each other, or with the columns where there are any; about 10 ms each.
 
     Raises ValueError for more than one request may hold.
@@ -101,10 +101,10 @@ def comparison(
         pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
     products = tuple(inner_product(x, z).to_bytes() for x, z in pairs)
     sizes = (len(rows), len(columns), digits)
-    return Comparing(session, ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products))
+    return OpeningProducts(session, ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products))
 
 
-def ask(state: Comparing) -> tuple[Effect, ...]:
+def ask(state: OpeningProducts) -> tuple[Effect, ...]:
     """The lowest client of the roster that was not asked yet is sent the products."""
     s = state.session
     return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], state.request)),)
@@ -113,19 +113,19 @@ def ask(state: Comparing) -> tuple[Effect, ...]:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for what is misplaced, repeated or malformed."""
     match state, event:
-        case Collecting(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+        case CollectingCiphertexts(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
             return _collect(state, client, data), ()
-        case Collecting(), Deadline():
-            return Collected(state.session, dict(sorted(state.received.items()))), ()
-        case Comparing(), Received(Envelope(message=RoundedScores() as scores, sender=client)):
+        case CollectingCiphertexts(), Deadline():
+            return CiphertextsCollected(state.session, dict(sorted(state.received.items()))), ()
+        case OpeningProducts(), Received(Envelope(message=RoundedScores() as scores, sender=client)):
             return _compared(state, client, scores), ()
-        case Comparing(), Deadline():
+        case OpeningProducts(), Deadline():
             following = state.asked + 1
             if following == min(TRIES, len(state.session.roster)):
-                return Failed(state.session, "scores", 0, 1), ()
+                return Shortfall(state.session, "scores", 0, 1), ()
             state = replace(state, asked=following)
             return state, (Awaiting("scores", (state.session.roster[following],)), *ask(state))
-        case ((Collected() | Compared() | Failed()), Deadline()):
+        case ((CiphertextsCollected() | ProductsOpened() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -133,7 +133,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _collect(state: Collecting, client: int, data: bytes) -> Collecting:
+def _collect(state: CollectingCiphertexts, client: int, data: bytes) -> CollectingCiphertexts:
     if client not in state.session.roster or client in state.received:
         raise ProtocolError("a sketch from outside the roster, or a second time", client)
     try:
@@ -143,7 +143,7 @@ def _collect(state: Collecting, client: int, data: bytes) -> Collecting:
     return replace(state, received={**state.received, client: sketch})
 
 
-def _compared(state: Comparing, client: int, scores: RoundedScores) -> Compared:
+def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> ProductsOpened:
     request = state.request
     rows, columns, digits = request.rows, request.columns, request.digits
     if client not in state.session.roster[: state.asked + 1]:
@@ -156,7 +156,7 @@ def _compared(state: Comparing, client: int, scores: RoundedScores) -> Compared:
         raise ProtocolError("a cosine that cannot be", client)
     norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
     if columns:
-        return Compared(state.session, norms, cosines.reshape(rows, columns))
+        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns))
     square = np.zeros((rows, rows))
     square[np.triu_indices(rows, 1)] = cosines
-    return Compared(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))
+    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))

@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS
-from ...crypto.ckks import Encrypted as Ciphertexts
+from ...crypto.ckks import PRODUCTS, EncryptedVector
 from ..core.errors import ProtocolError, Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.gram import centred, cosines_about
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.history import EDGE, KEPT, of_split, parted
 from ..parts.models import unused
 from ..parts.run import Ids, Run
@@ -41,10 +40,10 @@ class EncryptedSimilarities:
     matrix of a split's updates, by their handle.
     """
 
-    def __init__(self, run: Run, held: Held, holders: Holders, sketched: SketchTerms) -> None:
-        self.sketches: dict[str, Mapping[int, Ciphertexts]] = {}
-        self.kept: dict[str, Mapping[int, Ciphertexts]] = {}
-        self.scores: dict[str, encrypted_scores.Compared] = {}
+    def __init__(self, run: Run, held: HeldUpdates, holders: Holders, sketched: SketchTerms) -> None:
+        self.sketches: dict[str, Mapping[int, EncryptedVector]] = {}
+        self.kept: dict[str, Mapping[int, EncryptedVector]] = {}
+        self.scores: dict[str, encrypted_scores.ProductsOpened] = {}
         self.splits: dict[str, NDArray[np.float64]] = {}
         self._run = run
         self._held = held
@@ -85,8 +84,8 @@ class EncryptedSimilarities:
         return Session(SKETCH, self._run.setup.run, updates.round, updates.name, updates.clients, 1)
 
     def _scores(
-        self, round: int, label: str, roster: Ids, rows: Sequence[Ciphertexts], columns: Sequence[Ciphertexts]
-    ) -> encrypted_scores.Compared:
+        self, round: int, label: str, roster: Ids, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector]
+    ) -> encrypted_scores.ProductsOpened:
         """Have one client of the roster open the products of these sketches, once. Raises ProtocolError if nobody does."""
         if label in self.scores:
             return self.scores[label]
@@ -100,13 +99,13 @@ class EncryptedSimilarities:
         self._holders.play({session.digest: server}, encrypted_scores.ask(state))
         words = "one of the clients opens the inner products of encrypted sketches, unrounded"
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
-        if isinstance(server.state, encrypted_scores.Compared):
+        if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
             return server.state
         self._holders.failed(server.state, f"the scores {label}")
         raise ProtocolError(f"no client opened the inner products of {label}", roster[0])
 
-    def _sketches(self, updates: Updates) -> Mapping[int, Ciphertexts]:
+    def _sketches(self, updates: Updates) -> Mapping[int, EncryptedVector]:
         """The encrypted sketches of these updates, by client, ascending; asked for once."""
         made = self._held.known(updates)
         if updates.name in self.sketches:
@@ -115,10 +114,10 @@ class EncryptedSimilarities:
         session = self._sketch_session(updates)
         with self._run.timed(*updates.clients):  # each draws it for itself; here one draws it for all
             self._run.clients.draw(DRAWN, session.digest)
-        state = encrypted_scores.Collecting(session, key, self._terms.rows, made.session)
+        state = encrypted_scores.CollectingCiphertexts(session, key, self._terms.rows, made.session)
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._holders.play({session.digest: server}, encrypted_scores.invite(state))
-        received: Mapping[int, Ciphertexts] = server.state.received
+        received: Mapping[int, EncryptedVector] = server.state.received
         self._run.record.disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
         self.sketches[updates.name] = received
         under = self._run.setup.run if self._holders.policy.keys == "run" else session.digest
@@ -178,7 +177,7 @@ class EncryptedSimilarities:
         block = cosines * np.outer(np.sqrt(np.diagonal(inside)), np.sqrt(np.diagonal(old)))
         return cosines_about(np.block([[inside, block], [block.T, old]]), len(at))
 
-    def _kept_sketches(self, remembered: Remembered) -> list[Ciphertexts]:
+    def _kept_sketches(self, remembered: Remembered) -> list[EncryptedVector]:
         kept = self.kept.get(remembered.name, {})
         if any(i not in kept for i in remembered.clients):
             raise Refused(f"the remembered updates {remembered.name} are gone; keep their handle when retiring")
@@ -188,7 +187,7 @@ class EncryptedSimilarities:
         if self._holders.policy.keys != "run":
             raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
 
-    def _all_there(self, updates: Updates, sketches: Mapping[int, Ciphertexts], clients: Iterable[int]) -> None:
+    def _all_there(self, updates: Updates, sketches: Mapping[int, EncryptedVector], clients: Iterable[int]) -> None:
         if missing := [i for i in clients if i not in sketches]:
             raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
 

@@ -7,7 +7,7 @@ from ...crypto.ckks import SUMS as SUM_PARAMETERS
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Ids, Run
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
@@ -28,7 +28,7 @@ OF_SUMS = "the mean and the weight of every open slot; they hold the key to ever
 class EncryptedSlotSums:
     """Answers sums into slots."""
 
-    def __init__(self, run: Run, models: Models, held: Held, holders: Holders) -> None:
+    def __init__(self, run: Run, models: Models, held: HeldUpdates, holders: Holders) -> None:
         self._run = run
         self._models = models
         self._held = held
@@ -79,7 +79,7 @@ class EncryptedSlotSums:
             raise Refused(f"no client made the key of {label}")
         plan = slot_server.SlotPlan(session, key, how, members, self._held.known(updates).session)
 
-        server = Party(SERVER, slot_server.Adding(plan), slot_server.server_step)
+        server = Party(SERVER, slot_server.AddingSlots(plan), slot_server.server_step)
         self._holders.play({session.digest: server}, slot_server.invite(plan))
         held = session.digest in self._holders.opened
         self._disclose_slots(how, updates, plan, server.state, held)

@@ -1,7 +1,7 @@
 """The server of encrypted sums into slots: it has the counts opened, and then the sums of those slots that reach the floor.
 
-Spec: specs/slots.md. Phases: Adding -> Counting -> Opening -> SlotsSummed, or Failed. Both openings are of the same ciphertexts'
-total, so nobody can be lost in between; the rows of small slots are sent to nobody.
+Spec: specs/slots.md. Phases: AddingSlots -> Counting -> OpeningSlots -> SlotsSummed, or Shortfall. Both openings are of the same
+ciphertexts' total, so nobody can be lost in between; the rows of small slots are sent to nobody.
 """
 
 import struct
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted
+from ...crypto.ckks import EncryptedVector
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
 from .gathering import Reports, added, most_said, report
-from .keys import Failed, RelayedKey
+from .keys import RelayedKey, Shortfall
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, OpenSlots, SumOpened
 from .slots import EncryptedSlots
 
@@ -37,11 +37,11 @@ class SlotPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Adding:
+class AddingSlots:
     """The server while inputs are added and forgotten. alive: whose are in the total."""
 
     plan: SlotPlan
-    total: Encrypted | None = None
+    total: EncryptedVector | None = None
     alive: tuple[int, ...] = ()
 
 
@@ -50,13 +50,13 @@ class Counting:
     """The server while members open the counts. reports: what each of them says."""
 
     plan: SlotPlan
-    total: Encrypted
+    total: EncryptedVector
     alive: tuple[int, ...]
     reports: Reports = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpeningSlots:
     """The server while members open the sums of the open slots. asked: who said the counts. blame: who said others than most."""
 
     plan: SlotPlan
@@ -91,11 +91,11 @@ def invite(plan: SlotPlan) -> tuple[Effect, ...]:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a message that is misplaced, repeated or malformed."""
     match state, event:
-        case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+        case AddingSlots(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
             plan = state.plan
             total = added(plan.session, plan.key, plan.slots.length, state.total, state.alive, client, data)
             return replace(state, total=total, alive=(*state.alive, client)), ()
-        case Adding(), Deadline():
+        case AddingSlots(), Deadline():
             return _send_counts(state)
         case Counting(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
             numbers = report(state.plan.members, state.reports, client, told, state.plan.slots.count)
@@ -104,7 +104,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return replace(state, reports={**state.reports, client: numbers}), ()
         case Counting(), Deadline():
             return _send_slots(state)
-        case Opening(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
+        case OpeningSlots(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
             *weights, together = report(state.asked, state.reports, client, told, len(state.opened) + 1)
             most = state.plan.slots.most
             if sum(weights) != together:
@@ -112,9 +112,9 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, weights, strict=True)):
                 raise ProtocolError("weights that so many clients cannot have given", client)
             return replace(state, reports={**state.reports, client: tuple(weights)}), ()
-        case Opening(), Deadline():
+        case OpeningSlots(), Deadline():
             return _summed(state), ()
-        case ((SlotsSummed() | Failed()), Deadline()):
+        case ((SlotsSummed() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -122,10 +122,10 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
+def _send_counts(state: AddingSlots) -> tuple[Counting | Shortfall, tuple[Effect, ...]]:
     plan, alive = state.plan, tuple(sorted(state.alive))
     if state.total is None or len(alive) < plan.session.threshold:
-        return Failed(plan.session, "add", len(alive), plan.session.threshold), ()
+        return Shortfall(plan.session, "add", len(alive), plan.session.threshold), ()
     key, counts = plan.key, plan.slots.part(state.total, None)
     message = EncryptedSum(
         *plan.session.fields, plan.weights, 0, plan.slots.count, alive, key.holder, key.hash, key.sealed, counts
@@ -134,14 +134,14 @@ def _send_counts(state: Adding) -> tuple[Counting | Failed, tuple[Effect, ...]]:
     return Counting(plan, state.total, alive), (Awaiting("count", tuple(sorted(plan.members))), *sends)
 
 
-def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[Effect, ...]]:
+def _send_slots(state: Counting) -> tuple[OpeningSlots | SlotsSummed | Shortfall, tuple[Effect, ...]]:
     """Those that have counted are sent the open slots; what is under the floor by any report goes nowhere, and is forgotten here.
 
     Who lies about a count so shuts a slot, and cannot have a small one sent to itself.
     """
     plan, key = state.plan, state.plan.key
     if not state.reports:
-        return Failed(plan.session, "count", 0, 1), ()
+        return Shortfall(plan.session, "count", 0, 1), ()
     found, blame = most_said(state.reports)
     counts = tuple(int(n) for n in found)
     opened = tuple(k for k in range(plan.slots.count) if all(k in plan.slots.chosen(told) for told in state.reports.values()))
@@ -151,10 +151,10 @@ def _send_slots(state: Counting) -> tuple[Opening | SlotsSummed | Failed, tuple[
     message = OpenSlots(*plan.session.fields, state.alive, opened, plan.slots.most, key.holder, key.hash, key.sealed, rows)
     asked = tuple(sorted(state.reports))
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in asked)
-    return Opening(plan, state.alive, counts, opened, asked, blame), (Awaiting("open", asked), *sends)
+    return OpeningSlots(plan, state.alive, counts, opened, asked, blame), (Awaiting("open", asked), *sends)
 
 
-def _summed(state: Opening) -> SlotsSummed:
+def _summed(state: OpeningSlots) -> SlotsSummed:
     said, others = most_said(state.reports) if state.reports else ((), ())
     weights = dict(zip(state.opened, said, strict=True)) if said else {}
     blame = tuple(sorted({*state.blame, *others}))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...crypto.ckks import MOST_DIGITS, Encrypted, SecretContext
+from ...crypto.ckks import MOST_DIGITS, EncryptedVector, SecretContext
 from ..view.work import LocalWork
 from .scaling import MOST_VALUE, RELATIVE_ERROR, RIDING, SCALE, SLOTS, VALUE_ERROR, Values
 
@@ -54,11 +54,11 @@ class EncryptedSlots:
             rows[k, : self.d + 2] = [*(part * work.vector[k].astype(np.float64)), part * MOST_VALUE, 1.0]
         return np.concatenate([counts, SCALE * rows.ravel()])
 
-    def part(self, total: Encrypted, chosen: tuple[int, ...] | None) -> bytes:
+    def part(self, total: EncryptedVector, chosen: tuple[int, ...] | None) -> bytes:
         """The ciphertexts of these slots' rows in a total, one after the other; of the counts for None."""
         each = self.row // SLOTS
         places = [0] if chosen is None else [1 + k * each + c for k in chosen for c in range(each)]
-        return Encrypted(total.parameters, len(places) * SLOTS, tuple(total.chunks[p] for p in places)).to_bytes()
+        return EncryptedVector(total.parameters, len(places) * SLOTS, tuple(total.chunks[p] for p in places)).to_bytes()
 
     def chosen(self, counts: Sequence[float]) -> tuple[int, ...]:
         """The slots that are opened: those that enough clients chose."""

@@ -1,14 +1,14 @@
 """The server of the encrypted sum: it adds ciphertexts as they come and sends the sum to those who can open it.
 
-Spec: specs/encrypted.md. Phases: Adding -> Opening -> Summed, or Failed. It never holds a secret key, nor anything decrypted
-but the total weight that the clients tell it.
+Spec: specs/encrypted.md. Phases: AddingSummands -> OpeningSum -> MeanOpened, or Shortfall. It never holds a secret key, nor
+anything decrypted but the total weight that the clients tell it.
 """
 
 import struct
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import Encrypted
+from ...crypto.ckks import EncryptedVector
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
@@ -17,11 +17,11 @@ from ..parts.leverage import Row
 from ..wire.codec import Envelope
 from .client_phases import SUM
 from .gathering import Reports, added, most_said, report
-from .keys import Failed, RelayedKey
+from .keys import RelayedKey, Shortfall
 from .messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, SumOpened
 from .scaling import Weighting
 
-__all__ = ["SUM", "Adding", "Failed", "Opening", "SumPlan", "Summed", "invite", "server_step"]
+__all__ = ["SUM", "AddingSummands", "MeanOpened", "OpeningSum", "Shortfall", "SumPlan", "invite", "server_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class SumPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Adding:
+class AddingSummands:
     """The server while inputs are added and forgotten. alive: whose are in the sum."""
 
     plan: SumPlan
-    total: Encrypted | None = None
+    total: EncryptedVector | None = None
     alive: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class OpeningSum:
     """The server while members open the sum. weights: what each of them reported."""
 
     plan: SumPlan
@@ -72,7 +72,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class MeanOpened:
     """The end: members hold the mean of the inputs of `clients`. opened: who said so. blame: who found another weight."""
 
     session: Session
@@ -93,18 +93,18 @@ def invite(plan: SumPlan) -> tuple[Effect, ...]:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for an input that is misplaced, repeated or malformed."""
     match state, event:
-        case Adding(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
+        case AddingSummands(), Received(Envelope(message=EncryptedInput(ciphertexts=data), sender=client)):
             plan = state.plan
             total = added(plan.session, plan.key, plan.length + 2, state.total, state.alive, client, data)
             return replace(state, total=total, alive=(*state.alive, client)), ()
-        case Adding(), Deadline():
+        case AddingSummands(), Deadline():
             return _send_sum(state)
-        case Opening(), Received(Envelope(message=SumOpened(weight=weight), sender=client)):
+        case OpeningSum(), Received(Envelope(message=SumOpened(weight=weight), sender=client)):
             told = report(state.plan.members, state.weights, client, weight, 1)
             return replace(state, weights={**state.weights, client: told}), ()
-        case Opening(), Deadline():
+        case OpeningSum(), Deadline():
             return _agreed(state), ()
-        case ((Summed() | Failed()), Deadline()):
+        case ((MeanOpened() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -112,22 +112,22 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _send_sum(state: Adding) -> tuple[Opening | Failed, tuple[Effect, ...]]:
+def _send_sum(state: AddingSummands) -> tuple[OpeningSum | Shortfall, tuple[Effect, ...]]:
     plan, alive = state.plan, tuple(sorted(state.alive))
     s, key = plan.session, plan.key
     if state.total is None or len(alive) < s.threshold:
-        return Failed(s, "add", len(alive), s.threshold), ()
+        return Shortfall(s, "add", len(alive), s.threshold), ()
     if plan.rules.reveals([*plan.shown, {i: plan.weighting.of[i] for i in alive if i != plan.receiver}]):
-        return Failed(s, "leverage", len(alive), len(s.roster)), ()
+        return Shortfall(s, "leverage", len(alive), len(s.roster)), ()
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length, alive)
     message = EncryptedSum(*s.fields, *terms, key.holder, key.hash, key.sealed, state.total.to_bytes())
     sends = (Send(Envelope(s.digest, SERVER, client, message)) for client in plan.members)
-    return Opening(plan, alive), (Awaiting("open", tuple(sorted(plan.members))), *sends)
+    return OpeningSum(plan, alive), (Awaiting("open", tuple(sorted(plan.members))), *sends)
 
 
-def _agreed(state: Opening) -> Summed | Failed:
+def _agreed(state: OpeningSum) -> MeanOpened | Shortfall:
     """The weight that most members found."""
     if not state.weights:
-        return Failed(state.plan.session, "open", 0, 1, state.alive)
+        return Shortfall(state.plan.session, "open", 0, 1, state.alive)
     (weight,), others = most_said(state.weights)
-    return Summed(state.plan.session, state.alive, weight, tuple(sorted(state.weights)), others)
+    return MeanOpened(state.plan.session, state.alive, weight, tuple(sorted(state.weights)), others)

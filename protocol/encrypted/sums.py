@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
 from ..parts.models import Models
@@ -15,7 +15,7 @@ from ..view.answers import Owner, Remembered, Snapshot, Sum, Updates
 from . import sum as encrypted_sum
 from .client_phases import SUM
 from .holders import OF_ALL, Holders
-from .keys import Failed, KeyName
+from .keys import KeyName, Shortfall
 from .scaling import MOST_SAMPLES, Weighting, mean_error, sum_tolerance
 
 OF_MEMBERS = "the mean update of their own cluster and its total weight"
@@ -25,7 +25,7 @@ OF_ONE = "its own weighted mean of these updates; others' too, if it kept what i
 class EncryptedSums:
     """Answers questions for sums of what clients hold. shown: rows of the sums that members were sent, by the updates' handle."""
 
-    def __init__(self, run: Run, models: Models, held: Held, holders: Holders) -> None:
+    def __init__(self, run: Run, models: Models, held: HeldUpdates, holders: Holders) -> None:
         self.shown: dict[str, list[Row]] = {}
         self._run = run
         self._models = models
@@ -76,24 +76,26 @@ class EncryptedSums:
             work = self._held.known(q.updates).session
             common = session, keys[names[q.label]], weighting, d, q.receivers
             plans[q.label] = q, encrypted_sum.SumPlan(*common, work, shown, rules, q.alone)
-        servers = {label: Party(SERVER, encrypted_sum.Adding(p), encrypted_sum.server_step) for label, (_, p) in plans.items()}
+        servers = {
+            label: Party(SERVER, encrypted_sum.AddingSummands(p), encrypted_sum.server_step) for label, (_, p) in plans.items()
+        }
         opening = (effect for _, plan in plans.values() for effect in encrypted_sum.invite(plan))
         self._holders.play({plan.session.digest: servers[label] for label, (_, plan) in plans.items()}, opening)
         found = {label: self._read(q, plan, servers[label].state) for label, (q, plan) in plans.items()}
         self._holders.opened.clear()
         return {label: answer for label, answer in found.items() if answer is not None}
 
-    def _read(self, question: Question, plan: encrypted_sum.SumPlan, ended: encrypted_sum.Summed | Failed) -> Sum | None:
+    def _read(self, question: Question, plan: encrypted_sum.SumPlan, ended: encrypted_sum.MeanOpened | Shortfall) -> Sum | None:
         """The answer in the end of an encrypted sum; None, and a fault on record, if there is none."""
         run, opened = self._run, self._holders.opened
         round, d, digest = question.updates.round, plan.length, plan.session.digest
         told = ("sums", OF_MEMBERS) if question.alone is None else ("personal sums", OF_ONE)
-        about = ended.clients if isinstance(ended, encrypted_sum.Summed) else ended.shown or tuple(sorted(question.row))
+        about = ended.clients if isinstance(ended, encrypted_sum.MeanOpened) else ended.shown or tuple(sorted(question.row))
         if question.alone is None:
-            sent = isinstance(ended, encrypted_sum.Summed) or bool(ended.shown)
+            sent = isinstance(ended, encrypted_sum.MeanOpened) or bool(ended.shown)
             self._came_true(question, [{i: question.row[i] for i in about}] if sent else [])
         run.record.disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
-        if isinstance(ended, Failed):
+        if isinstance(ended, Shortfall):
             self._holders.failed(ended, f"the encrypted sum {question.label}")
             if digest in opened:  # members have it; the server did not hear of it
                 run.record.disclose(round, "clients", told[0], about, d + 1, told[1], question.alone)

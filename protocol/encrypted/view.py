@@ -4,7 +4,7 @@ from ..choosing.choosing import Choosing
 from ..choosing.messages import MESSAGES as CHOOSING
 from ..parts.clients import Clients
 from ..parts.gate import Gate
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
 from ..parts.personal import Personal
@@ -35,7 +35,7 @@ class EncryptedView:
 
         holders = Holders(run, policy_of(how), openings)
         models = Models(run, "clients")
-        held = Held(run, models)
+        held = HeldUpdates(run, models)
         encrypted = EncryptedSums(run, models, held, holders)
         sums = HeldSums(run, held, encrypted.answer, False, encrypted.check)
         similar = EncryptedSimilarities(run, held, holders, sketched_of(how, setup))
@@ -47,7 +47,7 @@ class EncryptedView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = held.train, models.train_alone
-        self.least = how.rules.least
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = EncryptedSlotSums(run, models, held, holders).slots

@@ -40,9 +40,9 @@ from .terms import (
     NEVER_BEGAN,
     SERVICE,
     TERMS_HEADER,
+    ClientRun,
     LinkRefused,
     LinkRevoked,
-    Seen,
     channel_credentials,
     grpc_or_words,
     hello,
@@ -95,7 +95,7 @@ class Dialled:
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
-        self._seen, self._greeting = Seen(), b""
+        self._seen, self._greeting = ClientRun(), b""
         self._given: dict[int, bytes] = {}
         self._undone: set[int] = set()
         self._sending: set[asyncio.Future[None]] = set()
@@ -111,15 +111,15 @@ class Dialled:
         self._unwanted = False
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ClientRun:
         """What is known of the run."""
         return self._seen
 
-    def start(self, seen: Seen | None = None) -> bytes:
+    def start(self, seen: ClientRun | None = None) -> bytes:
         """Connect; what the coordinator says first. seen: what an earlier life of this process knew. Raises LinkRefused,
         LinkRevoked, ConnectionError.
         """
-        self._seen = seen or Seen()
+        self._seen = seen or ClientRun()
         self._taken = self._seen.number
         self._background = Background(self._stay)
         if self._unwanted:  # it was stopped before it began

@@ -14,7 +14,7 @@ from ..core.errors import Revoked
 from ..pki.certificates import Untrusted, common_name
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from .terms import ID_HEADER, Limits, LinkRefused, Run, hello_of, reply
+from .terms import ID_HEADER, CoordinatorRun, Limits, LinkRefused, hello_of, reply
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -54,7 +54,7 @@ class Entered:
     boot: bytes
     proof: bytes
 
-    def reply(self, run: Run, greeting: bytes) -> bytes:
+    def reply(self, run: CoordinatorRun, greeting: bytes) -> bytes:
         """What it is told first."""
         return reply(self.proof, run, greeting)
 
@@ -62,7 +62,7 @@ class Entered:
 class Door:
     """Of a coordinator whose clients these are. standing: its own; None without certificates. run: what they must agree with."""
 
-    def __init__(self, clients: Iterable[int], standing: Standing | None, limits: Limits, run: Run) -> None:
+    def __init__(self, clients: Iterable[int], standing: Standing | None, limits: Limits, run: CoordinatorRun) -> None:
         self._standing, self._limits, self._run = standing, limits, run
         now = time.monotonic()
         self._known = {client: _Known(0, float(limits.displacing), now) for client in clients}

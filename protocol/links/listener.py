@@ -22,7 +22,7 @@ from .door import Door
 from .flow import SMALL_BYTES, nothing
 from .owing import Owing
 from .streams import Ending, Streams
-from .terms import METHOD, SERVICE, Limits, Run, grpc_or_words, options, server_credentials
+from .terms import METHOD, SERVICE, CoordinatorRun, Limits, grpc_or_words, options, server_credentials
 from .words import Heard, parts_of
 
 _LOOK = 0.5
@@ -45,7 +45,7 @@ class Listener:
         greeting: Callable[[int], bytes],
         standing: Standing | None,
         limits: Limits | None = None,
-        run: Run | None = None,
+        run: CoordinatorRun | None = None,
         back: float = 0.0,
         halt: Halt | None = None,
         noted: Callable[[int, str], None] = lambda client, terms: None,
@@ -53,7 +53,7 @@ class Listener:
         grpc_or_words()
         if standing is None and not address.startswith(("127.0.0.1:", "localhost:", "[::1]:", "unix:")):
             raise ValueError(f"without certificates a coordinator listens on the loopback device alone, not on {address}")
-        self.limits, run = limits or Limits(), run or Run()
+        self.limits, run = limits or Limits(), run or CoordinatorRun()
         self._address, self._standing, self._halt = address, standing, halt or Halt()
         self._begun = time.monotonic()
         self._ending = Ending()

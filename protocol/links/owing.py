@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from .flow import Arrived, Misplaced
-from .terms import Limits, Run
+from .terms import CoordinatorRun, Limits
 from .words import ANSWER, FORGOTTEN, Heard, Owed, Peer, memory_of
 
 log = logging.getLogger("cloister.link")
@@ -22,7 +22,7 @@ class Owing:
     heard: answers that came. unsent: bytes of words on their way, changed under `room`. slow: how often a client was given up.
     """
 
-    def __init__(self, clients: tuple[int, ...], limits: Limits, run: Run, back: float) -> None:
+    def __init__(self, clients: tuple[int, ...], limits: Limits, run: CoordinatorRun, back: float) -> None:
         self.peers: Mapping[int, Peer] = {i: Peer(i, until=time.monotonic() + back) for i in clients}
         self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self.room = threading.Condition()

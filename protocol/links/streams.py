@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .door import Door, TurnedAway
 from .flow import Flow, Misplaced
 from .owing import Owing
-from .terms import MOST_TERMS_BYTES, TERMS_HEADER, Limits, Run
+from .terms import MOST_TERMS_BYTES, TERMS_HEADER, CoordinatorRun, Limits
 from .words import WORD, Peer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Streams:
         owing: Owing,
         ending: Ending,
         limits: Limits,
-        run: Run,
+        run: CoordinatorRun,
         greeting: Callable[[int], bytes],
         noted: Callable[[int, str], None],
     ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 5
+LINK_VERSION = 6
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 TERMS_HEADER = "cloister-terms"
@@ -60,7 +60,7 @@ class LinkRevoked(LinkRefused, Revoked):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClientRun:
     """What a client knows of the run that it is in. run: its name; empty of one that it does not know yet. life: of how many of
     the coordinator's lives it knows. number: of the last word that it took, in this life of its own or an earlier one.
     """
@@ -71,9 +71,10 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What a coordinator knows of its run. name: see `Seen.run`. life: of its process, counted from 1. numbers: of the last word
-    to each client. answered: of the last that each answered. settled: up to which number answers last; None: they need not.
+class CoordinatorRun:
+    """What a coordinator knows of its run. name: see `ClientRun.run`. life: of its process, counted from 1. numbers: of the
+    last word to each client. answered: of the last that each answered. settled: up to which number answers last; None: they
+    need not.
 
     The mappings change while the run goes on.
     """
@@ -84,7 +85,7 @@ class Run:
     answered: Mapping[int, int] = field(default_factory=dict)
     settled: Mapping[int, int] | None = None
 
-    def check(self, client: int, seen: Seen) -> None:
+    def check(self, client: int, seen: ClientRun) -> None:
         """Raises LinkRefused, with words for both, for a client of another run, and where one of the two has an older journal."""
         if seen.run and seen.run != self.name:
             raise LinkRefused("this coordinator plays another run than the one that the client's folder is of")
@@ -100,14 +101,14 @@ class Run:
             )
 
 
-def hello(boot: bytes, challenge: bytes = b"", seen: Seen | None = None) -> bytes:
+def hello(boot: bytes, challenge: bytes = b"", seen: ClientRun | None = None) -> bytes:
     """A client's first message. boot: drawn once for each life of its process. challenge: as in pki/hello.py; none without
     certificates. seen: what it knows of the run.
     """
-    return cbor2.dumps([LINK_VERSION, VERSION, boot, challenge, *astuple(seen or Seen())])
+    return cbor2.dumps([LINK_VERSION, VERSION, boot, challenge, *astuple(seen or ClientRun())])
 
 
-def hello_of(data: bytes) -> tuple[bytes, bytes, Seen]:
+def hello_of(data: bytes) -> tuple[bytes, bytes, ClientRun]:
     """Boot and challenge of a client's first message, and what it knows. Raises LinkRefused, with words for the client."""
     try:
         link, version, *of = cbor2.loads(data[:4096])
@@ -122,10 +123,10 @@ def hello_of(data: bytes) -> tuple[bytes, bytes, Seen]:
     boot, challenge, run, life, number = of
     if len(run) > MOST_RUN_BYTES or not 0 <= life < 1 << 63 or not 0 <= number < 1 << 63:
         raise LinkRefused("not a client's first message")
-    return boot, challenge, Seen(run, life, number)
+    return boot, challenge, ClientRun(run, life, number)
 
 
-def reply(proof: bytes, run: Run, greeting: bytes) -> bytes:
+def reply(proof: bytes, run: CoordinatorRun, greeting: bytes) -> bytes:
     """The coordinator's first message. proof: of who it is; none without certificates."""
     return cbor2.dumps([proof, run.name, run.life, greeting])
 

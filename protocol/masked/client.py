@@ -1,8 +1,8 @@
 """The client of the masked sum: it masks one input, and helps to open the sum of one survivor set.
 
-Spec: specs/masked_sum.md. Phases: Idle -> Advertised -> Shared -> Checked -> Working -> Masked -> Signed -> Idle; a Deadline
-leads back to Idle from everywhere. The round is stored as spent before the first message, so a client that restarts takes no
-further part in a session that it was in: it sends one input and one answer per session, or none.
+Spec: specs/masked_sum.md. Phases: Idle -> Advertised -> Shared -> Checked -> Masking -> Masked -> Signed ->
+Idle; a Deadline leads back to Idle from everywhere. The round is stored as spent before the first message, so a
+client that restarts takes no further part in a session that it was in: it sends one input and one answer per session, or none.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Worked
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
-from .client_phases import Advertised, Checked, Idle, Masked, Secrets, Shared, Signed, Working, to_server
+from .client_phases import Advertised, Checked, Idle, Masked, Masking, Secrets, Shared, Signed, to_server
 from .client_shares import receive, settle, share
 from .joined import MOST_JOINED, is_name, join, kind_of, rounds_held
 from .messages import (
@@ -34,7 +34,7 @@ from .messages import (
     SurvivorSignature,
     UnmaskRequest,
 )
-from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_digest
+from .terms import NO_UPDATE, Plan, masked, sign_of, survivors_and_head
 from .transcript import KEY, Transcript
 
 __all__ = ["Idle", "client_step"]
@@ -51,12 +51,13 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _join(state, session, proposal)
         case Idle(), Deadline():
             return state, ()
-        case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Deadline()):
+        case ((Advertised() | Shared() | Checked() | Masking() | Masked() | Signed()), Deadline()):
             left = state.idle.left(isinstance(state, Masked | Signed))
             return left, _spent(left)
-        case ((Advertised() | Shared() | Checked() | Working() | Masked() | Signed()), Received(Envelope(session=session))) if (
-            session != state.plan.session.digest
-        ):
+        case (
+            (Advertised() | Shared() | Checked() | Masking() | Masked() | Signed()),
+            Received(Envelope(session=session)),
+        ) if session != state.plan.session.digest:
             raise ProtocolError("a message of another session", SERVER)
         case Advertised(), Received(Envelope(message=NeighbourKeys() as keys)):
             return share(state, keys)
@@ -64,7 +65,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return receive(state, relayed)
         case Checked(), Received(Envelope(message=MaskWith(neighbours=neighbours))):
             return settle(state, neighbours)
-        case Working(), Worked(vector=vector):
+        case Masking(), Worked(vector=vector):
             return _mask(state, vector)
         case Masked(), Received(Envelope(message=Survivors() as survivors)):
             return _sign(state, survivors.alive)
@@ -118,13 +119,13 @@ def _join(state: Idle, digest: bytes, proposal: Proposal) -> tuple[Idle | Advert
     idle = replace(state, next_round=joined, transcript=transcript, spending=spending)
     root = state.entropy.secret(f"masked sum {state.me} {plan.binding.hex()}", 32)
     seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
-    secrets = Secrets(seed, AgreementKey(mask), SealingKey(seal))
+    secrets = Secrets(seed, AgreementKey(mask, state.exchange), SealingKey(seal, state.exchange))
     publics = secrets.mask.public, secrets.seal.public
     keys = MaskKeys(*publics, state.identity.sign("masked sum keys", plan.binding, b"".join(publics)))
     return Advertised(idle, plan, secrets), (*_spent(idle), spent, to_server(plan, state.me, keys))
 
 
-def _mask(state: Working, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
+def _mask(state: Masking, vector: Any) -> tuple[Masked, tuple[Effect, ...]]:
     """Stage 4: y = x + PRG(b_i) + sum over neighbours of +-PRG(s_ij) (Bonawitz et al. 2017, fig. 4, round 2).
 
     Raises ValueError for a vector that is not an input under the session's terms: its sum could wrap around.
@@ -168,9 +169,10 @@ def _sign(state: Masked, alive: tuple[int, ...]) -> tuple[Signed, tuple[Effect, 
         transcript = state.idle.transcript.signed(plan, alive, state.idle.policy.rules)
     except ValueError as error:
         raise ProtocolError(str(error), SERVER) from None
-    signature = state.idle.identity.sign("masked sum survivors", plan.binding, survivors_digest(alive))
+    content = survivors_and_head(alive, transcript.head)
+    signature = state.idle.identity.sign("masked sum survivors", plan.binding, content)
     signed = Signed(replace(state.idle, transcript=transcript), plan, state.neighbours, state.held, alive)
-    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature)))
+    return signed, (_stored(transcript), to_server(plan, me, SurvivorSignature(signature, transcript.head)))
 
 
 def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, ...]]:
@@ -180,10 +182,10 @@ def _reveal(state: Signed, request: UnmaskRequest) -> tuple[Idle, tuple[Effect, 
         raise ProtocolError("signatures of clients that are not neighbours in the survivor set", SERVER)
     if len(request.signers) < plan.terms.threshold:
         raise ProtocolError(f"{len(request.signers)} neighbours signed where {plan.terms.threshold} are needed", SERVER)
-    digest = survivors_digest(state.alive)
-    for signer, signature in zip(request.signers, request.signatures, strict=True):
+    for signer, signature, head in zip(request.signers, request.signatures, request.heads, strict=True):
+        content = survivors_and_head(state.alive, head)
         try:
-            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, digest)
+            state.idle.verify(plan.enrolled[signer], signature, "masked sum survivors", plan.binding, content)
         except BadSignature:
             raise ProtocolError(f"client {signer} did not sign this survivor set", SERVER) from None
     survived = tuple(i for i in sorted(state.held) if i in alive)

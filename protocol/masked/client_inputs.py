@@ -18,9 +18,9 @@ from .given import GivenUpdates
 from .input import LIMBS, InputTerms
 from .joined import OPENED, inputs_of, kind_of
 from .receiver_opened.opener import NO_OFFER, Opener
-from .slots import COUNTING, Slots, Weighted
-from .terms import Plan, Ring, Terms, decode_weights
-from .weighing import WEIGHED, WEIGHTS, Weighing, told
+from .slots import COUNTING, SlotLayout, Weighted
+from .terms import Plan, Ring, SumTerms, decode_weights
+from .weighing import WEIGHED, WEIGHTS, WeightEncoding, told
 
 if TYPE_CHECKING:
     from ..work.tasks import Taken
@@ -90,7 +90,7 @@ class Inputs:
             return reason
         return self.encoded(plan.session, plan.terms, work)
 
-    def encoded(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+    def encoded(self, session: Session, terms: SumTerms, work: LocalWork) -> Ring | str:
         """The input to a sum of updates, or of weights that count samples, by its terms alone; or why there is none."""
         if session.protocol.startswith(f"{WEIGHTS}/"):
             return self._weight(session, terms, work)
@@ -104,7 +104,7 @@ class Inputs:
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
-    def _vector(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+    def _vector(self, session: Session, terms: SumTerms, work: LocalWork) -> Ring | str:
         row, numbers = decode_weights(session.roster, terms.weights), self.numbers
         counted = numbers.max_samples if terms.times_samples else 0
         energy = terms.length == numbers.d + (2 if counted else 1) + LIMBS
@@ -118,7 +118,7 @@ class Inputs:
 
     # --- weights that count samples -----------------------------------------------------------------------------------
 
-    def _weight(self, session: Session, terms: Terms, work: LocalWork) -> Ring | str:
+    def _weight(self, session: Session, terms: SumTerms, work: LocalWork) -> Ring | str:
         row, most = decode_weights(session.roster, terms.weights), self.numbers.max_samples
         largest = max(map(abs, row.values()))
         share = abs(row[self.me]) / largest * work.samples / most
@@ -147,16 +147,16 @@ class Inputs:
             return "its weight, times its samples, would be too much of the sum for the floor"
         return reason
 
-    def _weighing(self, row: Row, largest: float) -> Weighing:
+    def _weighing(self, row: Row, largest: float) -> WeightEncoding:
         """row: of those that are left. largest: of all weights in the session in which they are summed."""
-        return Weighing(tuple(sorted((abs(a) / largest for a in row.values()), reverse=True)), self.numbers.rules)
+        return WeightEncoding(tuple(sorted((abs(a) / largest for a in row.values()), reverse=True)), self.numbers.rules)
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
-    def _slots(self, counting: Plan, work: LocalWork, most: int) -> Slots:
+    def _slots(self, counting: Plan, work: LocalWork, most: int) -> SlotLayout:
         numbers, rules = self.numbers, self.numbers.rules
         grid = FixedPoint.finest(numbers.ring_bits, numbers.clip, len(counting.session.roster), most)
-        return Slots(len(work.shares), numbers.d, grid, rules.floor, rules.corrupt)
+        return SlotLayout(len(work.shares), numbers.d, grid, rules.floor, rules.corrupt)
 
     def _into_slots(self, plan: Plan, work: LocalWork, most: int, given: GivenUpdates) -> Ring | str:
         reason = "a sum into slots, without counts before it"

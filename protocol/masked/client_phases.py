@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ...crypto.agreement import AgreementKey
+from ...crypto.agreement import AgreementKey, KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import SigningKey, Verify, verify
 from ...crypto.sealing import Channel, SealingKey
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.session import SERVER
@@ -14,11 +14,11 @@ from ..drivers.roles import Send
 from ..parts.charter import Charter
 from ..wire.codec import Envelope
 from .given import GivenUpdates
-from .terms import Plan, Policy
+from .terms import Plan, SumPolicy
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from .spending import Spending
+    from .spending import SumSpending
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,19 @@ class Idle:
     still takes part in, per protocol name of the latest round that it took part in (joined.py). updates: the work sessions
     whose updates it holds, by digest, and their rounds; whoever owns the client sets it, the server never. A client that
     restarts must have transcript, next_round and spending back as they were last stored (`restored`). verify: how it checks
-    signatures. spending: what it spends on noise, under a charter with noise; else None.
+    signatures. exchange: how it agrees on keys. spending: what it spends on noise, under a charter with noise; else None.
     """
 
     transcript: Transcript
-    policy: Policy
-    identity: Identity
+    policy: SumPolicy
+    identity: SigningKey
     entropy: Entropy = field(repr=False)
     model: bytes
     next_round: Mapping[str, int] = field(default_factory=dict)
     updates: Mapping[bytes, int] = field(default_factory=dict)
     verify: Verify = field(default=verify, repr=False, compare=False)
-    spending: "Spending | None" = field(default=None, repr=False)
+    exchange: KeyExchange = field(default=exchange_keys, repr=False, compare=False)
+    spending: "SumSpending | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.policy.keeps(self.charter):
@@ -101,7 +102,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NeighbourShares:
     """Both shares of a neighbour's secrets; one of them, at most, will be handed out."""
 
     seed: SelfSeedShare
@@ -116,18 +117,18 @@ class Checked:
     plan: Plan
     secrets: Secrets
     near: Mapping[int, bytes]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class Masking:
     """A client that will mask with the neighbours `masking`. held: good shares, of all of them or of fewer."""
 
     idle: Idle
     plan: Plan
     secrets: Secrets
     masking: Mapping[int, bytes]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Masked:
     idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ class Signed:
     idle: Idle
     plan: Plan
     neighbours: tuple[int, ...]
-    held: Mapping[int, Held] = field(repr=False)
+    held: Mapping[int, NeighbourShares] = field(repr=False)
     alive: tuple[int, ...]
 
 

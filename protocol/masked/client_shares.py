@@ -12,7 +12,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Effect, Perform
 from ..wire.messages import Task
-from .client_phases import Advertised, Checked, Held, Shared, Working, to_server
+from .client_phases import Advertised, Checked, Masking, NeighbourShares, Shared, to_server
 from .messages import Accepted, NeighbourKeys, RelayedShares, SealedShares
 from .terms import PROTOCOL, Dealt, encode_dealing
 
@@ -66,7 +66,7 @@ def receive(state: Shared, relayed: RelayedShares) -> tuple[Checked, tuple[Effec
     return Checked(state.idle, plan, state.secrets, near, held), (to_server(plan, me, Accepted(tuple(held))),)
 
 
-def _opened(state: Shared, dealer: int, dealing: bytes, sealed: bytes) -> Held:
+def _opened(state: Shared, dealer: int, dealing: bytes, sealed: bytes) -> NeighbourShares:
     """The shares from one dealer. Raises InvalidSeal, BadShare or ValueError."""
     me, plan = state.idle.me, state.plan
     content = state.channels[dealer].open(sealed, plan.sealed(dealer, me))
@@ -79,10 +79,10 @@ def _opened(state: Shared, dealer: int, dealing: bytes, sealed: bytes) -> Held:
         raise ValueError("shares of another holder")
     check_share(dealt.seed, seed)
     check_share(dealt.key, key)
-    return Held(seed, key)
+    return NeighbourShares(seed, key)
 
 
-def settle(state: Checked, neighbours: tuple[int, ...]) -> tuple[Working, tuple[Effect, ...]]:
+def settle(state: Checked, neighbours: tuple[int, ...]) -> tuple[Masking, tuple[Effect, ...]]:
     """Stage 3, end: mask with these, whatever this client found of their shares, and only now do the work."""
     plan = state.plan
     if not set(neighbours) <= set(state.near):
@@ -92,4 +92,4 @@ def settle(state: Checked, neighbours: tuple[int, ...]) -> tuple[Working, tuple[
     task = Task(*plan.session.fields, PROTOCOL, (plan.terms.model.hex(),), b"")
     masking = {neighbour: state.near[neighbour] for neighbour in neighbours}
     held = {dealer: shares for dealer, shares in state.held.items() if dealer in masking}
-    return Working(state.idle, plan, state.secrets, masking, held), (Perform(task),)
+    return Masking(state.idle, plan, state.secrets, masking, held), (Perform(task),)

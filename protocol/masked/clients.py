@@ -24,15 +24,14 @@ from .client_inputs import Inputs
 from .input import beyond
 from .joined import OPENED
 from .known import charter_of, numbers_of, opening_policy, sketched_of
-from .member import Member
+from .member import MaskingClient
 from .messages import MESSAGES as MASKED
 from .protection import Masked
-from .receiver_opened.client import Member as Opening
-from .receiver_opened.client import member_step
+from .receiver_opened.client import OpeningClient, member_step
 from .receiver_opened.messages import MESSAGES as RECEIVER_OPENED
 from .receiver_opened.opener import Opener
 from .sum import idle_of
-from .terms import Policy
+from .terms import SumPolicy
 
 SUMS, OPENINGS = "sums", "openings"
 """Names of roles: in masked sums, and in those that a receiver opens."""
@@ -57,11 +56,11 @@ def _roles(how: Masked, mine: Mine) -> Mapping[str, Role]:
 
     charter = mine.shared.once((SUMS, id(enrolled)), lambda: charter_of(how, setup, enrolled))  # of one directory
     identity, numbers = mine.identities[SUMS], numbers_of(how, len(setup.initial))
-    policy = Policy.of(charter, frozenset({OPENED}))  # whose inputs `blinded_input` makes, for such a sum alone
-    idle = idle_of(charter, me, identity, policy, setup.entropy, bytes(32), mine.shared.verify)
-    state = Opening(me, setup.run, opening_policy(how), identity, enrolled, setup.entropy, {})
+    policy = SumPolicy.of(charter, frozenset({OPENED}))  # whose inputs `blinded_input` makes, for such a sum alone
+    idle = idle_of(charter, me, identity, policy, setup.entropy, bytes(32), mine.shared.verify, mine.shared.exchange)
+    state = OpeningClient(me, setup.run, opening_policy(how), identity, enrolled, setup.entropy, {})
     opener = Opener(Party(me, state, member_step), client, numbers)
-    member = Member(Party(me, idle, client_step), client, Inputs(me, numbers, opener))
+    member = MaskingClient(Party(me, idle, client_step), client, Inputs(me, numbers, opener))
     of_sums: dict[str, Role] = {WORK: client, SUMS: member, OPENINGS: opener}
     return {**of_sums, CHOICES: chooser_of(mine, client), **roles_of(mine, client)}
 

@@ -27,7 +27,7 @@ from ..core.session import Session
 from ..privacy.adjacency import Adjacency
 from ..privacy.gaussian import SummedDiscreteGaussians, rounded_l2
 from ..privacy.ledger import Ledger, Release
-from .server import Summed
+from .server import Unmasked
 from .terms import Ring
 
 PAPER_BETA = math.exp(-0.5)
@@ -224,7 +224,7 @@ def rotation(parameters: DistributedGaussian, session: Session) -> HadamardRotat
     return HadamardRotation.draw(derive_key(session.digest, "distributed gaussian rotation", b""), parameters.d)
 
 
-def decode(parameters: DistributedGaussian, summed: Summed) -> NDArray[np.float32]:
+def decode(parameters: DistributedGaussian, summed: Unmasked) -> NDArray[np.float32]:
     """The noisy mean of the survivors' clipped vectors, float32, shape (d,).
 
     Raises ValueError for a total that no such sum can be, which a client with a made-up input causes.

@@ -20,7 +20,7 @@ from .terms import NO_UPDATE, PROTOCOL, Plan, decode_weights
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenUpdate:
     """One update and where it went. peers: 32 bytes, see `peers`. rows: times_samples and weights of each sum, as in terms.
 
     alive: the one survivor set that the client signed, 4 bytes for each id; empty while it has signed none. told: what sessions
@@ -41,7 +41,7 @@ class GivenUpdates:
     """
 
     round: int = 0
-    updates: Mapping[bytes, Given] = field(default_factory=dict)
+    updates: Mapping[bytes, GivenUpdate] = field(default_factory=dict)
 
     def at(self, round: int) -> Self:
         """At a session of this round: what was given in rounds before is forgotten."""
@@ -67,9 +67,9 @@ class GivenUpdates:
         """The survivor set that it signed for the sums of this update; empty if it signed none."""
         return _ids(self.updates[update].alive) if update in self.updates else ()
 
-    def _with(self, plan: Plan) -> Given:
+    def _with(self, plan: Plan) -> GivenUpdate:
         found, told = peers(plan), told_by(plan.session.protocol)
-        given = self.updates.get(plan.terms.update, Given(found, told))
+        given = self.updates.get(plan.terms.update, GivenUpdate(found, told))
         if given.peers != found:
             raise ValueError("a sum among other peers, or about another model, than an earlier one of the same update")
         if told and given.told not in (b"", told):
@@ -78,7 +78,7 @@ class GivenUpdates:
         row = (plan.terms.times_samples, plan.terms.weights)
         return given if row in given.rows else replace(given, rows=(*given.rows, row))
 
-    def _keeping(self, plan: Plan, given: Given) -> Self:
+    def _keeping(self, plan: Plan, given: GivenUpdate) -> Self:
         if plan.terms.update == NO_UPDATE:
             return self
         return replace(self, updates={**self.updates, plan.terms.update: given})
@@ -94,7 +94,8 @@ class GivenUpdates:
         try:
             round, *updates = cbor2.loads(data)
             found = {
-                u: Given(p, told, tuple(zip(rows[::2], rows[1::2], strict=True)), alive) for u, p, told, alive, *rows in updates
+                u: GivenUpdate(p, told, tuple(zip(rows[::2], rows[1::2], strict=True)), alive)
+                for u, p, told, alive, *rows in updates
             }
             result = cls(round, found)
             if type(round) is int and result.encode() == data:
@@ -121,7 +122,7 @@ def _ids(encoded: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(encoded, ">u4").tolist())
 
 
-def _check(plan: Plan, given: Given, alive: tuple[int, ...], rules: Rules) -> None:
+def _check(plan: Plan, given: GivenUpdate, alive: tuple[int, ...], rules: Rules) -> None:
     """Whether the sums of these survivors may all be known together.
 
     Counts that clients multiply by scale their columns, which changes every leverage: of an update there is one sum with counts,

@@ -10,7 +10,7 @@ bind what every client committed to, not only what the server chose. Who is corr
 """
 
 import math
-from contextlib import suppress
+import operator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -24,8 +24,6 @@ Dropouts = Literal["independent", "chosen"]
 
 COMPLETE_UP_TO = 32
 """So few clients are all neighbours: it costs little, and shares of the clients say little about so few."""
-MOST_FEW = 1000
-"""Numbers of clients up to which `fewest` looks for one that can be masked."""
 
 
 GRINDING = 2.0**-80
@@ -33,7 +31,7 @@ GRINDING = 2.0**-80
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class GraphParameters:
     """neighbours (k) per client, not counting itself; threshold (t) of them that recover its secrets.
 
     corrupt: corrupt neighbours that no client exceeds, but with probability `privacy`. privacy, correctness: bounds on the
@@ -91,7 +89,7 @@ def masking_graph(seed: bytes, roster: tuple[int, ...], degree: int) -> MaskingG
 
 
 @lru_cache(maxsize=256)
-def agreed(clients: int, corrupt: int, dropped: float) -> Parameters:
+def agreed(clients: int, corrupt: int, dropped: float) -> GraphParameters:
     """What a sum's clients and its server each find for themselves, from numbers that all know before the run. Raises ValueError.
 
     Against a server that lies, and chooses the graph's seed. corrupt: clients of the run, all of whom may be in this sum.
@@ -100,11 +98,21 @@ def agreed(clients: int, corrupt: int, dropped: float) -> Parameters:
 
 
 def fewest(least: int, corrupt: int, dropped: float) -> int:
-    """The fewest clients, at least `least`, whose sum can be masked (`agreed`); `least` itself where no number can."""
-    for clients in range(max(2, least), MOST_FEW):
-        with suppress(ValueError):
-            return agreed(clients, corrupt, dropped).clients
-    return least
+    """The fewest clients, at least `least`, from which on any number can be masked (`agreed`); `least` itself where none can.
+
+    Thresholds are whole numbers, so that n clients may have one where n + 1 have none.
+    """
+    if dropped >= 0.5:
+        return least
+    most = math.ceil((corrupt + 4) / (1 - 2 * dropped))  # from here on what is reached is always above half of n + corrupt
+    lacking = (n for n in range(most, corrupt, -1) if operator.gt(*_thresholds(n, corrupt, dropped, malicious=True)))
+    return max(2, least, next(lacking, corrupt) + 1)
+
+
+def _thresholds(clients: int, corrupt: int, dropped: float, malicious: bool) -> tuple[int, int]:
+    """The least and the largest that all clients as neighbours would leave; none where the one is above the other."""
+    gone = math.floor(dropped * clients + 1e-9)
+    return ((clients - 1 + corrupt) // 2 if malicious else corrupt) + 1, clients - 1 - gone
 
 
 def solve(
@@ -115,7 +123,7 @@ def solve(
     correctness: float = 2**-20,
     malicious: bool = False,
     dropouts: Dropouts = "independent",
-) -> Parameters:
+) -> GraphParameters:
     """The fewest neighbours, and a threshold for them. corrupt: clients among these; dropped: largest share of them (delta).
 
     Corrupt clients that fall silent count as dropped.
@@ -135,7 +143,7 @@ def solve(
     if dropouts == "chosen" and not malicious:
         raise ValueError("dropouts are chosen by a malicious server; set malicious=True")
     bad, gone = corrupt, math.floor(dropped * clients + 1e-9)
-    least, most = ((clients - 1 + bad) // 2 if malicious else bad) + 1, clients - 1 - gone
+    least, most = _thresholds(clients, bad, dropped, malicious)
     if least > most:
         raise ValueError(
             f"{clients} clients with {bad} corrupt and {gone} dropped: even if all are neighbours, a threshold is at least "
@@ -159,8 +167,8 @@ def solve(
         if len(good):
             at = good[len(good) // 2]
             unlikely = int(np.argmax(corrupt_tail <= privacy))
-            return Parameters(clients, k, int(t[at]), unlikely - 1, float(leaked[at]), float(lost[at]))
-    return Parameters(clients, clients - 1, (least + most + 1) // 2, bad, 0.0, 0.0)
+            return GraphParameters(clients, k, int(t[at]), unlikely - 1, float(leaked[at]), float(lost[at]))
+    return GraphParameters(clients, clients - 1, (least + most + 1) // 2, bad, 0.0, 0.0)
 
 
 def disconnected(clients: int, missing: int, degree: int) -> float:

@@ -20,7 +20,7 @@ from ..parts.charter import Charter
 from ..wire.codec import Envelope, decode, encode
 from .messages import MESSAGES, Accepted, MaskedInput, MaskKeys, Proposal, Reveal, SealedShares, SurvivorSignature
 from .server import propose, server_step
-from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking
+from .server_phases import Accepting, Advertising, Agreeing, NoSum, Sharing, Summing, Unmasked, Unmasking
 from .terms import Plan
 
 _STAGES = (MaskKeys, SealedShares, Accepted, MaskedInput, SurvivorSignature, Reveal)
@@ -75,7 +75,7 @@ def resume(session: bytes, journal: Mapping[str, bytes], charter: Charter) -> tu
     plan = Plan.proposed(proposal.message, charter)
     state, effects = Advertising(plan), propose(plan)
     ended = entries.get("stages", b"\0")[0]
-    while not isinstance(state, Summed | Failed):
+    while not isinstance(state, Unmasked | NoSum):
         stage = _stage(state)
         if isinstance(state, Summing):
             state = _with_total(state, entries.get("total"))

@@ -8,18 +8,18 @@ from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Deadline, Party
 from ..parts.charter import Charter
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Run, nothing
 from ..view.answers import Remembered, Snapshot, Updates
 from ..work.uploads import to_bytes
 from .clients import OPENINGS, SUMS
-from .graph import Parameters, agreed
+from .graph import GraphParameters, agreed
 from .joined import update_of
-from .server import Advertising, Failed, Summed, propose, server_step
+from .server import Advertising, NoSum, Unmasked, propose, server_step
 from .shape import Shape
 from .sum import max_bytes
-from .terms import Plan, Terms, encode_weights
+from .terms import Plan, SumTerms, encode_weights
 
 
 class MaskedSessions:
@@ -27,7 +27,7 @@ class MaskedSessions:
     receiver opens.
     """
 
-    def __init__(self, run: Run, models: Models, held: Held, charter: Charter) -> None:
+    def __init__(self, run: Run, models: Models, held: HeldUpdates, charter: Charter) -> None:
         self.charter = charter
         self.openers = run.clients.of(OPENINGS)
         self.maskers = run.clients.of(SUMS)
@@ -58,7 +58,7 @@ class MaskedSessions:
             self._seeds[made.session] = self._run.setup.entropy.secret(f"masking graph {made.session.hex()}", 32)
         seed = self._seeds[made.session]
         row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
-        terms = Terms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
+        terms = SumTerms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
         return Plan.of(session, terms, self.charter)
 
     def planned(self, updates: Updates, shape: Shape) -> Plan | None:
@@ -69,7 +69,7 @@ class MaskedSessions:
             self._run.record.fault(SERVER, str(error))
             return None
 
-    def graph_of(self, clients: int) -> Parameters:
+    def graph_of(self, clients: int) -> GraphParameters:
         """The masking graph of so many clients. Raises ValueError, which says why, if there is none."""
         return agreed(clients, self._run.gate.rules.corrupt, self.dropped)
 
@@ -78,11 +78,11 @@ class MaskedSessions:
         models = self._held.known(updates).models
         return hashlib.sha256(b"".join(to_bytes(self._models.held[m.name]) for m in models)).digest()
 
-    def mask(self, plans: Mapping[str, Plan]) -> dict[str, Summed | None]:
+    def mask(self, plans: Mapping[str, Plan]) -> dict[str, Unmasked | None]:
         """The sum of each session, by label; None, and a fault on record, for one without. No client is in two."""
         return {label: self.sum_in(label, ended) for label, ended in self.play(plans).items()}
 
-    def play(self, plans: Mapping[str, Plan]) -> dict[str, Summed | Failed]:
+    def play(self, plans: Mapping[str, Plan]) -> dict[str, Unmasked | NoSum]:
         """How each session ended, by label. No client is in two."""
         if not plans:
             return {}
@@ -101,10 +101,10 @@ class MaskedSessions:
         """Put on record that a sum holds what no inputs have."""
         self._run.record.fault(SERVER, f"the masked sum {label} cannot be read: {error}")
 
-    def sum_in(self, label: str, ended: Summed | Failed) -> Summed | None:
+    def sum_in(self, label: str, ended: Unmasked | NoSum) -> Unmasked | None:
         """The sum that a session ended with; None, and a fault on record, if it has none."""
         record = self._run.record
-        if isinstance(ended, Failed):
+        if isinstance(ended, NoSum):
             who = "" if ended.client is None else f" for client {ended.client}"
             reason = f"the masked sum {label} failed at stage {ended.stage}: {ended.have} of {ended.need} were there{who}"
             for i in ended.blame or (SERVER,):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
 
 
-class Member:
+class MaskingClient:
     """A client. masker: its role. client: who it is and what it holds. inputs: what it makes of that."""
 
     def __init__(self, masker: Party, client: Participant, inputs: Inputs) -> None:

@@ -26,7 +26,7 @@ _MAX_DEALING = COMMITTED_BYTES * MAX_ROSTER
 
 @dataclass(frozen=True, slots=True)
 class Proposal(SessionFields):
-    """Server to client: take part in this session on these terms (see `Terms`). clip, weights: binary64, big-endian."""
+    """Server to client: take part in this session on these terms (see `SumTerms`). clip, weights: binary64, big-endian."""
 
     kind: ClassVar[int] = 20
     ring_bits: int
@@ -167,26 +167,30 @@ class Survivors:
 
 @dataclass(frozen=True, slots=True)
 class SurvivorSignature:
-    """Client to server: its signature on the one survivor set that it was shown."""
+    """Client to server: its signature on the one survivor set that it was shown, and on the head of its transcript (32 bytes)."""
 
     kind: ClassVar[int] = 27
     signature: bytes
+    head: bytes
 
     def __post_init__(self) -> None:
         signature(self.signature)
+        octets(self.head, DIGEST_BYTES, DIGEST_BYTES, "head")
 
 
 @dataclass(frozen=True, slots=True)
 class UnmaskRequest:
-    """Server to client: neighbours that signed the same survivor set, with their signatures."""
+    """Server to client: neighbours that signed the same survivor set, with their signatures and heads."""
 
     kind: ClassVar[int] = 28
     signers: tuple[int, ...]
     signatures: tuple[bytes, ...]
+    heads: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
         clients(self.signers, 1, "signers")
         each(self.signatures, len(self.signers), 64, 64, "signatures")
+        each(self.heads, len(self.signers), DIGEST_BYTES, DIGEST_BYTES, "heads")
 
 
 @dataclass(frozen=True, slots=True)

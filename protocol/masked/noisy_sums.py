@@ -17,7 +17,7 @@ from ..view.disclosure import Disclosure
 from .cohorts import Cohorts
 from .gaussian import DistributedGaussian, Place, decode, reserve
 from .input import Total
-from .server_phases import Reached, Summed
+from .server_phases import Reached, Unmasked
 from .shape import Shape
 
 
@@ -115,7 +115,7 @@ class NoisySum:
     parameters: DistributedGaussian
     places: Mapping[int, Place] = field(repr=False)
 
-    def decode(self, ended: Summed, weight: float) -> Total:
+    def decode(self, ended: Unmasked, weight: float) -> Total:
         """The noisy mean in the total. weight: of every client. Raises ValueError for a total that no inputs have."""
         p, survivors = self.parameters, len(ended.clients)
         rounding = p.grid.step * math.sqrt(p.padded)

@@ -1,7 +1,7 @@
 """The server of the masked sum: it relays sealed shares, adds masked inputs as they come, and opens one sum.
 
-Spec: specs/masked_sum.md. Phases: Advertising -> Sharing -> Accepting -> Summing -> Agreeing -> Unmasking -> Summed, one Deadline
-each; from each of them to Failed. Whoever has not answered by a stage's deadline has dropped out.
+Spec: specs/masked_sum.md. Phases: Advertising -> Sharing -> Accepting -> Summing -> Agreeing -> Unmasking
+-> Unmasked, one Deadline each; from each of them to NoSum. Whoever has not answered by a stage's deadline has dropped out.
 """
 
 from typing import Any
@@ -11,11 +11,21 @@ from ..drivers.roles import Deadline, Effect, Event, Received
 from ..wire.codec import Envelope
 from .messages import Accepted, MaskedInput, MaskKeys, Reveal, SealedShares, SurvivorSignature
 from .server_opening import add, ask, open_sum, show_survivors, take_reveal, take_signature
-from .server_phases import Accepting, Advertising, Agreeing, Failed, Sharing, Summed, Summing, Unmasking, to_client
+from .server_phases import (
+    Accepting,
+    Advertising,
+    Agreeing,
+    NoSum,
+    Sharing,
+    Summing,
+    Unmasked,
+    Unmasking,
+    to_client,
+)
 from .server_setup import relay, settle, show_keys, take_accepted, take_keys, take_shares
 from .terms import Plan
 
-__all__ = ["Advertising", "Failed", "Summed", "propose", "server_step"]
+__all__ = ["Advertising", "NoSum", "Unmasked", "propose", "server_step"]
 
 
 def propose(plan: Plan) -> tuple[Effect, ...]:
@@ -43,8 +53,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return add(state, client, vector), ()
         case Summing(), Deadline():
             return show_survivors(state)
-        case Agreeing(), Received(Envelope(message=SurvivorSignature(signature=signature), sender=client)):
-            return take_signature(state, client, signature), ()
+        case Agreeing(), Received(Envelope(message=SurvivorSignature() as said, sender=client)):
+            return take_signature(state, client, said), ()
         case Agreeing(), Deadline():
             return ask(state)
         case Unmasking(), Received(Envelope(message=Reveal() as reveal, sender=client)):

@@ -3,30 +3,30 @@
 Spec: specs/masked_sum.md.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...crypto.agreement import AgreementKey
 from ...crypto.shamir import BadDealer, MaskKeyShare, NotRecovered, Recovered, SelfSeedShare, combine_all
 from ..core.errors import ProtocolError
 from ..drivers.roles import Awaiting, Effect
-from .messages import Reveal, Survivors, UnmaskRequest
+from .messages import Reveal, Survivors, SurvivorSignature, UnmaskRequest
 from .server_phases import (
     WAITING_BYTES,
     Agreeing,
-    Failed,
     Masks,
+    NoSum,
     Reached,
     Revealed,
-    Summed,
     Summing,
+    Unmasked,
     Unmasking,
     check_signature,
     expect,
     to_client,
     too_few,
 )
-from .terms import Plan, masked, sign_of, survivors_digest
+from .terms import Plan, masked, sign_of, survivors_and_head
 
 
 def add(state: Summing, client: int, data: bytes | memoryview) -> Summing:
@@ -39,7 +39,7 @@ def add(state: Summing, client: int, data: bytes | memoryview) -> Summing:
     return state if len(state.waiting) * terms.input_bytes < WAITING_BYTES else state.added()
 
 
-def show_survivors(state: Summing) -> tuple[Agreeing | Failed, tuple[Effect, ...]]:
+def show_survivors(state: Summing) -> tuple[Agreeing | NoSum, tuple[Effect, ...]]:
     """Stage 4, end: whose inputs are in the sum is settled."""
     plan, alive = state.plan, tuple(sorted(state.alive))
     if failed := too_few(plan, "mask", alive) or _unrecoverable(plan, "mask", state.masks, alive, set(alive)):
@@ -54,23 +54,23 @@ def _needed(plan: Plan, masks: Masks, alive: tuple[int, ...]) -> tuple[int, ...]
     return tuple(i for i in masks.dealt if i in living or not living.isdisjoint(plan.graph.neighbours(i)))
 
 
-def _unrecoverable(plan: Plan, stage: str, masks: Masks, alive: tuple[int, ...], left: Collection[int]) -> Failed | None:
+def _unrecoverable(plan: Plan, stage: str, masks: Masks, alive: tuple[int, ...], left: Collection[int]) -> NoSum | None:
     """The failure, if a needed secret has fewer than t holders of good shares left."""
     for client in _needed(plan, masks, alive):
         have = sum(holder in left for holder in masks.holders[client])
         if have < plan.terms.threshold:
-            return Failed(plan.session, stage, have, plan.terms.threshold, client)
+            return NoSum(plan.session, stage, have, plan.terms.threshold, client)
     return None
 
 
-def take_signature(state: Agreeing, client: int, signature: bytes) -> Agreeing:
+def take_signature(state: Agreeing, client: int, said: SurvivorSignature) -> Agreeing:
     """Stage 5: a signature on the survivor set."""
     expect(client, state.alive, state.signatures, "a signature")
-    check_signature(state.plan, client, signature, "masked sum survivors", survivors_digest(state.alive))
-    return replace(state, signatures={**state.signatures, client: signature})
+    check_signature(state.plan, client, said.signature, "masked sum survivors", survivors_and_head(state.alive, said.head))
+    return replace(state, signatures={**state.signatures, client: said})
 
 
-def ask(state: Agreeing) -> tuple[Unmasking | Failed, tuple[Effect, ...]]:
+def ask(state: Agreeing) -> tuple[Unmasking | NoSum, tuple[Effect, ...]]:
     """Stage 5, end: show each signer enough signatures of its neighbours."""
     plan, t = state.plan, state.plan.terms.threshold
     signed = {client: [i for i in plan.graph.neighbours(client) if i in state.signatures] for client in state.signatures}
@@ -78,11 +78,14 @@ def ask(state: Agreeing) -> tuple[Unmasking | Failed, tuple[Effect, ...]]:
     if failed := _unrecoverable(plan, "agree", state.masks, state.alive, asked):
         return replace(failed, reached=Reached(tuple(state.masks.dealt), state.alive)), ()
     sends = (
-        to_client(plan, client, UnmaskRequest(near, tuple(state.signatures[i] for i in near)))
-        for client, near in sorted(asked.items())
+        to_client(plan, client, _signed(near, [state.signatures[i] for i in near])) for client, near in sorted(asked.items())
     )
     unmasking = Unmasking(plan, state.masks, state.total, state.alive, frozenset(asked))
     return unmasking, (Awaiting("unmask", tuple(sorted(asked))), *sends)
+
+
+def _signed(near: tuple[int, ...], said: Sequence[SurvivorSignature]) -> UnmaskRequest:
+    return UnmaskRequest(near, tuple(s.signature for s in said), tuple(s.head for s in said))
 
 
 def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:
@@ -102,12 +105,12 @@ def take_reveal(state: Unmasking, client: int, reveal: Reveal) -> Unmasking:
     return replace(state, revealed={**state.revealed, client: Revealed(seeds, keys)})
 
 
-def open_sum(state: Unmasking) -> Summed | Failed:
+def open_sum(state: Unmasking) -> Unmasked | NoSum:
     """Stage 6, end: the sum, or why there is none."""
     return replace(_opened(state), reached=Reached(tuple(state.masks.dealt), state.alive, tuple(sorted(state.revealed))))
 
 
-def _opened(state: Unmasking) -> Summed | Failed:
+def _opened(state: Unmasking) -> Unmasked | NoSum:
     """Recover the self seeds of the survivors and the mask keys of the dropped; take their masks off."""
     plan, masks, living = state.plan, state.masks, set(state.alive)
     answers = tuple(state.revealed.values())
@@ -120,17 +123,17 @@ def _opened(state: Unmasking) -> Summed | Failed:
     bad = tuple(sorted({holder for outcome in outcomes.values() for holder in outcome.bad}))
     for client, outcome in outcomes.items():
         if isinstance(outcome, BadDealer):
-            return Failed(plan.session, "unmask", 0, plan.terms.threshold, client, (client,))
+            return NoSum(plan.session, "unmask", 0, plan.terms.threshold, client, (client,))
         if isinstance(outcome, NotRecovered):
             good = sum(client in r.seeds or client in r.keys for r in answers) - len(outcome.bad)
-            return Failed(plan.session, "unmask", good, plan.terms.threshold, client, outcome.bad)
+            return NoSum(plan.session, "unmask", good, plan.terms.threshold, client, outcome.bad)
     secrets = {client: outcome.secret for client, outcome in outcomes.items() if isinstance(outcome, Recovered)}
     taken_off = [(plan.self_mask_key(i, secrets[i]), -1) for i in state.alive]
     for client in dropped:
         key = AgreementKey(secrets[client])
         if key.public != masks.keys[client].mask_public:
-            return Failed(plan.session, "unmask", 0, 1, client, (client,))
+            return NoSum(plan.session, "unmask", 0, 1, client, (client,))
         near = [i for i in plan.graph.neighbours(client) if i in living]
         pairs = key.agree(((masks.keys[i].mask_public, plan.pair(client, i)) for i in near), "pair mask")
         taken_off += [(pair, -sign_of(i, client)) for pair, i in zip(pairs, near, strict=True)]
-    return Summed(plan.session, masked(state.total, taken_off), state.alive, bad)
+    return Unmasked(plan.session, masked(state.total, taken_off), state.alive, bad)

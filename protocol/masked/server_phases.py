@@ -12,7 +12,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Send
 from ..wire.codec import Envelope
-from .messages import MaskKeys, SealedShares
+from .messages import MaskKeys, SealedShares, SurvivorSignature
 from .terms import Dealt, Plan, Ring
 
 WAITING_BYTES = 1 << 25
@@ -93,7 +93,7 @@ class Agreeing:
     masks: Masks
     total: Ring = field(repr=False)
     alive: tuple[int, ...]
-    signatures: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    signatures: Mapping[int, SurvivorSignature] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class Unmasked:
     """The end: total, ring (length,), is the sum of the inputs of `clients`. bad: clients that handed in bad shares."""
 
     session: Session
@@ -138,7 +138,7 @@ class Summed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class NoSum:
     """The end without a sum. stage: where it fell under a threshold; have of need were there. blame: who is guilty, if anyone.
 
     client: whose neighbours were too few, None where all clients count.
@@ -174,7 +174,7 @@ def check_signature(plan: Plan, client: int, signature: bytes, purpose: str, con
         raise ProtocolError("a signature that is not the client's in this session", client) from None
 
 
-def too_few(plan: Plan, stage: str, clients: Collection[int]) -> Failed | None:
+def too_few(plan: Plan, stage: str, clients: Collection[int]) -> NoSum | None:
     """The failure, if fewer clients than the session's threshold are left."""
     have, need = len(clients), plan.session.threshold
-    return Failed(plan.session, stage, have, need) if have < need else None
+    return NoSum(plan.session, stage, have, need) if have < need else None

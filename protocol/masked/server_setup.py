@@ -10,8 +10,8 @@ from .messages import MaskKeys, MaskWith, NeighbourKeys, RelayedShares, SealedSh
 from .server_phases import (
     Accepting,
     Advertising,
-    Failed,
     Masks,
+    NoSum,
     Sharing,
     Summing,
     check_signature,
@@ -34,7 +34,7 @@ def take_keys(state: Advertising, client: int, keys: MaskKeys) -> Advertising:
     return replace(state, keys={**state.keys, client: keys})
 
 
-def show_keys(state: Advertising) -> tuple[Sharing | Failed, tuple[Effect, ...]]:
+def show_keys(state: Advertising) -> tuple[Sharing | NoSum, tuple[Effect, ...]]:
     """Stage 1, end: show each client the keys of its neighbours."""
     plan = state.plan
     holders = _core(plan, dict.fromkeys(state.keys, state.keys))
@@ -61,7 +61,7 @@ def take_shares(state: Sharing, client: int, shares: SealedShares) -> Sharing:
     return replace(state, shares={**state.shares, client: shares})
 
 
-def relay(state: Sharing) -> tuple[Accepting | Failed, tuple[Effect, ...]]:
+def relay(state: Sharing) -> tuple[Accepting | NoSum, tuple[Effect, ...]]:
     """Stage 2, end: hand each client what its neighbours sealed to it."""
     plan = state.plan
     core = _core(plan, dict.fromkeys(state.shares, state.shares))
@@ -85,7 +85,7 @@ def take_accepted(state: Accepting, client: int, dealers: tuple[int, ...]) -> Ac
     return replace(state, accepted={**state.accepted, client: dealers})
 
 
-def settle(state: Accepting) -> tuple[Summing | Failed, tuple[Effect, ...]]:
+def settle(state: Accepting) -> tuple[Summing | NoSum, tuple[Effect, ...]]:
     """Stage 3, end: leave out dealers that fewer than t holders could help; tell the others whom to mask with."""
     plan, accepted = state.plan, {client: frozenset(dealers) for client, dealers in state.accepted.items()}
     core = _core(plan, accepted)

@@ -7,7 +7,7 @@ from ..parts.leverage import Row
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a view asks for. size: ring_bits, length, bits, clip and max_weight, as in `Terms`. row: the public
+    """What a view asks for. size: ring_bits, length, bits, clip and max_weight, as in `SumTerms`. row: the public
     weights, over the roster."""
 
     label: str

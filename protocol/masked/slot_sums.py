@@ -9,16 +9,16 @@ from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
 from ..core.errors import Refused
 from ..core.session import SERVER
 from ..parts.charter import Numbers
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..work.slot_work import check
 from .masking import MaskedSessions
-from .server import Summed
+from .server import Unmasked
 from .shape import Shape
-from .slots import COUNTING, Slots
+from .slots import COUNTING, SlotLayout
 
 
 class MaskedSlots:
@@ -26,7 +26,7 @@ class MaskedSlots:
     a slot needs to be opened."""
 
     def __init__(
-        self, run: Run, models: Models, held: Held, sessions: MaskedSessions, numbers: Numbers, spare: int, noisy: bool
+        self, run: Run, models: Models, held: HeldUpdates, sessions: MaskedSessions, numbers: Numbers, spare: int, noisy: bool
     ) -> None:
         self._run = run
         self._models = models
@@ -54,7 +54,7 @@ class MaskedSlots:
             grid = FixedPoint.finest(how.ring_bits, how.clip, len(clients), most)
         except ValueError as error:
             raise Refused(f"slots of {name}: {error}") from None
-        slots = Slots(count, d, grid, rules.floor, rules.corrupt)
+        slots = SlotLayout(count, d, grid, rules.floor, rules.corrupt)
         try:
             summed, means = self._counted_and_summed(slots, updates, f"{name}@{round}")
         except Refused as error:
@@ -65,7 +65,9 @@ class MaskedSlots:
         run.record.open_slots(round, name, answers)
         return answers
 
-    def _counted_and_summed(self, slots: Slots, updates: Updates, label: str) -> tuple[Summed, tuple[WeightedMean | None, ...]]:
+    def _counted_and_summed(
+        self, slots: SlotLayout, updates: Updates, label: str
+    ) -> tuple[Unmasked, tuple[WeightedMean | None, ...]]:
         """Both sessions. Raises Refused, and leaves a fault on record, where there are no sums."""
         run, sessions, least = self._run, self._sessions, self._run.gate.rules.least
         ones = dict.fromkeys(updates.clients, 1.0)
@@ -94,7 +96,7 @@ class MaskedSlots:
         except ValueError as error:
             raise Refused(f"the slots of {label} cannot be read: {error}") from None
 
-    def _slot_sum(self, label: str, updates: Updates, summed: Summed, mean: WeightedMean, grid: FixedPoint) -> Sum:
+    def _slot_sum(self, label: str, updates: Updates, summed: Unmasked, mean: WeightedMean, grid: FixedPoint) -> Sum:
         d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose, and nothing of who did"
         record, carried = self._run.record, self._run.setup.carried
         record.disclose(updates.round, "server", "slots", summed.clients, d + 1, words + carried)

@@ -19,7 +19,7 @@ from ...crypto.fixed_point import FixedPoint, Floats, Nearest, Stochastic, Weigh
 from ...crypto.prg import derive_key
 from ..core.errors import Refused
 from ..core.session import Session
-from .server import Summed
+from .server import Unmasked
 from .terms import Ring
 
 MAX_SLOTS = 64
@@ -38,7 +38,7 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotLayout:
     """K slots of d coordinates. grid: proves that no slot's sum wraps around, each being a sum of `grid.clients` at most.
 
     floor: fewest clients whose vectors are in a sum that is opened. corrupt: clients that may count themselves and add nothing.
@@ -82,7 +82,7 @@ class Slots:
         ring[list(chosen)] = 1
         return ring
 
-    def decode(self, summed: Summed, opened: frozenset[int]) -> tuple[WeightedMean | None, ...]:
+    def decode(self, summed: Unmasked, opened: frozenset[int]) -> tuple[WeightedMean | None, ...]:
         """Per slot its weighted mean, None where it was not opened.
 
         Raises ValueError for what a client with a made-up input causes: values where zeros belong, or sums out of range.
@@ -94,7 +94,7 @@ class Slots:
             raise ValueError("a slot that was not opened holds a sum: a client's input was not a proper encoding")
         return tuple(self.grid.decode(totals[slot]) if slot in opened else None for slot in range(self.count))
 
-    def decode_counts(self, summed: Summed) -> tuple[int, ...]:
+    def decode_counts(self, summed: Unmasked) -> tuple[int, ...]:
         """How many clients chose each slot. Raises ValueError for what no sum of counts can be."""
         total = summed.total
         if total.shape != (self.count,) or total.dtype != np.uint32 or int(total.max()) > len(summed.clients):
@@ -120,7 +120,7 @@ class Slots:
         digest = hashlib.sha256(cbor2.dumps([*fields, self.floor, self.corrupt, counting.digest], canonical=True)).hexdigest()
         return f"masked sum/slots {sum(1 << slot for slot in opened):x} {digest[:30]}"
 
-    def summing(self, counting: Session, summed: Summed, threshold: int, cluster: str) -> tuple[Session, frozenset[int]]:
+    def summing(self, counting: Session, summed: Unmasked, threshold: int, cluster: str) -> tuple[Session, frozenset[int]]:
         """The server's second session among the clients that were counted, with the open slots.
 
         Raises Refused if no slot reaches the floor: nothing is summed then.

@@ -26,7 +26,7 @@ LEDGER = "masked sum ledger"
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class SumSpending:
     """One client's. ledger: with the sum that it is in, at its worst. place: in that sum; None outside of one."""
 
     cohorts: Cohorts = field(repr=False)
@@ -65,7 +65,8 @@ class Spending:
         return replace(self, ledger=found, place=None)
 
     def joining(self, plan: Plan, joined: Mapping[str, int]) -> Self | str:
-        """In the sum of this plan; or why it gives nothing: no noise, or none that it can pay for. joined: as `Idle.next_round`.
+        """In the sum of this plan; or why it gives nothing: no noise, or none that it can pay for. joined: as
+        `Idle.next_round`.
 
         Raises ValueError for a second sum in a round, and for terms that do not belong to the noise that was agreed on.
         """

@@ -10,8 +10,9 @@ Sums of one update that overlap are proposed to one roster, with weight 0 for wh
 
 from collections.abc import Callable, Iterator, Mapping
 
+from ...crypto.agreement import KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import SigningKey, Verify, verify
 from ..core.link import Tap
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
@@ -21,13 +22,13 @@ from ..parts.members import Members
 from ..wire.messages import HEAD_BYTES, Task
 from .client import Idle, client_step
 from .messages import MESSAGES, SEALED_SHARES_BYTES
-from .server import Advertising, Failed, Summed, propose, server_step
-from .terms import Plan, Policy, Ring, Terms
+from .server import Advertising, NoSum, Unmasked, propose, server_step
+from .terms import Plan, Ring, SumPolicy, SumTerms
 from .transcript import Transcript
 
 
 def parties_of(
-    members: Members, charter: Charter, model: bytes, policy: Policy, entropy: Entropy, verify: Verify = verify
+    members: Members, charter: Charter, model: bytes, policy: SumPolicy, entropy: Entropy, verify: Verify = verify
 ) -> dict[int, Party]:
     """All clients, idle. verify: how they check signatures."""
 
@@ -38,18 +39,25 @@ def parties_of(
 
 
 def idle_of(
-    charter: Charter, me: int, identity: Identity, policy: Policy, entropy: Entropy, model: bytes, verify: Verify = verify
+    charter: Charter,
+    me: int,
+    identity: SigningKey,
+    policy: SumPolicy,
+    entropy: Entropy,
+    model: bytes,
+    verify: Verify = verify,
+    exchange: KeyExchange = exchange_keys,
 ) -> Idle:
     """A client before its first sum under this charter."""
     spending = None
     if charter.numbers.noise is not None:
-        from .spending import Spending  # here, as it loads an accountant
+        from .spending import SumSpending  # here, as it loads an accountant
 
-        spending = Spending.of(charter, me)
-    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, spending=spending)
+        spending = SumSpending.of(charter, me)
+    return Idle(Transcript(charter, me), policy, identity, entropy, model, verify=verify, exchange=exchange, spending=spending)
 
 
-def max_bytes(terms: Terms) -> int:
+def max_bytes(terms: SumTerms) -> int:
     """The largest message of a session: an input, the shares of all neighbours of one client, or a proposal with weights."""
     shares = terms.neighbours * (68 * terms.neighbours + SEALED_SHARES_BYTES + 16)
     return HEAD_BYTES + max(terms.input_bytes, shares, len(terms.weights))
@@ -57,7 +65,7 @@ def max_bytes(terms: Terms) -> int:
 
 def masked_sum(
     plan: Plan, parties: Mapping[int, Party], vectors: Callable[[int], Ring], tap: Tap | None = None, *, record: bool = False
-) -> tuple[Summed | Failed, InProcess]:
+) -> tuple[Unmasked | NoSum, InProcess]:
     """Play one session in one process. vectors: a client's input, ring (length,), asked for when its masks stand.
 
     parties: the clients, idle. Returns how it ended, with the network that carried it.

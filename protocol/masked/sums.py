@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import Refused
 from ..parts.charter import Numbers
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import Question
 from ..parts.leverage import Row
 from ..parts.models import Models
@@ -16,22 +16,22 @@ from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
 from .input import InputTerms, Total
 from .masking import MaskedSessions
-from .server import Summed
+from .server import Unmasked
 from .shape import Shape
 from .terms import PROTOCOL
-from .weights import MaskedWeights, Weighed
+from .weights import MaskedWeights, WeighedQuestion
 
 if TYPE_CHECKING:
     from .noisy_sums import NoisySums
 
-Decode = Callable[[Summed], Total | None]
+Decode = Callable[[Unmasked], Total | None]
 
 
 class MaskedSums:
     """Answers questions for sums of what clients hold. noisy: what noise they are under, if they are."""
 
     def __init__(
-        self, run: Run, models: Models, held: Held, sessions: MaskedSessions, numbers: Numbers, noisy: "NoisySums | None"
+        self, run: Run, models: Models, held: HeldUpdates, sessions: MaskedSessions, numbers: Numbers, noisy: "NoisySums | None"
     ) -> None:
         self._run = run
         self._models = models
@@ -53,7 +53,7 @@ class MaskedSums:
         if self._noisy is not None:
             self._noisy.check(question.label, question.updates.round, rows, question.times_samples)
 
-    def _summed(self, questions: Sequence[Question], weighed: Mapping[str, Weighed]) -> Mapping[str, Sum]:
+    def _summed(self, questions: Sequence[Question], weighed: Mapping[str, WeighedQuestion]) -> Mapping[str, Sum]:
         """weighed: of those that count samples, what was opened before; without it there is no such sum."""
         questions = [q for q in questions if (q.label in weighed or not q.times_samples) and len(q.row) >= q.fewest]
         inputs = {q.label: self._inputs(q) for q in questions}
@@ -63,7 +63,7 @@ class MaskedSums:
         questions = [q for q in questions if q.label in plans]
         ended = self._sessions.mask({q.label: plans[q.label] for q in questions})
 
-        def read(question: Question, summed: Summed) -> Total | None:
+        def read(question: Question, summed: Unmasked) -> Total | None:
             return inputs[question.label].decode(summed.total, np.array([question.row[i] for i in summed.clients]))
 
         found = {q.label: self._read(q, summed, partial(read, q)) for q in questions if (summed := ended[q.label])}
@@ -100,7 +100,7 @@ class MaskedSums:
         counted = how.max_samples if question.times_samples else 0
         return InputTerms(how.ring_bits, how.clip, len(question.row), largest, counted, question.energy)
 
-    def _shape(self, question: Question, inputs: InputTerms, first: Weighed | None) -> Shape:
+    def _shape(self, question: Question, inputs: InputTerms, first: WeighedQuestion | None) -> Shape:
         how, least = self._numbers, self._run.gate.rules.least
         size = (how.ring_bits, inputs.length(how.d), inputs.fixed.bits, how.clip, 1)
         if first is not None:
@@ -108,7 +108,7 @@ class MaskedSums:
         protocol = f"{PROTOCOL}/{self._held.known(question.updates).kind}/{question.number}"
         return Shape(question.label, protocol, max(least, question.fewest), size, question.row)
 
-    def _read(self, question: Question, ended: Summed, decode: Decode) -> Sum | None:
+    def _read(self, question: Question, ended: Unmasked, decode: Decode) -> Sum | None:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         record, round = self._run.record, question.updates.round
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...crypto.fixed_point import FixedPoint
 from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
-from ...crypto.shamir import Dealing, MaskKeyShare, SelfSeedShare, Sharing
+from ...crypto.shamir import Dealing, DealtShares, MaskKeyShare, SelfSeedShare
 from ..core.session import Session
 from ..parts.charter import Charter
 from ..parts.gate import Rules
@@ -31,7 +31,7 @@ Ring = NDArray[np.uint32] | NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SumTerms:
     """What the server proposes beside the session. It is public and the same for everyone.
 
     ring_bits, bits, clip, max_weight: as in `FixedPoint`, which proves that no sum wraps around. length: ring elements of an
@@ -101,13 +101,13 @@ class Plan:
     """
 
     session: Session
-    terms: Terms
+    terms: SumTerms
     charter: Charter = field(repr=False)
     graph: MaskingGraph = field(repr=False)
     binding: bytes
 
     @classmethod
-    def of(cls, session: Session, terms: Terms, charter: Charter) -> Self:
+    def of(cls, session: Session, terms: SumTerms, charter: Charter) -> Self:
         """Raises ValueError, which says why, for terms that cannot be kept: a sum that could wrap, a graph that cannot be."""
         FixedPoint(terms.ring_bits, terms.bits, terms.clip, len(session.roster), terms.max_weight)
         if not 1 <= terms.threshold <= terms.neighbours:
@@ -125,7 +125,7 @@ class Plan:
     @classmethod
     def proposed(cls, proposal: Proposal, charter: Charter) -> Self:
         """What a proposal proposes. Raises ValueError."""
-        return cls.of(proposal.session, Terms.proposed(proposal), charter)
+        return cls.of(proposal.session, SumTerms.proposed(proposal), charter)
 
     @property
     def enrolled(self) -> Mapping[int, bytes]:
@@ -184,13 +184,13 @@ def decode_weights(roster: tuple[int, ...], weights: bytes) -> dict[int, float]:
     return dict(zip(roster, values, strict=True))
 
 
-def survivors_digest(alive: tuple[int, ...]) -> bytes:
-    """What clients sign: SHA-256 of the survivor set, ascending ids of 4 bytes."""
-    return hashlib.sha256(np.array(alive, ">u4").tobytes()).digest()
+def survivors_and_head(alive: tuple[int, ...], head: bytes) -> bytes:
+    """What clients sign: SHA-256 of the survivor set, ascending ids of 4 bytes, and the head of the signer's transcript."""
+    return hashlib.sha256(np.array(alive, ">u4").tobytes()).digest() + head
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SumPolicy:
     """What a client insists on, whatever the server proposes. Its defaults are the least that makes any sense.
 
     min_cohort: clients on the roster. min_survivors: honest clients in a sum that it helps to open; corrupt: clients
@@ -234,7 +234,7 @@ class Policy:
         """What its sums may show, together and apart."""
         return Rules(self.min_survivors, self.corrupt)
 
-    def problems(self, session: Session, terms: Terms) -> tuple[str, ...]:
+    def problems(self, session: Session, terms: SumTerms) -> tuple[str, ...]:
         """Why a client with this policy takes no part; empty if it does."""
         complete, least = terms.neighbours == len(session.roster) - 1, self.rules.least
         doubtful = terms.neighbours + max(self.corrupt_neighbours, self.corrupt if complete else 0)
@@ -252,7 +252,7 @@ class Policy:
         }
         return *(reason for reason, wrong in found.items() if wrong), *self._of_graph(len(session.roster), terms)
 
-    def _of_graph(self, clients: int, terms: Terms) -> tuple[str, ...]:
+    def _of_graph(self, clients: int, terms: SumTerms) -> tuple[str, ...]:
         if self.dropped is None:
             return ()
         try:
@@ -284,7 +284,7 @@ class Dealt:
         return cls(Dealing(SelfSeedShare, *public, seeds), Dealing(MaskKeyShare, *public, keys))
 
 
-def encode_dealing(seed: Sharing[SelfSeedShare], key: Sharing[MaskKeyShare]) -> bytes:
+def encode_dealing(seed: DealtShares[SelfSeedShare], key: DealtShares[MaskKeyShare]) -> bytes:
     """All holders (4 bytes each), then the commitments to the seed's shares, then those to the key's."""
     return (
         np.array(seed.dealing.holders, ">u4").tobytes() + b"".join(seed.dealing.commitments) + b"".join(key.dealing.commitments)

@@ -124,13 +124,19 @@ def log_of(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ..
     return tuple(entry[6] for entry in decoded), tuple(entry[3] for entry in decoded)
 
 
-def verify_transcript(charter: Charter, me: int, steps: Sequence[bytes], heads: Sequence[bytes]) -> Transcript:
-    """Where a client stands after these steps, under this charter.
+def verify_transcript(
+    charter: Charter, me: int, steps: Sequence[bytes], heads: Sequence[bytes], signed: Iterable[bytes] = ()
+) -> Transcript:
+    """Where a client stands after these steps, under this charter. signed: heads in its survivor signatures, which the server and
+    its neighbours have.
 
-    Raises ValueError, with its number, for the first that is not in the chain, contradicts an earlier one or exceeds the account.
+    Raises ValueError, with its number, for the first that is not in the chain, contradicts an earlier one or exceeds the account,
+    and for a head that it signed and that is not among them: the log ends early, or is another one.
     """
     if len(steps) != len(heads):
         raise ValueError(f"{len(steps)} steps have as many heads, not {len(heads)}")
+    if not {*signed} <= {*heads}:
+        raise ValueError(f"client {me} signed for a head that is not in this log")
     transcript, joined, plan = Transcript(charter, me), dict[str, int](), None
     for number, (step, head) in enumerate(zip(steps, heads, strict=True)):
         try:

@@ -9,7 +9,7 @@ from ..pairs.asking import AskingPairs
 from ..pairs.messages import MESSAGES as PAIRS
 from ..parts.clients import Clients
 from ..parts.gate import Gate
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import HeldSums
 from ..parts.models import Models
 from ..parts.offsets import OffsetSketches
@@ -52,13 +52,14 @@ class MaskedView:
         before = seat(clients, setup, maker)
 
         network = network_of(setup, MASKED, RECEIVER_OPENED, SEEDING, CHOOSING, PAIRS, most=4 * d, before=before)
-        record = Record(network, how.rules, with_a_client=WITH_A_CLIENT)
+        least = fewest(how.rules.least, how.corrupt, how.dropped)
+        record = Record(network, how.rules, with_a_client=WITH_A_CLIENT, least=least)
         gate = Gate(how.rules, same_clients=True, behind_offsets=how.keys == "session", one_kind=True)
         allow = anything if how.noise is None else how.noise.check
         run = Run(setup, network, clients, gate, record, allow)
 
         models = Models(run, "server")
-        held = Held(run, models)
+        held = HeldUpdates(run, models)
         sessions = MaskedSessions(run, models, held, charter_of(how, setup, clients.enrolled[SUMS]))
         masked = MaskedSums(run, models, held, sessions, numbers, noisy)
         sums = HeldSums(run, held, masked.answer, noisy is None, masked.check)
@@ -75,7 +76,7 @@ class MaskedView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = held.train, models.train_alone
-        self.least = fewest(how.rules.least, how.corrupt, how.dropped)
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.personal_sums, self.own_models = personal.personal_sums, personal.own_models
         self.slots = MaskedSlots(run, models, held, sessions, numbers, how.slot_spare, noisy is not None).slots

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.errors import Refused
 from ..core.session import Session
 from ..parts.gate import Rules
-from .server import Summed
+from .server import Unmasked
 from .terms import Ring
 
 WEIGHTS = "masked sum/weights"
@@ -32,7 +32,7 @@ LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class WeightEncoding:
     """Public. Weights are in units of the largest claim, largest |a| times max_samples: 0 to 1. clients: in the first session.
 
     claims: the largest weight that each of them can have, descending.
@@ -67,7 +67,7 @@ class Weighing:
         exact = Fraction(weight)
         return np.array([round(exact * self.one), round(exact * exact * self.one), 1], np.uint64)
 
-    def read(self, summed: Summed) -> tuple[float, float]:
+    def read(self, summed: Unmasked) -> tuple[float, float]:
         """The sums of weights and of squares, in float32. Raises ValueError for a total that no such inputs have."""
         first, second, count = summed.total.tolist()
         if count != len(summed.clients):

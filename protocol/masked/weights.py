@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..core.session import SERVER, Session
-from ..parts.held import Held
+from ..parts.held import HeldUpdates
 from ..parts.held_sums import Question
 from ..parts.run import Run
 from .masking import MaskedSessions
 from .shape import Shape
 from .terms import Plan
-from .weighing import WEIGHTS, Weighing, second_protocol
+from .weighing import WEIGHTS, WeightEncoding, second_protocol
 
 OF_WEIGHTS = "the sum of the weights that count samples, and the sum of their squares, before any update"
 OUTWEIGHED = (
@@ -20,11 +20,11 @@ OUTWEIGHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedQuestion:
     """A question after its weights were summed, about those that are in these sums."""
 
     question: Question
-    weighing: Weighing
+    weighing: WeightEncoding
     counting: Session
     sums: tuple[float, float]
 
@@ -45,12 +45,12 @@ class Weighed:
 class MaskedWeights:
     """Has weights with sample counts summed first."""
 
-    def __init__(self, run: Run, held: Held, sessions: MaskedSessions) -> None:
+    def __init__(self, run: Run, held: HeldUpdates, sessions: MaskedSessions) -> None:
         self._run = run
         self._held = held
         self._sessions = sessions
 
-    def weigh(self, questions: Sequence[Question]) -> dict[str, Weighed]:
+    def weigh(self, questions: Sequence[Question]) -> dict[str, WeighedQuestion]:
         """One masked sum of weights and squares for each question, by its label; none, and a fault on record, where it failed."""
         if not questions:
             return {}
@@ -75,13 +75,13 @@ class MaskedWeights:
             run.record.disclose(q.updates.round, "server", "weights", summed.clients, 2, OF_WEIGHTS)
             run.record.disclose(q.updates.round, "clients", "weights", summed.clients, 2, OF_WEIGHTS)
             plan, about = plans[q.label], replace(q, row={i: q.row[i] for i in summed.clients})
-            weighed = Weighed(about, self._weighing(about, largest[q.label]), plan.session, sums)
+            weighed = WeighedQuestion(about, self._weighing(about, largest[q.label]), plan.session, sums)
             if weighed.hopeless:
                 run.record.fault(SERVER, f"the sum {q.label} {OUTWEIGHED}")
                 continue
             found[q.label] = weighed
         return found
 
-    def _weighing(self, question: Question, largest: float | None = None) -> Weighing:
+    def _weighing(self, question: Question, largest: float | None = None) -> WeightEncoding:
         sizes = sorted(map(abs, question.row.values()), reverse=True)
-        return Weighing(tuple(a / (largest or sizes[0]) for a in sizes), self._run.gate.rules)
+        return WeightEncoding(tuple(a / (largest or sizes[0]) for a in sizes), self._run.gate.rules)

@@ -11,7 +11,7 @@ from .question import PairAnswers, PairQuestion
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger, Unit
-    from .comparison import Pairs
+    from .comparison import PairQuestions
 
 Seen = Callable[[Updates, Model, int], Vector]
 """What a client's update makes of a model, float32 (d,), at a server that has both."""
@@ -23,7 +23,7 @@ class AskingPairs:
     def __init__(self, run: Run, seen: Seen | None = None) -> None:
         self._run = run
         self._seen = seen
-        self.found: Pairs | None = None
+        self.found: PairQuestions | None = None
 
     def pairs(
         self, round: int, work: Mapping[str, Assignment], updates: Mapping[str, Updates], question: PairQuestion, /
@@ -52,11 +52,11 @@ class AskingPairs:
         found = {i: client.ledger for i, client in self._run.clients.all.items()}
         return {(i, ledger.unit): ledger for i, ledger in sorted(found.items()) if ledger is not None}
 
-    def _comparison(self) -> "Pairs":
+    def _comparison(self) -> "PairQuestions":
         if self.found is None:
-            from .comparison import Pairs  # here, as it loads an accountant
+            from .comparison import PairQuestions  # here, as it loads an accountant
 
-            self.found = Pairs(self._run, clear=self._run.record.sees_updates)
+            self.found = PairQuestions(self._run, clear=self._run.record.sees_updates)
         return self.found
 
     # --- keeping ------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from ..core.session import Session
 from .choices import Distances
 from .disclosed import MODELS, answers_in_words, shown_in_words
-from .question import Direction, PairQuestion, Released, Reported, Told
-from .server import Paired, Pairing, Undecided
+from .question import Direction, MeasuredDirection, PairQuestion, Released, Reported
+from .server import BothAnswered, Pairing, Undecided
 from .sessions import Sessions, heard
 from .terms import PROTOCOL, PairTerms, terms_of
 
@@ -20,7 +20,7 @@ def by_pair(
     begun: Counter[tuple[int, int]],
     met: list[PairTerms],
     lost: list[tuple[int, int]],
-) -> Iterator[Direction | Told]:
+) -> Iterator[Direction | MeasuredDirection]:
     """Both directions of every pair that can be decided, as it is played. Fills met, with the terms of those, and lost.
 
     weights: floats of an embedding model that is exchanged, 0 for none.
@@ -35,7 +35,7 @@ def by_pair(
             session = Session(PROTOCOL, sessions.run_id, round, f"{a}-{b}", (a, b), 2)
             terms = terms_of(session, choice, sessions.embedders, weights)
             ended = sessions.play(terms, Pairing(terms, sessions.enrolled))
-            done: Mapping[int, Released | Reported] = ended.clouds if isinstance(ended, Paired) else {}
+            done: Mapping[int, Released | Reported] = ended.clouds if isinstance(ended, BothAnswered) else {}
             if isinstance(ended, Undecided):
                 sessions.reject(ended.rejected)
                 if ended.begun:
@@ -44,7 +44,7 @@ def by_pair(
                         lost.append((a, b))
                     about |= set(ended.answered)
                     released += len(ended.answered) * terms.scalars
-            if isinstance(ended, Paired) or ended.begun:
+            if isinstance(ended, BothAnswered) or ended.begun:
                 models |= {a, b}
                 shown += 2 * weights
                 clouds += 2 * terms.rows * terms.d

@@ -1,11 +1,11 @@
 """The client of pairs: it agrees on a secret with another client, shows it its embedding model, and releases its clouds.
 
-Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: Offered -> Meeting -> Answered, without Meeting
-where embedding models are public, and with Showing before Answered where the clients measure distances themselves; a Deadline
-ends all of them. An answer for a pair is counted and stored before anything about data leaves the client. A server that says that
-it did not arrive gets another, of a later session: under a projection of its own, and charged again, so only as often as the
-policy and the ledger allow, one at a time, and none once the client was told the edge. An answer for all is stored itself, and
-sent again as it was; where answers are for a round (`terms.anew`), another is made in a later round alone.
+Spec: specs/pairs.md. A client is in many such sessions at once. Phases of one: AwaitingKey -> Meeting -> AwaitingEdge, without
+Meeting where embedding models are public, and with Showing before AwaitingEdge where the clients measure distances themselves; a
+Deadline ends all of them. An answer for a pair is counted and stored before anything about data leaves the client. A server that
+says that it did not arrive gets another, of a later session: under a projection of its own, and charged again, so only as often
+as the policy and the ledger allow, one at a time, and none once the client was told the edge. An answer for all is stored itself,
+and sent again as it was; where answers are for a round (`terms.anew`), another is made in a later round alone.
 """
 
 import struct
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...crypto.agreement import AgreementKey, UnusableKey
 from ...crypto.entropy import Entropy
-from ...crypto.identity import BadSignature, Identity, verify
+from ...crypto.identity import BadSignature, SigningKey, verify
 from ...crypto.prg import derive_key
 from ...crypto.sealing import InvalidSeal
 from ..core.errors import ProtocolError
@@ -28,7 +28,7 @@ from ..view.answers import Vector
 from ..wire.codec import Envelope
 from ..wire.messages import MOST_REASON, Declined
 from ..work.uploads import to_bytes, usable
-from .memory import GROUP, SAID, Said, edge_entry, edge_key, said_entry, spent_entry, spent_key
+from .memory import GROUP, SAID, AnswerForAll, edge_entry, edge_key, said_entry, spent_entry, spent_key
 from .messages import PairClouds, PairDistance, PairEdge, PairKey, PairOffer, SealedCloud, SealedEmbedding
 from .policy import PairPolicy
 from .question import Released, Reported, Rows, Unusable
@@ -58,7 +58,7 @@ class Computer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class AwaitingKey:
     """A client that has shown its key, and waits for the other's."""
 
     terms: PairTerms
@@ -83,17 +83,17 @@ class Showing:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AwaitingEdge:
     """A client that has answered the server, and waits for the edge."""
 
     terms: PairTerms
 
 
-Phase = Offered | Meeting | Showing | Answered
+Phase = AwaitingKey | Meeting | Showing | AwaitingEdge
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PairingClient:
     """A client and its sessions by digest. enrolled: the identities of all clients, known beforehand.
 
     weights: its own embedding model of this round, None for the public one. group: a secret that all clients of the run share, or
@@ -104,14 +104,14 @@ class Peer:
     me: int
     run: bytes
     policy: PairPolicy
-    identity: Identity
+    identity: SigningKey
     enrolled: Mapping[int, bytes] = field(repr=False)
     entropy: Entropy = field(repr=False)
     computer: Computer = field(repr=False)
     weights: Vector | None = field(default=None, repr=False)
     group: bytes | None = field(default=None, repr=False)
     spent: Mapping[int, int] = field(default_factory=dict)
-    said: Said | None = field(default=None, repr=False)
+    said: AnswerForAll | None = field(default=None, repr=False)
     edges: Mapping[int, bool] = field(default_factory=dict)
     phases: Mapping[bytes, Phase] = field(default_factory=dict)
 
@@ -121,19 +121,19 @@ def peer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case _, Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
-        case Peer(), Deadline():
+        case PairingClient(), Deadline():
             return replace(state, phases={}), ()
-        case Peer(), Received(Envelope(message=PairOffer() as offer, session=digest)):
+        case PairingClient(), Received(Envelope(message=PairOffer() as offer, session=digest)):
             return _take(state, digest, offer)
-        case Peer(), Received(Envelope(message=message, session=digest)):
+        case PairingClient(), Received(Envelope(message=message, session=digest)):
             match state.phases.get(digest), message:
-                case Offered() as phase, PairKey():
+                case AwaitingKey() as phase, PairKey():
                     return _meet(state, phase, message)
                 case Meeting() as phase, SealedEmbedding():
                     return _release(state, phase.terms, phase.secret, _model(phase, state.me, message))
                 case Showing() as phase, SealedCloud():
                     return _report(state, phase, message)
-                case Answered(terms=terms), PairEdge(edge):
+                case AwaitingEdge(terms=terms), PairEdge(edge):
                     told = {} if terms.session.protocol == ONCE else {terms.peer(state.me): bool(edge)}
                     stored = tuple(Persist(edge_key(peer), edge_entry(joined)) for peer, joined in told.items())
                     return replace(state, edges={**state.edges, **told}, phases=_without(state, digest)), stored
@@ -157,11 +157,11 @@ def agreed(key: AgreementKey, shown: bytes, terms: PairTerms, me: int) -> bytes:
     return secret
 
 
-def _without(state: Peer, digest: bytes) -> dict[bytes, Phase]:
+def _without(state: PairingClient, digest: bytes) -> dict[bytes, Phase]:
     return {other: phase for other, phase in state.phases.items() if other != digest}
 
 
-def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Effect, ...]]:
+def _take(state: PairingClient, digest: bytes, offer: PairOffer) -> tuple[PairingClient, tuple[Effect, ...]]:
     """Step 1: check the offer, and advertise a key; or answer at once, where no secret of a pair is needed."""
     try:
         terms = PairTerms.offered(offer)
@@ -194,14 +194,14 @@ def _take(state: Peer, digest: bytes, offer: PairOffer) -> tuple[Peer, tuple[Eff
         raise ProtocolError("an embedding model of another size is asked for", SERVER)
     key = key_for(terms, state.me, state.entropy)
     shown = PairKey(key.public, state.identity.sign(KEY, terms.binding, key.public))
-    phases = {**state.phases, digest: Offered(terms, key)}
+    phases = {**state.phases, digest: AwaitingKey(terms, key)}
     return replace(state, phases=phases), (Send(Envelope(digest, state.me, SERVER, shown)),)
 
 
-def _check_open(state: Peer, terms: PairTerms) -> None:
+def _check_open(state: PairingClient, terms: PairTerms) -> None:
     """Raises ProtocolError where the client has answered for this pair as often as it will, for now or for good."""
     peer = terms.peer(state.me)
-    open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, Answered | Showing))
+    open_sessions = (phase.terms for phase in state.phases.values() if isinstance(phase, AwaitingEdge | Showing))
     if (
         peer in state.edges
         or state.spent.get(peer, 0) >= state.policy.answers
@@ -210,17 +210,17 @@ def _check_open(state: Peer, terms: PairTerms) -> None:
         raise ProtocolError("an offer for a pair already answered", SERVER)
 
 
-def _repeated(state: Peer, terms: PairTerms, said: Said) -> tuple[Peer, tuple[Effect, ...]]:
+def _repeated(state: PairingClient, terms: PairTerms, said: AnswerForAll) -> tuple[PairingClient, tuple[Effect, ...]]:
     """The answer for all once more, to the byte: it tells nobody anything new, and costs nothing."""
     if said.context != terms.projection_context:
         raise ProtocolError("an offer of other terms than those that were answered", SERVER)
     digest = terms.session.digest
-    return replace(state, phases={**state.phases, digest: Answered(terms)}), (
+    return replace(state, phases={**state.phases, digest: AwaitingEdge(terms)}), (
         Send(Envelope(digest, state.me, SERVER, said.clouds)),
     )
 
 
-def _meet(state: Peer, phase: Offered, shown: PairKey) -> tuple[Peer, tuple[Effect, ...]]:
+def _meet(state: PairingClient, phase: AwaitingKey, shown: PairKey) -> tuple[PairingClient, tuple[Effect, ...]]:
     """Step 2: the other's key is checked against its identity, and the pair has a secret."""
     terms, me = phase.terms, state.me
     peer, digest = terms.peer(me), terms.session.digest
@@ -257,7 +257,9 @@ def _unsealed(secret: bytes, terms: PairTerms, label: str, me: int, chunks: tupl
         raise ProtocolError(f"a sealed {what} that is {error}", SERVER) from None
 
 
-def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None) -> tuple[Peer, tuple[Effect, ...]]:
+def _release(
+    state: PairingClient, terms: PairTerms, secret: bytes, others: Vector | None
+) -> tuple[PairingClient, tuple[Effect, ...]]:
     """Step 3: count the answer, then release, or show the other. A client whose budget does not allow it says so."""
     digest, me = terms.session.digest, state.me
     once = terms.session.protocol == ONCE
@@ -265,7 +267,7 @@ def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None
         _check_open(state, terms)  # another session may have been open at the same time
     own = state.weights if terms.embedding != "public" else None
     message: PairClouds | SealedCloud
-    phase: Phase = Answered(terms)
+    phase: Phase = AwaitingEdge(terms)
     try:
         if terms.released == "distances":
             shown = to_bytes(state.computer.show(terms, own, others))
@@ -281,7 +283,7 @@ def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None
         raise ProtocolError("an embedding model that embeds to what is not finite", terms.peer(me)) from None
     phases, send = {**state.phases, digest: phase}, Send(Envelope(digest, me, SERVER, message))
     if once and isinstance(message, PairClouds):
-        said = Said(terms.session.round, terms.projection_context, message)
+        said = AnswerForAll(terms.session.round, terms.projection_context, message)
         group = () if state.group is None else (Persist(GROUP, state.group),)  # without which it would not say it again
         return replace(state, said=said, phases=phases), (*group, Persist(SAID, said_entry(said)), send)
     peer = terms.peer(me)
@@ -290,7 +292,7 @@ def _release(state: Peer, terms: PairTerms, secret: bytes, others: Vector | None
     return replace(state, spent={**state.spent, peer: count}, phases=phases), (stored, send)
 
 
-def _report(state: Peer, phase: Showing, shown: SealedCloud) -> tuple[Peer, tuple[Effect, ...]]:
+def _report(state: PairingClient, phase: Showing, shown: SealedCloud) -> tuple[PairingClient, tuple[Effect, ...]]:
     """Step 3 where clients measure: the distance to what the other has shown, and tau."""
     terms, me, digest = phase.terms, state.me, phase.terms.session.digest
     theirs = _unsealed(phase.secret, terms, CLOUD, me, shown.chunks, terms.rows * terms.d)
@@ -299,5 +301,5 @@ def _report(state: Peer, phase: Showing, shown: SealedCloud) -> tuple[Peer, tupl
     own = state.weights if terms.embedding == "exchanged" else None
     found = state.computer.report(terms, own, phase.others, theirs.reshape(terms.rows, terms.d))
     message = PairDistance(struct.pack(">d", found.distance), struct.pack(">d", found.reference))
-    phases = {**state.phases, digest: Answered(terms)}
+    phases = {**state.phases, digest: AwaitingEdge(terms)}
     return replace(state, phases=phases), (Send(Envelope(digest, me, SERVER, message)),)

@@ -12,7 +12,7 @@ from ..view.answers import Memory
 from ..wire.codec import Envelope
 from ..work.maker import Mine
 from ..work.participant import Participant
-from .client import Answered, Peer, peer_step
+from .client import AwaitingEdge, PairingClient, peer_step
 from .computer import OwnComputer
 from .memory import entries_of, fields_of, ledger_entries, ledger_of
 from .messages import PairOffer
@@ -85,7 +85,7 @@ class Comparer:
         elif isinstance(event, Received):
             session = event.envelope.session
             phase = self.state.phases.get(session)
-            if phase is None or isinstance(phase, Answered):
+            if phase is None or isinstance(phase, AwaitingEdge):
                 self._open.discard(session)
             else:
                 self._open.add(session)
@@ -118,7 +118,7 @@ def comparer_of(mine: Mine, client: Participant) -> Mapping[str, Role]:
         joiner_of(mine, seeding_of(setup), PAIR_SEED),
     )
     nothing = PairPolicy(d=embedders.d, inputs=embedders.inputs, rows=embedders.rows, released=frozenset())
-    peer = Peer(mine.id, setup.run, nothing, mine.identities[PAIRS], mine.enrolled[PAIRS], setup.entropy, computer)
+    peer = PairingClient(mine.id, setup.run, nothing, mine.identities[PAIRS], mine.enrolled[PAIRS], setup.entropy, computer)
     comparer = Comparer(Party(mine.id, peer, peer_step), client, computer, joiner)
     if setup.comparing is not None:
         comparer.asked(setup.comparing)

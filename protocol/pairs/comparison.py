@@ -20,14 +20,14 @@ from ..work.maker import Unseated
 from .by_pair import by_pair
 from .choices import Choice, Distances, PerPair, PerRound, ServerSamples
 from .disclosed import EDGES, decisions_in_words
-from .once import Kept
-from .question import Comparing, Direction, PairAnswers, PairQuestion, Told
+from .once import KeptClouds
+from .question import Comparing, Direction, MeasuredDirection, PairAnswers, PairQuestion
 from .roles import PAIR_SEED, PAIRS, seeding_of
 from .sessions import Sessions, Trained
 from .terms import PairTerms
 
 
-class Pairs:
+class PairQuestions:
     """The pairs of one run. clear: whether the server sees clients' models anyway."""
 
     def __init__(self, run: Run, *, clear: bool) -> None:
@@ -44,8 +44,8 @@ class Pairs:
         self._clients = run.clients.of(PAIRS)
         enrolled = run.clients.enrolled[PAIRS]
         self._sessions = Sessions(setup.run, run.network, self._clients, enrolled, setup.embedders, run.record)
-        self._kept = Kept()
-        self._latest = -1, Kept()
+        self._kept = KeptClouds()
+        self._latest = -1, KeptClouds()
         self._begun: Counter[tuple[int, int]] = Counter()
 
     def ask(self, round: int, question: PairQuestion, trained: Trained) -> PairAnswers:
@@ -86,10 +86,10 @@ class Pairs:
                 if not isinstance(client, Unseated):
                     client.asked(comparing)
 
-    def _of_round(self, round: int) -> Kept:
+    def _of_round(self, round: int) -> KeptClouds:
         """What was released for this round alone; what was for another is forgotten."""
         if self._latest[0] != round:
-            self._latest = round, Kept()
+            self._latest = round, KeptClouds()
         return self._latest[1]
 
     def _check(self, choice: Choice) -> None:
@@ -100,11 +100,13 @@ class Pairs:
         if getattr(choice, "noise", None) is not None and not self._embedders.by_position:
             raise Refused("noise covers one record, but samples were drawn by all records together; draw them by position")
 
-    def _judged(self, question: PairQuestion, directions: Iterable[Direction | Told]) -> Mapping[tuple[int, int], bool]:
+    def _judged(
+        self, question: PairQuestion, directions: Iterable[Direction | MeasuredDirection]
+    ) -> Mapping[tuple[int, int], bool]:
         """The server's decisions. Its CPU time is what was spent while no client was at work."""
         asked: list[tuple[int, int]] = []
 
-        def noted() -> Iterator[Direction | Told]:
+        def noted() -> Iterator[Direction | MeasuredDirection]:
             for direction in directions:
                 asked.append((direction.client, direction.other))
                 yield direction
@@ -140,6 +142,6 @@ class Pairs:
 
     def restore(self, plain: Mapping[str, Any], kept: Mapping[str, NDArray[Any]]) -> None:
         self._kept.restore(plain, kept)
-        self._latest = -1, Kept()
+        self._latest = -1, KeptClouds()
         self._begun = Counter({(a, b): count for a, b, count in plain["begun"]})
         self._agreed = bool(plain["group"])

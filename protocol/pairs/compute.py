@@ -25,7 +25,7 @@ Embedded = Callable[[str], Rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class Respondent:
     """What a client is asked, and what it answers from.
 
     own, others: embedding models, its own and the other's, None for the public one. key: the noise's, 32 fresh bytes.
@@ -75,7 +75,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class PreparedAnswer:
     """What a client would release. releases: the ledger's entries, empty without noise. uncovered: what they do not protect."""
 
     releases: tuple[Release, ...]
@@ -89,27 +89,27 @@ class Answer:
         return ledger.without(*self.uncovered)
 
 
-def answer_of(asked: Asked, secret: bytes) -> Answer:
+def answer_of(asked: Respondent, secret: bytes) -> PreparedAnswer:
     """What the client answers the server. secret: the projection's."""
     terms, noise = asked.terms, asked.noise
     if terms.released == "samples":
-        return Answer((), (), lambda: _sent(asked, None, _samples(asked)))
+        return PreparedAnswer((), (), lambda: _sent(asked, None, _samples(asked)))
     projection = drawn(terms, secret)
     if terms.released == "bases":
-        return Answer(
+        return PreparedAnswer(
             (), (), lambda: _sent(asked, projection, Released(_projected(asked.embedded("train"), projection), None, 0.0))
         )
     if noise is None:
-        return Answer((), (), lambda: _sent(asked, projection, _exact(asked, projection)))
+        return PreparedAnswer((), (), lambda: _sent(asked, projection, _exact(asked, projection)))
     return (_mean if terms.released == "mean" else _noisy)(asked, projection, noise)
 
 
-def _sent(asked: Asked, projection: Matrix | None, honest: Answered) -> Answered:
+def _sent(asked: Respondent, projection: Matrix | None, honest: Answered) -> Answered:
     occasion = Occasion(asked.terms, projection, asked.own, asked.others, asked.reference)
     return asked.embedders.sent(asked.client, occasion, honest)
 
 
-def _samples(asked: Asked) -> Released:
+def _samples(asked: Respondent) -> Released:
     examples, embedded = asked.embedders.examples, asked.embedded
     other = examples(asked.client, asked.held_out) if asked.terms.both else None
     return Released(examples(asked.client, "train"), other, asked.tau(embedded("train"), embedded(asked.held_out)))
@@ -121,7 +121,7 @@ def _projected(rows: NDArray[Any], projection: Matrix) -> Rows:
     return (rows.astype(np.float64) @ projection).astype(np.float32)
 
 
-def _exact(asked: Asked, projection: Matrix) -> Released:
+def _exact(asked: Respondent, projection: Matrix) -> Released:
     source, held_out = asked.embedded("train"), asked.embedded(asked.held_out)
     own, second = _projected(source, projection), asked.second()
     pair: tuple[NDArray[Any], NDArray[Any]]
@@ -136,7 +136,7 @@ def _exact(asked: Asked, projection: Matrix) -> Released:
     return Released(own, None if second is None else _projected(second, projection), asked.tau(*pair))
 
 
-def _noisy(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
+def _noisy(asked: Respondent, projection: Matrix, noise: Noise) -> PreparedAnswer:
     """Clouds with noise on every row, and tau with noise, measured between clouds that have the same noise as the released ones.
 
     One unit is in one row of the training cloud, or in one of the validation cloud: in at most `both` + 1 clouds, and in tau.
@@ -157,10 +157,12 @@ def _noisy(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
         said = _scalar(asked, noise, exact, "reference")
         return _sent(asked, projection, Released(own, None if second is None else projected(second, "other"), said))
 
-    return Answer((cloud, cloud, tau) if terms.both else (cloud, tau), caveat(noise, terms.embedding == "public"), answered)
+    return PreparedAnswer(
+        (cloud, cloud, tau) if terms.both else (cloud, tau), caveat(noise, terms.embedding == "public"), answered
+    )
 
 
-def _mean(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
+def _mean(asked: Respondent, projection: Matrix, noise: Noise) -> PreparedAnswer:
     """The mean of the clipped rows, projected, with noise. The reference is what two such means differ by if only noise does."""
     terms = asked.terms
     sensitivity = noise.mean_sensitivity(projection, terms.rows)
@@ -173,13 +175,13 @@ def _mean(asked: Asked, projection: Matrix, noise: Noise) -> Answer:
         said = noised(mean, deviation, asked.deviate("mean")).astype(np.float32)
         return _sent(asked, projection, Released(said, None, math.sqrt(2 * terms.p) * deviation))
 
-    return Answer((entry,), caveat(noise, True), answered)
+    return PreparedAnswer((entry,), caveat(noise, True), answered)
 
 
 # --- where clients measure ------------------------------------------------------------------------------------------------
 
 
-def showing_of(asked: Asked) -> Answer:
+def showing_of(asked: Respondent) -> PreparedAnswer:
     """What the client shows the other, and what the distances that both will report about it cost.
 
     A record moves the distance that the client reports, the one that the other reports (with noise that the other adds), and
@@ -196,10 +198,10 @@ def showing_of(asked: Asked) -> Answer:
             *caveat(noise, asked.terms.embedding == "public"),
             "its embeddings, from the clients that it was compared with",
         )
-    return Answer(entries, uncovered, lambda: _sent(asked, None, Released(asked.target(), None, 0.0)))
+    return PreparedAnswer(entries, uncovered, lambda: _sent(asked, None, Released(asked.target(), None, 0.0)))
 
 
-def report_of(asked: Asked, theirs: Rows) -> Reported:
+def report_of(asked: Respondent, theirs: Rows) -> Reported:
     """The distance of the client's embeddings to those it was shown, and tau, each with noise where there is some."""
     noise, rows = asked.noise, [asked.embedded("train"), theirs, asked.embedded(asked.held_out)]
     source, target, held_out = rows if noise is None else [noise.clipped(found) for found in rows]
@@ -209,7 +211,7 @@ def report_of(asked: Asked, theirs: Rows) -> Reported:
     return _sent(asked, None, Reported(*pair))
 
 
-def _scalar(asked: Asked, noise: Noise, exact: float, label: str) -> float:
+def _scalar(asked: Respondent, noise: Noise, exact: float, label: str) -> float:
     """The distance, which is from 0 to the reference's span, with noise."""
     within = min(max(exact, 0.0), asked.reference.span)
     deviation = noise.reference_multiplier * asked.reference.moved(asked.terms.rows)

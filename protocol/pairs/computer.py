@@ -6,7 +6,7 @@ from dataclasses import replace
 from ...crypto.entropy import Entropy
 from ..privacy.ledger import Ledger, Release
 from ..view.answers import Vector
-from .compute import Answer, Asked, answer_of, report_of, showing_of
+from .compute import PreparedAnswer, Respondent, answer_of, report_of, showing_of
 from .noise import Noise, opened
 from .question import Comparing, Embedders, Released, Reported, Rows
 from .terms import PairTerms
@@ -44,7 +44,7 @@ class OwnComputer:
         """See `Computer`."""
         return report_of(self._asked(terms, own, others), theirs)
 
-    def _asked(self, terms: PairTerms, own: Vector | None, others: Vector | None) -> Asked:
+    def _asked(self, terms: PairTerms, own: Vector | None, others: Vector | None) -> Respondent:
         if self.comparing is None:
             raise ValueError("nothing was asked")
         key = self._entropy.secret(f"pair noise {self._me} {terms.binding.hex()}", 32)
@@ -55,13 +55,13 @@ class OwnComputer:
             return self._embedded[part]
 
         reference = self.comparing.reference
-        return Asked(terms, self._me, self.embedders, embedded, own, others, reference, self._noise, key)
+        return Respondent(terms, self._me, self.embedders, embedded, own, others, reference, self._noise, key)
 
     @property
     def _noise(self) -> Noise | None:
         return None if self.comparing is None else getattr(self.comparing.choice, "noise", None)
 
-    def _charged(self, answer: Answer) -> Released:
+    def _charged(self, answer: PreparedAnswer) -> Released:
         """Charge the ledger, and only then release."""
         if self._noise is not None:
             ledger = self.ledger or opened(self._noise, self._me)

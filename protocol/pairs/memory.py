@@ -16,7 +16,7 @@ _SPENT, _EDGE, _RELEASE = "pairs spent ", "pairs edge ", "pairs release "
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AnswerForAll:
     """An answer for all. round: in which it was first given. context: of the projection that it is under."""
 
     round: int
@@ -44,14 +44,16 @@ def edge_entry(edge: bool) -> bytes:
     return bytes([edge])
 
 
-def said_entry(said: Said) -> bytes:
+def said_entry(said: AnswerForAll) -> bytes:
     """The last answer for all."""
     clouds = said.clouds
     return cbor2.dumps([said.round, said.context, clouds.own, clouds.other, clouds.reference])
 
 
-def entries_of(spent: Mapping[int, int], edges: Mapping[int, bool], said: Said | None, group: bytes | None) -> dict[str, bytes]:
-    """All of a client's. The arguments are fields of `client.Peer`."""
+def entries_of(
+    spent: Mapping[int, int], edges: Mapping[int, bool], said: AnswerForAll | None, group: bytes | None
+) -> dict[str, bytes]:
+    """All of a client's. The arguments are fields of `client.PairingClient`."""
     found = {spent_key(i): spent_entry(count) for i, count in spent.items()}
     found |= {edge_key(i): edge_entry(edge) for i, edge in edges.items()}
     found |= {} if said is None else {SAID: said_entry(said)}
@@ -63,7 +65,7 @@ def fields_of(stored: Mapping[str, bytes]) -> dict[str, Any]:
     said = None
     if SAID in stored:
         round, context, *clouds = cbor2.loads(stored[SAID])
-        said = Said(round, context, PairClouds(*clouds))
+        said = AnswerForAll(round, context, PairClouds(*clouds))
     return {
         "spent": {i: int.from_bytes(entry, "big") for i, entry in _numbered(_SPENT, stored).items()},
         "edges": {i: bool(entry[0]) for i, entry in _numbered(_EDGE, stored).items()},

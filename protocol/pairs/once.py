@@ -9,15 +9,15 @@ from ..core.session import SERVER, Session
 from ..work.uploads import usable
 from .choices import ServerSamples
 from .disclosed import answers_in_words
-from .question import Direction, PairQuestion, Released, Told
-from .server import Collecting
+from .question import Direction, MeasuredDirection, PairQuestion, Released
+from .server import CollectingClouds
 from .sessions import Sessions, Trained, direction
 from .terms import ONCE, terms_of
 
 UNDER_THE_OTHERS = "samples under the embedding model of the other of a pair that are not finite: either may be to blame"
 
 
-class Kept:
+class KeptClouds:
     """clouds: of clients that have answered. unusable: clients that have answered what cannot be compared: their pairs are lost.
 
     Neither is asked again. A client from which nothing came is: if it had answered, it sends the same once more.
@@ -29,7 +29,7 @@ class Kept:
 
     def directions(
         self, sessions: Sessions, round: int, question: PairQuestion, trained: Trained, lost: list[tuple[int, int]]
-    ) -> Iterator[Direction | Told]:
+    ) -> Iterator[Direction | MeasuredDirection]:
         """Both directions of every pair of which both have answered, now or before. Fills lost."""
         choice = question.choice
         samples = isinstance(choice, ServerSamples)
@@ -37,7 +37,7 @@ class Kept:
         scalars, new = 0, []
         for i in sorted({i for pair in question.pairs for i in pair} - self.clouds.keys() - self.unusable):
             terms = terms_of(Session(ONCE, sessions.run_id, round, f"client {i}", (i,), 1), choice, sessions.embedders, 0)
-            ended = sessions.play(terms, Collecting(terms))
+            ended = sessions.play(terms, CollectingClouds(terms))
             sessions.reject(ended.rejected)
             self.unusable |= set(ended.rejected)
             if i in ended.clouds:

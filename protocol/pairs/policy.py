@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .choices import Choice, Distances, MeanSketch, PerPair, PerRound, ServerSamples
 from .noise import Noise
-from .terms import PROTOCOL, PairTerms, Sizes
+from .terms import PROTOCOL, EmbeddingSizes, PairTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class PairPolicy:
         return next((reason for reason, found in problems.items() if found), None)
 
 
-def policy_of(choice: Choice, sizes: Sizes) -> PairPolicy:
+def policy_of(choice: Choice, sizes: EmbeddingSizes) -> PairPolicy:
     """A client that knows the choice, and does nothing else."""
     words = {ServerSamples: "samples", MeanSketch: "mean", Distances: "distances", PerRound: "bases"}
     return PairPolicy(

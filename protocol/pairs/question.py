@@ -50,7 +50,7 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MeasuredDirection:
     """Does `client` accept `other`? At the server: nothing but what the client reports, the distance and tau."""
 
     client: int
@@ -59,7 +59,7 @@ class Told:
     reference: float
 
 
-Judge = Callable[[Iterable[Direction | Told]], Mapping[tuple[int, int], bool]]
+Judge = Callable[[Iterable[Direction | MeasuredDirection]], Mapping[tuple[int, int], bool]]
 """The server's decision: of every direction, by (client, other), whether the client accepts the other. Takes them one by one."""
 
 

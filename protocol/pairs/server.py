@@ -1,7 +1,7 @@
 """The server of pairs: it relays keys and sealed models that it cannot use, and collects clouds.
 
-Spec: specs/pairs.md. Phases between two clients: Pairing -> Paired or Undecided. For one release a client: Collecting ->
-Collected. A Deadline ends both.
+Spec: specs/pairs.md. Phases between two clients: Pairing -> BothAnswered or Undecided. For one release a client: CollectingClouds
+-> CloudsCollected. A Deadline ends both.
 """
 
 import struct
@@ -41,7 +41,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class BothAnswered:
     """Both have answered."""
 
     terms: PairTerms
@@ -62,7 +62,7 @@ class Undecided:
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class CollectingClouds:
     """The server while clients release one cloud each."""
 
     terms: PairTerms
@@ -71,7 +71,7 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CloudsCollected:
     """Who has answered, and who with what cannot be compared."""
 
     terms: PairTerms
@@ -92,7 +92,7 @@ def tell(terms: PairTerms, edge: bool) -> tuple[Effect, ...]:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for what is misplaced, repeated, malformed or not signed."""
     match state, event:
-        case ((Pairing() | Collecting()), Received(Envelope(sender=client))) if client not in state.terms.session.roster:
+        case ((Pairing() | CollectingClouds()), Received(Envelope(sender=client))) if client not in state.terms.session.roster:
             raise ProtocolError("a message from outside the roster", client)
         case Pairing(), Received(Envelope(message=PairKey() as key, sender=client)):
             return _introduce(state, client, key)
@@ -104,7 +104,10 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             if client in state.shown or len(state.keys) < 2 or state.terms.released != "distances":
                 raise ProtocolError("a sealed cloud that is not due", client)
             return replace(state, shown=state.shown | {client}), (_relayed(state, client, cloud),)
-        case ((Pairing() | Collecting()), Received(Envelope(message=(PairClouds() | PairDistance()) as answer, sender=client))):
+        case (
+            (Pairing() | CollectingClouds()),
+            Received(Envelope(message=(PairClouds() | PairDistance()) as answer, sender=client)),
+        ):
             if isinstance(state, Pairing) and len(state.keys) < 2:
                 raise ProtocolError("an answer before keys", client)
             if client in state.clouds or client in state.rejected:
@@ -117,11 +120,11 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return replace(state, clouds={**state.clouds, client: found}), ()
         case Pairing(), Deadline():
             if len(state.clouds) == 2:
-                return Paired(state.terms, dict(sorted(state.clouds.items()))), ()
+                return BothAnswered(state.terms, dict(sorted(state.clouds.items()))), ()
             begun = len(state.keys) == 2
             return Undecided(state.terms, begun, tuple(sorted(state.clouds)), state.rejected), ()
-        case Collecting(), Deadline():
-            return Collected(state.terms, dict(sorted(state.clouds.items())), state.rejected), ()
+        case CollectingClouds(), Deadline():
+            return CloudsCollected(state.terms, dict(sorted(state.clouds.items())), state.rejected), ()
         case _, Deadline():
             return state, ()
         case _, Received(envelope):

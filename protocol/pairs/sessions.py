@@ -11,7 +11,7 @@ from ..view.answers import Vector
 from ..view.disclosure import Party as Recipient
 from ..wire.messages import HEAD_BYTES
 from .messages import CHUNK_BYTES
-from .question import Direction, Embedders, Reference, Released, Reported, Told
+from .question import Direction, Embedders, MeasuredDirection, Reference, Released, Reported
 from .sealing import TAG_BYTES
 from .server import offer, server_step, tell
 from .terms import PairTerms
@@ -63,12 +63,14 @@ class Sessions:
         self._record.disclose(round, to, "pairs", tuple(sorted(about)), scalars, words)
 
 
-def heard(i: int, j: int, own: Released | Reported, others: Released | Reported, reference: Reference) -> Direction | Told:
+def heard(
+    i: int, j: int, own: Released | Reported, others: Released | Reported, reference: Reference
+) -> Direction | MeasuredDirection:
     """What the server knows of whether i accepts j. Distances that cannot be are brought to the nearest that can."""
     if isinstance(own, Released) and isinstance(others, Released):
         return direction(i, j, own, others, reference)
     if isinstance(own, Reported) and isinstance(others, Reported):
-        return Told(i, j, _within(own.distance, reference), _within(own.reference, reference))
+        return MeasuredDirection(i, j, _within(own.distance, reference), _within(own.reference, reference))
     raise ValueError("a cloud and a distance are no pair")
 
 

@@ -151,7 +151,7 @@ class PairTerms:
         return second if me == first else first
 
 
-class Sizes(Protocol):
+class EmbeddingSizes(Protocol):
     """Of embeddings, examples and samples: `question.Embedders` has them."""
 
     @property
@@ -162,7 +162,7 @@ class Sizes(Protocol):
     def rows(self) -> int: ...
 
 
-def terms_of(session: Session, choice: Choice, sizes: Sizes, weights: int) -> PairTerms:
+def terms_of(session: Session, choice: Choice, sizes: EmbeddingSizes, weights: int) -> PairTerms:
     """The terms that follow from a choice. weights: floats of an embedding model. Raises Refused for what is no choice."""
     noise = getattr(choice, "noise", None)
     how = () if noise is None else (noise.unit, noise.clip, noise.multiplier, noise.reference_multiplier)

@@ -9,8 +9,8 @@ from ..core.errors import Fault
 from ..drivers.roles import Effect
 from ..view.answers import Memory, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
-from ..work.client import Client
-from ..work.maker import SEED, WORK, Maker, Shared
+from ..work.client import InProcessClient
+from ..work.maker import SEED, WORK, MadeOnce, Maker
 from ..work.participant import Participant
 from ..work.uploads import UNUSABLE
 
@@ -33,9 +33,9 @@ class Clients:
 
     def __init__(self, setup: Setup, maker: Maker) -> None:
         self._setup = setup
-        self._shared = Shared(setup.verify)
-        made = setup.hosts(maker) if setup.hosts else {i: Client(i, setup, maker, self._shared) for i in setup.clients}
-        self.all: Mapping[int, Client] = made
+        self._shared = MadeOnce(setup.verify, setup.exchange)
+        made = setup.hosts(maker) if setup.hosts else {i: InProcessClient(i, setup, maker, self._shared) for i in setup.clients}
+        self.all: Mapping[int, InProcessClient] = made
         self.enrolled: dict[str, dict[int, bytes]] = {}
         self.welcome: Welcome = nothing_to_share
         self._strangers: set[int] = set()
@@ -65,7 +65,10 @@ class Clients:
     def train_alone(
         self, round: int, starts: Mapping[int, tuple[str, Vector | None]], names: Mapping[int, str]
     ) -> Mapping[int, str]:
-        """Each trains by itself and holds what it made by its name; why it has no model, or empty. starts: see `Client.alone`."""
+        """Each trains by itself and holds what it made by its name; why it has no model, or empty.
+
+        starts: see `InProcessClient.alone`.
+        """
         if self._setup.hosts is not None:
             return {i: "" if self.all[i].train_alone(round, *starts[i], names[i]) else UNUSABLE for i in starts}
         asked = {i: self.all[i].alone(round, *starts[i]) for i in sorted(starts)}

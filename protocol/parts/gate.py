@@ -57,7 +57,7 @@ Form = Literal["differences", "origin"]
 
 
 @dataclass(slots=True)
-class Told:
+class KnownOfUpdates:
     """What is known about one session's updates. rows: of published sums. counted: by client, whether its sums count samples.
 
     form: in which way they were compared. split: the handle of the split that they were compared with. receivers: who had a
@@ -84,12 +84,12 @@ class Gate:
     same_clients: bool = False
     behind_offsets: bool = False
     one_kind: bool = False
-    told: dict[str, Told] = field(default_factory=dict)
+    told: dict[str, KnownOfUpdates] = field(default_factory=dict)
 
     def begin(self, name: str) -> None:
         """Updates of this name are new: no sum of them was told. How others of the name were compared holds on."""
-        before = self.told.get(name, Told())
-        self.told[name] = Told(form=before.form, split=before.split)
+        before = self.told.get(name, KnownOfUpdates())
+        self.told[name] = KnownOfUpdates(form=before.form, split=before.split)
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Updates that are gone; all of them if none are named."""

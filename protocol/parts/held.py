@@ -27,7 +27,7 @@ class Made:
     clients: Ids
 
 
-class Held:
+class HeldUpdates:
     """Has clients train, hold what they have, and say so. made: by the updates' handle. dropped: told of handles that are gone,
     before new work begins.
     """

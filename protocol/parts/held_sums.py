@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from ..view.functionality import Functionality
-from .held import Held
+from .held import HeldUpdates
 from .leverage import Row
 from .run import Ids, Run
 
@@ -44,7 +44,7 @@ class HeldSums:
     def __init__(
         self,
         run: Run,
-        held: Held,
+        held: HeldUpdates,
         answer: Answer,
         tells_energy: bool,
         check: Callable[[Question, Mapping[str, Row]], None] = unchecked,

@@ -1,6 +1,6 @@
 """The server of sketches behind an offset: one from each client, 8 bytes a number, kept as they came.
 
-Spec: specs/sketch.md. Phases: Gathering -> Gathered. The client's role is that of upload_client.py.
+Spec: specs/sketch.md. Phases: CollectingSketches -> SketchesCollected. The client's role is that of upload_client.py.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def from_words(data: bytes) -> Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class CollectingSketches:
     """The server while sketches arrive. length: of a sketch."""
 
     session: Session
@@ -37,7 +37,7 @@ class Gathering:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class SketchesCollected:
     """The server after the deadline: the survivors' sketches, ascending."""
 
     session: Session
@@ -47,7 +47,7 @@ class Gathered:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a sketch that is misplaced, repeated or malformed."""
     match state, event:
-        case Gathering(), Received(Envelope(message=OffsetSketched() as sketched, sender=client)):
+        case CollectingSketches(), Received(Envelope(message=OffsetSketched() as sketched, sender=client)):
             if client not in state.session.roster:
                 raise ProtocolError("a sketch from outside the roster", client)
             if client in state.received:
@@ -55,9 +55,9 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             if len(sketched.words) != 8 * state.length:
                 raise ProtocolError(f"a sketch of {len(sketched.words)} bytes where {8 * state.length} belong", client)
             return replace(state, received={**state.received, client: from_words(sketched.words)}), ()
-        case Gathering(), Deadline():
-            return Gathered(state.session, dict(sorted(state.received.items()))), ()
-        case Gathered(), Received(Envelope(message=OffsetSketched(), sender=client)):
+        case CollectingSketches(), Deadline():
+            return SketchesCollected(state.session, dict(sorted(state.received.items()))), ()
+        case SketchesCollected(), Received(Envelope(message=OffsetSketched(), sender=client)):
             raise ProtocolError("a sketch after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

@@ -26,10 +26,10 @@ from ..work.sketch_keys import SketchTerms
 from ..work.upload_server import invite
 from ..work.uploads import PROTOCOL
 from .gram import cosines_about
-from .held import Held
+from .held import HeldUpdates
 from .history import EDGE, KEPT, apart, of_split
 from .models import unused
-from .offset_sketches import Gathering, server_step
+from .offset_sketches import CollectingSketches, server_step
 from .run import Ids, Run
 from .sketches import DEVIATIONS, Sketches
 from .tasks import session_of
@@ -46,7 +46,7 @@ class OffsetSketches:
     something, both by its handle.
     """
 
-    def __init__(self, run: Run, held: Held, terms: SketchTerms, origin: Sketches) -> None:
+    def __init__(self, run: Run, held: HeldUpdates, terms: SketchTerms, origin: Sketches) -> None:
         self.received: dict[str, Mapping[int, Words]] = {}
         self.splits: dict[str, dict[int, Words]] = {}
         self.retained: dict[str, Ids] = {}
@@ -160,7 +160,10 @@ class OffsetSketches:
     def _gathered(self, sessions: Sequence[Session], of: Mapping[int, tuple[str, ...]]) -> Mapping[int, Words]:
         """What clients send in these sessions, ascending. of: what each is asked about."""
         self._terms.check()
-        run, servers = self._run, {s.digest: Party(SERVER, Gathering(s, self._terms.rows), server_step) for s in sessions}
+        run, servers = (
+            self._run,
+            {s.digest: Party(SERVER, CollectingSketches(s, self._terms.rows), server_step) for s in sessions},
+        )
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for session in sessions:

@@ -25,7 +25,7 @@ class Record:
     sketched: every set of updates that the server has sketches or all inner products of; opened: every sum that was published;
     both in order, and not kept by snapshots. sees_updates: whether the server holds clients' updates as they are;
     holds_transformed: transformed by a secret of the clients. with_a_client: what server and one client together learn beyond
-    what the server does, in words; empty for nothing. ledgers_of: where privacy ledgers are kept.
+    what the server does, in words; empty for nothing. ledgers_of: where privacy ledgers are kept. least: as views say it.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Record:
         sees_updates: bool = False,
         holds_transformed: bool = False,
         with_a_client: str = "",
+        least: int = 0,
     ) -> None:
         self.log: list[Disclosure] = []
         self.below_floor: list[BelowFloor] = []
@@ -47,7 +48,7 @@ class Record:
         self.ledgers_of: list[Ledgers] = []
         self.noted: Callable[[Disclosure], None] = lambda _: None
         self._network = network
-        self._rules = rules
+        self.least = max(rules.least, least)
 
     @property
     def faults(self) -> list[Fault]:
@@ -101,7 +102,7 @@ class Record:
 
     def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0) -> BelowFloor:
         """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more."""
-        self.below_floor.append(BelowFloor(name, clients, max(self._rules.least, fewest)))
+        self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest)))
         return self.below_floor[-1]
 
     def fault(self, blame: int, reason: str) -> None:

@@ -11,7 +11,7 @@ from ..drivers.roles import Effect, Party, Send
 from ..view.answers import Model
 from ..wire.codec import Envelope
 from ..wire.scores import Evaluate, Score
-from ..work.scoring import PROTOCOL, Asked, Asking, server_step
+from ..work.scoring import PROTOCOL, CollectingScores, ScoresCollected, server_step
 from .models import Models
 from .run import Run
 
@@ -42,7 +42,7 @@ class Scores:
         if not asked:
             return {}
         session = Session(PROTOCOL, run.setup.run, rounds, "all", tuple(asked), 1)
-        server = Party(SERVER, Asking(session, {i: len(models) for i, models in asked.items()}), server_step)
+        server = Party(SERVER, CollectingScores(session, {i: len(models) for i, models in asked.items()}), server_step)
 
         def opening() -> Iterator[tuple[int, Effect]]:
             for i, models in asked.items():
@@ -50,7 +50,7 @@ class Scores:
                 yield SERVER, Send(Envelope(session.digest, SERVER, i, word))
 
         run.network.run(run.clients.parties, {session.digest: server}, opening(), no_work, run.learn)
-        ended: Asked = server.state
+        ended: ScoresCollected = server.state
         told = {i: score for i, score in sorted(ended.told.items()) if score.said}
         if told:
             several = any(len(asked[i]) > 1 for i in told)

@@ -20,9 +20,9 @@ from ..view.answers import SKETCHED_AS, Gram, Remembered, Snapshot, Updates, Vec
 from ..view.functionality import Functionality
 from ..work.maker import SKETCH
 from ..work.sketch_keys import SketchTerms
-from ..work.upload_server import Collected, Collecting, invite, server_step
+from ..work.upload_server import CollectingUploads, UploadsCollected, invite, server_step
 from .gram import about, centred, cosine_block, gram_matrix, rounding
-from .held import Held
+from .held import HeldUpdates
 from .history import History, of_split, parted
 from .run import Run, nothing
 from .tasks import session_of
@@ -34,8 +34,8 @@ DEVIATIONS = 6
 class Sketches:
     """Has updates sketched about the origin, and answers from that. received: sketches of the round, by the updates' handle."""
 
-    def __init__(self, run: Run, held: Held, terms: SketchTerms) -> None:
-        self.received: dict[str, Collected] = {}
+    def __init__(self, run: Run, held: HeldUpdates, terms: SketchTerms) -> None:
+        self.received: dict[str, UploadsCollected] = {}
         self.history = History(run, self.lasting)
         self._run = run
         self._held = held
@@ -93,7 +93,7 @@ class Sketches:
             raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
         return [received[i][0] for i in clients]
 
-    def of(self, updates: Updates) -> Collected:
+    def of(self, updates: Updates) -> UploadsCollected:
         """The sketches of these updates; asked for once."""
         made = self._held.known(updates)
         if updates.name in self.received:
@@ -105,10 +105,10 @@ class Sketches:
         with run.timed(*updates.clients):
             run.clients.draw(SKETCH, made.session)
         rows = self._terms.rows
-        server = Party(SERVER, Collecting(session, rows), server_step)
+        server = Party(SERVER, CollectingUploads(session, rows), server_step)
         opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in invite(session, kind, (updates.name,), b""))
         run.network.run(run.clients.parties, {session.digest: server}, opening, no_work, run.learn)
-        collected: Collected = server.state
+        collected: UploadsCollected = server.state
         run.record.reject(collected.rejected)
         words = f"a random sketch of each {made.kind} ({rows} numbers): shows inner products; more if a client leaks the key"
         clients = tuple(sorted(collected.received))
@@ -142,6 +142,6 @@ class Sketches:
         self.received.clear()
 
 
-def _drop(of: dict[str, Collected], names: set[str]) -> None:
+def _drop(of: dict[str, UploadsCollected], names: set[str]) -> None:
     for name in names & of.keys():
         del of[name]

@@ -123,7 +123,10 @@ class Directory:
         return tuple(party for party in self.entries if party >= 0)
 
     def enrolled(self, clients: Iterable[int]) -> Mapping[str, Mapping[int, bytes]]:
-        """These clients' identities by use and id, as `Client.enrol` takes them. Raises Untrusted for who is not listed."""
+        """These clients' identities by use and id, as `InProcessClient.enrol` takes them.
+
+        Raises Untrusted for who is not listed.
+        """
         who = tuple(clients)
         if unknown := [name_of(party) for party in who if party < 0 or party not in self.entries]:
             raise Untrusted(

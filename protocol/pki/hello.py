@@ -5,7 +5,7 @@ certificate expires. The client sends 32 fresh bytes; the server signs them with
 of the link showed to be there, so an answer that was got on another link is of no use.
 """
 
-from ...crypto.identity import BadSignature, Identity, verify
+from ...crypto.identity import BadSignature, SigningKey, verify
 from .admission import in_good_standing
 from .certificates import Untrusted
 from .directory import Directory
@@ -22,7 +22,7 @@ def _content(server: int, client: bytes, challenge: bytes) -> bytes:
     return server.to_bytes(8, "big", signed=True) + len(client).to_bytes(1, "big") + client + challenge
 
 
-def answer(identity: Identity, server: int, client: int, directory: Directory, challenge: bytes) -> bytes:
+def answer(identity: SigningKey, server: int, client: int, directory: Directory, challenge: bytes) -> bytes:
     """A 64-byte signature. identity: the server's for `PURPOSE`. client: whom `party_of` found at the other end.
 
     Raises ValueError for a challenge of another length, KeyError for a client that is not in the directory.

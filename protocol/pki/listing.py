@@ -17,7 +17,7 @@ from .statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListedParty:
     """until: Unix seconds at which the certificate ends, None where it is not in the folder. identities: fingerprints by use.
 
     revoked: Unix seconds, or None. fingerprint: of its identity file, as `cloister keys request` printed it, in hexadecimal;
@@ -42,7 +42,7 @@ class Listing:
     revoked: int
     until: int
     problem: str
-    rows: tuple[Row, ...]
+    rows: tuple[ListedParty, ...]
 
 
 def listing(folder: Path, now: int) -> Listing:
@@ -66,7 +66,9 @@ def listing(folder: Path, now: int) -> Listing:
         )
         shown = {use: public_key.hex()[:16] for use, public_key in entry.identities.items()}
         rows.append(
-            Row(party, entry.serial.hex(), until, shown, revoked.when.get(entry.serial), _told(folder, authority.run, entry))
+            ListedParty(
+                party, entry.serial.hex(), until, shown, revoked.when.get(entry.serial), _told(folder, authority.run, entry)
+            )
         )
     until = min(directory.header.until, revoked.header.until)
     versions = directory.header.version, revoked.header.version

@@ -13,7 +13,7 @@ from typing import TypeVar
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from ...crypto.identity import Identity
+from ...crypto.identity import SigningKey
 from . import certificates, private_keys
 from .admission import party_of
 from .authority import Authority
@@ -27,7 +27,7 @@ from .statement import stated
 
 AUTHORITY, DIRECTORY, REVOKED = "authority.pem", "directory.cbor", "revoked.cbor"
 CERTIFICATE, REQUEST, STATEMENT = "link.pem", "request.csr", "request.identity"
-K = TypeVar("K", EllipticCurvePrivateKey, Identity)
+K = TypeVar("K", EllipticCurvePrivateKey, SigningKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def credentials(folder: Path, party: int, now: int, unlock: Passphrase = private
     return Credentials(read(folder / AUTHORITY), certificate, private_keys.pem_of(key))
 
 
-def identities(folder: Path, party: int, now: int, unlock: Passphrase = private_keys.none) -> Mapping[str, Identity]:
+def identities(folder: Path, party: int, now: int, unlock: Passphrase = private_keys.none) -> Mapping[str, SigningKey]:
     """This party's identities by use, each the one that the directory has. Raises Untrusted, or ValueError for unsafe files."""
     _, found = _checked(folder, party, read(folder / CERTIFICATE), trusted(folder, now), now, unlock)
     return {use: identity for use, (_, identity) in found.items()}
@@ -188,7 +188,7 @@ def identities(folder: Path, party: int, now: int, unlock: Passphrase = private_
 
 def _checked(
     folder: Path, party: int, certificate: bytes, trust: Trust, now: int, unlock: Passphrase
-) -> tuple[Path, dict[str, tuple[Path, Identity]]]:
+) -> tuple[Path, dict[str, tuple[Path, SigningKey]]]:
     """Where the link's key is, and each identity, if they are those of the certificate and of the directory's entry."""
     found = party_of(certificate, trust.directory, trust.revoked, now)
     if found != party:

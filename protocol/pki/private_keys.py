@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ...crypto.entropy import OsEntropy
-from ...crypto.identity import Identity
+from ...crypto.identity import SigningKey
 from .private_files import read, write
 
 Passphrase = Callable[[], bytes]
@@ -34,20 +34,20 @@ def new_key() -> EllipticCurvePrivateKey:
     return generate_private_key(SECP256R1())
 
 
-def new_identity() -> Identity:
+def new_identity() -> SigningKey:
     """A key for signatures, from the same."""
-    return Identity.from_secret(OsEntropy().secret("identity", SECRET_BYTES))
+    return SigningKey.from_secret(OsEntropy().secret("identity", SECRET_BYTES))
 
 
-def pem_of(key: EllipticCurvePrivateKey | Identity, passphrase: bytes = b"") -> bytes:
+def pem_of(key: EllipticCurvePrivateKey | SigningKey, passphrase: bytes = b"") -> bytes:
     """PKCS #8 in PEM, encrypted if there is a passphrase."""
     how = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
-    private = Ed25519PrivateKey.from_private_bytes(key.secret) if isinstance(key, Identity) else key
+    private = Ed25519PrivateKey.from_private_bytes(key.secret) if isinstance(key, SigningKey) else key
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
 
 
 def save(
-    path: Path, key: EllipticCurvePrivateKey | Identity, passphrase: bytes = b"", force: bool = False, durable: bool = True
+    path: Path, key: EllipticCurvePrivateKey | SigningKey, passphrase: bytes = b"", force: bool = False, durable: bool = True
 ) -> None:
     """See `write`: never over another key, unless `force`."""
     write(path, pem_of(key, passphrase), force, durable)
@@ -61,12 +61,12 @@ def load_link(path: Path, passphrase: Passphrase = none) -> EllipticCurvePrivate
     return key
 
 
-def load_identity(path: Path, passphrase: Passphrase = none) -> Identity:
+def load_identity(path: Path, passphrase: Passphrase = none) -> SigningKey:
     """An Ed25519 identity. Raises ValueError likewise."""
     key = _load(path, passphrase)
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"{path} holds no key for Ed25519")
-    return Identity.from_secret(key.private_bytes_raw())
+    return SigningKey.from_secret(key.private_bytes_raw())
 
 
 def _load(path: Path, passphrase: Passphrase) -> object:

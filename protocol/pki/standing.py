@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from ...crypto.identity import Identity
+from ...crypto.identity import SigningKey
 from ..core.errors import Refused
 from ..core.session import SERVER
 from . import hello, private_keys
@@ -41,7 +41,7 @@ class Standing:
         self._seen = self._stamps()
         self._trust = trusted(folder, self._now)
         self.party = party_of(read(folder / CERTIFICATE), self._trust.directory, self._trust.revoked, self._now)
-        self.identities: Mapping[str, Identity] = identities(folder, self.party, self._now, unlock)
+        self.identities: Mapping[str, SigningKey] = identities(folder, self.party, self._now, unlock)
 
     @property
     def directory(self) -> Directory:

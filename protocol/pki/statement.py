@@ -11,7 +11,7 @@ from typing import Self
 
 import cbor2
 
-from ...crypto.identity import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, BadSignature, Identity, verify
+from ...crypto.identity import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, BadSignature, SigningKey, verify
 from ..core.session import DEALER, MAX_ID
 from .authority import FORMAT
 from .certificates import Untrusted
@@ -71,7 +71,7 @@ class Statement:
         return cls(run, party, key, identities, hashlib.sha256(content).digest())
 
 
-def stated(run: str, party: int, key: bytes, identities: Mapping[str, Identity]) -> bytes:
+def stated(run: str, party: int, key: bytes, identities: Mapping[str, SigningKey]) -> bytes:
     """The file. key: SHA-256 of the key of the request that it goes with. identities: those of `uses_of(party)`."""
     context = _context(run, party, key)
     listed = [(use, identities[use]) for use in uses_of(party)]

@@ -2,6 +2,8 @@
 
 - "Gaussian": exact, where all noise is Gaussian, or a sum of discrete Gaussians (`gaussian_privacy`).
 - "PLD": privacy loss distributions (dp_accounting, connect-the-dots, which rounds losses up), with all that is Gaussian as one.
+  What rounding adds was below 2 % wherever it was tried with epsilon above 2e-4, but for very many steps whose own losses are
+  below the grid: of 10^6 steps at rate 1e-5 and noise .6 (delta 1e-6) it says .196, where PRV says .176.
 - "RDP": Renyi divergences, where there are events that nothing else here knows, such as zCDP, or sums far from a Gaussian.
 
 Each is a valid bound of the whole, so the least that was asked for is. What no bound knows is refused.
@@ -29,6 +31,8 @@ Counted = tuple[tuple[Any, int], ...]
 
 LEAST_DELTA = 1e-12
 """Below it PLD is not asked: rounding in its Fourier transforms is as large."""
+GRIDS = ((1e-4, 0.01), (1e-5, 0.0))
+"""Widths of the grid of losses, and from which epsilon on each will do: a finer one takes ten times as long."""
 _EXACT = 1e-6
 _RELATIONS = {
     "add or remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -144,14 +148,20 @@ def _gaussian(counted: Counted) -> tuple[float, float, Counted]:
 
 
 def _pld(others: Counted, mu: float, xi: float, adjacency: Adjacency, delta: float) -> list[Spent]:
-    account = PLDAccountant(_RELATIONS[adjacency])
     gaussian = ((dp_event.GaussianDpEvent(1 / mu), 1),) if mu > 0 else ()
-    for event, times in (*others, *gaussian):
-        read = _relative_to_norm(event) if adjacency == "replace" else event
-        if not account.supports(read):
-            return []
-        account.compose(read, times)
-    return [Spent(xi + float(account.get_epsilon(delta * math.exp(-xi / 2))), "PLD")]
+    found: list[Spent] = []
+    for width, least in GRIDS:
+        account = PLDAccountant(_RELATIONS[adjacency], width)
+        for event, times in (*others, *gaussian):
+            read = _relative_to_norm(event) if adjacency == "replace" else event
+            if not account.supports(read):
+                return []
+            account.compose(read, times)
+        epsilon = float(account.get_epsilon(delta * math.exp(-xi / 2)))
+        found.append(Spent(xi + epsilon, "PLD"))
+        if epsilon >= least or not epsilon:
+            break
+    return found
 
 
 def _rdp(counted: Counted, adjacency: Adjacency, delta: float) -> list[Spent]:

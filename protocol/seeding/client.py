@@ -1,7 +1,7 @@
 """A client's role in the seed exchange. Spec: specs/group_seed.md.
 
-Phases: Waiting -> Holding -> Seeded. A client that is asked for seals while it waits leads: it hands out a secret of its own. It
-signs the tag of one secret, ever; a second one that it is given it takes only once the signatures of most clients say so.
+Phases: Waiting -> HoldingSecret -> Seeded. A client that is asked for seals while it waits leads: it hands out a secret of its
+own. It signs the tag of one secret, ever; a second one that it is given it takes only once the signatures of most clients say so.
 Two seeds cannot both have those, so no two clients are Seeded with different ones.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.identity import BadSignature, Identity, Verify, verify
+from ...crypto.identity import BadSignature, SigningKey, Verify, verify
 from ...crypto.sealing import InvalidSeal, SealingKey
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
@@ -22,13 +22,13 @@ MOST_REASONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SeedMember:
     """Who a client is in a session. enrolled: everybody's identity, which it knew before; of newcomers, too."""
 
     session: Session
     me: int
     key: SealingKey
-    identity: Identity
+    identity: SigningKey
     enrolled: Mapping[int, bytes] = field(repr=False)
     verify: Verify = field(default=verify, repr=False, compare=False)
     digest: bytes = field(init=False, repr=False)
@@ -44,20 +44,20 @@ class Waiting:
     signed: the tag that it signed in an earlier life, empty if none. shown: what most clients signed, if it has been told.
     """
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     signed: bytes = b""
     shown: SeedQuorum | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HoldingSecret:
     """A client that holds a secret and does not know that most do. other: the latest other one that it was given.
 
     answered: whom it has sealed the secret to. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
     """
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     signed: bytes = b""
     shown: SeedQuorum | None = None
@@ -70,7 +70,7 @@ class Holding:
 class Seeded:
     """A client that knows that most clients hold its secret. It seals it to newcomers, to each once."""
 
-    member: Member
+    member: SeedMember
     secret: bytes = field(repr=False)
     answered: frozenset[int] = frozenset()
     left_out: tuple[tuple[int, str], ...] = ()
@@ -81,7 +81,7 @@ class Seeded:
         return terms.seed_of(self.secret, self.member.digest)
 
 
-def join(member: Member, secret: bytes, signed: bytes = b"") -> tuple[Waiting, Send]:
+def join(member: SeedMember, secret: bytes, signed: bytes = b"") -> tuple[Waiting, Send]:
     """A client's first state and its signed key. Raises ValueError for a threshold of no more than half of the roster.
 
     signed: the tag that it stored in an earlier attempt at this session, if any: it signs no other before most clients have.
@@ -94,42 +94,42 @@ def join(member: Member, secret: bytes, signed: bytes = b"") -> tuple[Waiting, S
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """A client's role. Raises ProtocolError for seals, signatures and tags that are not what they should be."""
     match state, event:
-        case ((Waiting() | Holding() | Seeded()), Received(Envelope(sender=sender, session=session))) if (
+        case ((Waiting() | HoldingSecret() | Seeded()), Received(Envelope(sender=sender, session=session))) if (
             sender != SERVER or session != state.member.digest
         ):
             raise ProtocolError("a message of another session or not from the server", sender)
         case Waiting(member, secret, signed, None), Received(Envelope(message=Roster() as roster)):
-            held, seals = _seal(Holding(member, secret, signed), roster)
+            held, seals = _seal(HoldingSecret(member, secret, signed), roster)
             held, tag = _settled(held)
             return held, (*seals, *tag)
-        case ((Holding() | Seeded()), Received(Envelope(message=Roster() as roster))):
+        case ((HoldingSecret() | Seeded()), Received(Envelope(message=Roster() as roster))):
             return _seal(state, roster)
         case Waiting(member, _, signed, shown), Received(Envelope(message=SealedSeed() as sealed)):
-            return _settled(Holding(member, _opened(member, sealed), signed, shown))
-        case Holding(member, secret), Received(Envelope(message=SealedSeed() as sealed)):
+            return _settled(HoldingSecret(member, _opened(member, sealed), signed, shown))
+        case HoldingSecret(member, secret), Received(Envelope(message=SealedSeed() as sealed)):
             opened = _opened(member, sealed)
             known = sealed.tag == terms.tag_of(secret, member.digest)  # then its tag may have been lost
             return _settled(state if known else replace(state, other=opened))
         case Seeded(), Received(Envelope(message=SealedSeed())):
             return state, ()  # from a second holder that was asked
-        case ((Waiting(member) | Holding(member)), Received(Envelope(message=SeedQuorum() as quorum))):
+        case ((Waiting(member) | HoldingSecret(member)), Received(Envelope(message=SeedQuorum() as quorum))):
             try:
                 terms.check_quorum(member.enrolled, quorum, member.session, member.verify)
             except BadSignature:
                 raise ProtocolError("most clients are said to hold a seed that they did not sign", SERVER) from None
             state = replace(state, shown=quorum)
-            return _settled(state) if isinstance(state, Holding) else (state, ())
+            return _settled(state) if isinstance(state, HoldingSecret) else (state, ())
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _say(member: Member, message: Any) -> Send:
+def _say(member: SeedMember, message: Any) -> Send:
     return Send(Envelope(member.digest, member.me, SERVER, message))
 
 
-def _settled(state: Holding) -> tuple[Holding | Seeded, tuple[Effect, ...]]:
+def _settled(state: HoldingSecret) -> tuple[HoldingSecret | Seeded, tuple[Effect, ...]]:
     """With the secret that most hold, where that is known. Before, sign the tag of the first one, unless another was signed."""
     member, shown = state.member, state.shown
     if shown is None:
@@ -143,7 +143,7 @@ def _settled(state: Holding) -> tuple[Holding | Seeded, tuple[Effect, ...]]:
     return state, ()
 
 
-def _signed(member: Member, tag: bytes) -> tuple[Effect, ...]:
+def _signed(member: SeedMember, tag: bytes) -> tuple[Effect, ...]:
     """What is signed is stored first."""
     stored = Persist(f"{terms.TAGS} {member.digest.hex()}", tag)
     return stored, _say(member, terms.signed_tag(member.identity, member.digest, tag))
@@ -151,7 +151,7 @@ def _signed(member: Member, tag: bytes) -> tuple[Effect, ...]:
 
 def _seal(state: Any, roster: Roster) -> tuple[Any, tuple[Effect, ...]]:
     """Seal the secret to everybody in the roster that has not had it from here, and leave out whose key is not in order."""
-    member: Member = state.member
+    member: SeedMember = state.member
     digest, tag = member.digest, terms.tag_of(state.secret, member.digest)
     mine = terms.advertise(member.identity, digest, member.key.public)
     seals, left_out = {}, []
@@ -170,7 +170,7 @@ def _seal(state: Any, roster: Roster) -> tuple[Any, tuple[Effect, ...]]:
     return replace(state, answered=state.answered | seals.keys(), left_out=reasons), tuple(seals.values())
 
 
-def _opened(member: Member, sealed: SealedSeed) -> bytes:
+def _opened(member: SeedMember, sealed: SealedSeed) -> bytes:
     digest, sealer = member.digest, sealed.sealer
     if sealed.member != member.me or sealer == member.me:
         raise ProtocolError("a seed for another member", SERVER)

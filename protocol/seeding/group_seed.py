@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import SigningKey, Verify, verify
 from ..core.errors import Fault, ProtocolError
 from ..core.link import Tap
 from ..core.session import SERVER, Session
@@ -24,7 +24,7 @@ from .messages import MESSAGES
 from .server import Room, gather, server_step
 from .terms import PROTOCOL, SECRET_BYTES, session_of
 
-__all__ = ["PROTOCOL", "Agreed", "Welcomed", "agree", "seat", "session_of", "welcome"]
+__all__ = ["PROTOCOL", "AgreedSeed", "Welcomed", "agree", "seat", "session_of", "welcome"]
 
 
 Hello = Callable[[int], Iterable[Effect]]
@@ -32,7 +32,7 @@ Hello = Callable[[int], Iterable[Effect]]
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class AgreedSeed:
     """How an exchange ended. holders: who holds the seed, ascending. network: what carried it; its faults name the others.
 
     parties: the clients' roles, and relay the server's, for `welcome`: they hold the seed, and keys that open its seals.
@@ -43,7 +43,7 @@ class Agreed:
     seed: bytes = field(repr=False)
     holders: tuple[int, ...]
     network: InProcess = field(repr=False)
-    identities: Mapping[int, Identity] = field(repr=False)
+    identities: Mapping[int, SigningKey] = field(repr=False)
     parties: Mapping[int, Joiner] = field(repr=False)
     relay: Party = field(repr=False)
 
@@ -52,7 +52,7 @@ class Agreed:
 class Welcomed:
     """How a welcome ended. disclosures: one for each newcomer that got the seed, and one for the server, which learns who did."""
 
-    agreed: Agreed
+    agreed: AgreedSeed
     disclosures: tuple[Disclosure, ...]
 
 
@@ -91,7 +91,7 @@ def _exchanged(clients: Clients, setup: Setup, session: Session, name: str) -> t
     return network, relay
 
 
-def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: Verify = verify) -> Agreed:
+def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: Verify = verify) -> AgreedSeed:
     """Play the exchange in one process. check: how signatures are checked.
 
     Identities are made and enrolled here, as a simulation does. Raises ProtocolError if fewer clients hold one seed than the
@@ -101,12 +101,12 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: 
     enrolled = _public(identities)
     parties = {i: Joiner(session, i, identity, enrolled, entropy, check) for i, identity in identities.items()}
     network, relay = _room(session, enrolled, tap, check)
-    agreed = _joined(Agreed(session, b"", (), network, identities, parties, relay), session.roster)
+    agreed = _joined(AgreedSeed(session, b"", (), network, identities, parties, relay), session.roster)
     _check(network, session, agreed.holders)
     return agreed
 
 
-def welcome(agreed: Agreed, newcomers: Iterable[int], entropy: Entropy, *, check: Verify = verify) -> Welcomed:
+def welcome(agreed: AgreedSeed, newcomers: Iterable[int], entropy: Entropy, *, check: Verify = verify) -> Welcomed:
     """Hand the seed to clients that lack it, over the network of the exchange: clients of its roster, or new ones.
 
     New ones are enrolled with everybody here. Those that get no seal are left out, with a fault on the network; nothing raises.
@@ -130,11 +130,11 @@ def welcome(agreed: Agreed, newcomers: Iterable[int], entropy: Entropy, *, check
     return Welcomed(agreed, tuple(log))
 
 
-def _identity(entropy: Entropy, session: Session, client: int) -> Identity:
-    return Identity.from_secret(entropy.lasting(identity_label(session, client), SECRET_BYTES))
+def _identity(entropy: Entropy, session: Session, client: int) -> SigningKey:
+    return SigningKey.from_secret(entropy.lasting(identity_label(session, client), SECRET_BYTES))
 
 
-def _public(identities: Mapping[int, Identity]) -> dict[int, bytes]:
+def _public(identities: Mapping[int, SigningKey]) -> dict[int, bytes]:
     return {i: identity.public for i, identity in identities.items()}
 
 
@@ -144,7 +144,7 @@ def _room(session: Session, enrolled: Mapping[int, bytes], tap: Tap | None, chec
     return network, Party(SERVER, gather(Room(session, enrolled, check)), server_step)
 
 
-def _joined(agreed: Agreed, joining: Sequence[int]) -> Agreed:
+def _joined(agreed: AgreedSeed, joining: Sequence[int]) -> AgreedSeed:
     """Let these clients join, each with a fresh key, and play to the last deadline."""
     parties, network = agreed.parties, agreed.network
 

@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any
 
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Identity, Verify, verify
+from ...crypto.identity import SigningKey, Verify, verify
 from ...crypto.sealing import SealingKey
 from ..core.session import Session
 from ..drivers.roles import Effect, Event, Party
 from ..view.answers import Memory
 from ..view.protection import Setup
 from ..work.maker import SEED, Exchange, Mine
-from .client import Holding, Member, Seeded, Waiting, client_step, join
+from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join
 from .messages import MESSAGES
 from .terms import PROTOCOL, SECRET_BYTES, TAGS, session_of
 
@@ -25,7 +25,7 @@ class Joiner:
         self,
         session: Session,
         me: int,
-        identity: Identity,
+        identity: SigningKey,
         enrolled: Mapping[int, bytes],
         entropy: Entropy,
         check: Verify = verify,
@@ -62,10 +62,10 @@ class Joiner:
 
     def hello(self) -> tuple[Effect, ...]:
         """What it says first, with a fresh key."""
-        signed = self.state.signed if isinstance(self.state, Waiting | Holding) else self._signed
+        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
         self._joined += 1
         key = SealingKey(self._draw(f"sealing key {self._joined}"))
-        member = Member(self._session, self.id, key, self._identity, self._enrolled, self._check)
+        member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
         state, said = join(member, self._draw(f"fresh secret {self._joined}"), signed)
         self._role = Party(self.id, state, client_step)
         return (said,)
@@ -78,7 +78,7 @@ class Joiner:
 
     def save(self) -> Memory:
         """The tag that it signed."""
-        signed = self.state.signed if isinstance(self.state, Waiting | Holding) else self._signed
+        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
         return Memory(0, {self._key: signed} if signed else {})
 
     def restore(self, memory: Memory) -> None:

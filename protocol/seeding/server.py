@@ -1,7 +1,8 @@
 """The server's role in the seed exchange: it relays, keeps the time, and learns no secret. Spec: specs/group_seed.md.
 
-Phases: Gathering -> Sealing -> Open, or Failed. A deadline ends Gathering with those that are there. In Sealing one client after
-another is asked to seal to the rest, until most hold one seed. Open takes newcomers: holders are asked to seal it to them.
+Phases: CollectingSeedKeys -> Sealing -> Open, or SeedUnshared. A deadline ends CollectingSeedKeys with those that are there. In
+Sealing one client after another is asked to seal to the rest, until most hold one seed. Open takes newcomers: holders are asked
+to seal it to them.
 """
 
 from collections import defaultdict
@@ -32,7 +33,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class CollectingSeedKeys:
     """Collects keys until the whole roster has advertised, or time is up."""
 
     room: Room
@@ -68,7 +69,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class SeedUnshared:
     """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold."""
 
     stage: str
@@ -76,22 +77,22 @@ class Failed:
     need: int
 
 
-def gather(room: Room) -> Gathering:
+def gather(room: Room) -> CollectingSeedKeys:
     """The server's first state. Raises ValueError for a threshold of no more than half of the roster."""
     terms.check(room.session)
-    return Gathering(room)
+    return CollectingSeedKeys(room)
 
 
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError for what is not signed by whom it comes from, and for what was not asked."""
     match state, event:
-        case Failed(), _:
+        case SeedUnshared(), _:
             return state, ()
-        case Gathering(), Received(Envelope(message=Advertise() as said, sender=client)):
+        case CollectingSeedKeys(), Received(Envelope(message=Advertise() as said, sender=client)):
             heard = _hear(state.room, state.heard, client, said)
             state = replace(state, heard=heard)
             return _name(state) if heard.keys() >= set(state.room.session.roster) else (state, ())
-        case Gathering(), Deadline():
+        case CollectingSeedKeys(), Deadline():
             return _name(state)
         case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
             return replace(state, heard=_hear(state.room, state.heard, client, said)), ()
@@ -165,12 +166,12 @@ def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: boo
     return replace(state, relayed=state.relayed | {(client, sealed.member)}), (_to(state.room, sealed.member, sealed),)
 
 
-def _name(state: Gathering) -> tuple[Any, tuple[Effect, ...]]:
+def _name(state: CollectingSeedKeys) -> tuple[Any, tuple[Effect, ...]]:
     """Ask the lowest client of the roster that is there to lead; it draws the seed."""
     session = state.room.session
     there = sorted(state.heard.keys() & set(session.roster))
     if len(there) < session.threshold:
-        return Failed("advertise", len(there), session.threshold), ()
+        return SeedUnshared("advertise", len(there), session.threshold), ()
     request = _request(state.room, there[0], state.heard, state.heard)
     return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
 
@@ -206,7 +207,7 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
     rescued = bool(holders) and have + len(silent) >= session.threshold
     led = bool(others) and len(silent) >= session.threshold
     if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
-        return Failed("seal", have, session.threshold), ()
+        return SeedUnshared("seal", have, session.threshold), ()
     sealer = min(holders if rescued else others)
     request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
     return replace(state, asked=(*state.asked, sealer)), (

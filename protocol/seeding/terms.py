@@ -5,7 +5,7 @@ digest: the session's, 32 bytes.
 
 from collections.abc import Iterable, Mapping
 
-from ...crypto.identity import BadSignature, Identity, Verify
+from ...crypto.identity import BadSignature, SigningKey, Verify
 from ...crypto.prg import derive_key
 from ..core.session import Session
 from .messages import Advertise, SeedQuorum, SeedTag
@@ -45,11 +45,11 @@ def context(digest: bytes, sealer: int, member: int, tag: bytes) -> bytes:
     return digest + sealer.to_bytes(4, "big") + member.to_bytes(4, "big") + tag
 
 
-def advertise(identity: Identity, digest: bytes, public: bytes) -> Advertise:
+def advertise(identity: SigningKey, digest: bytes, public: bytes) -> Advertise:
     return Advertise(public, identity.sign(PROTOCOL, digest, public))
 
 
-def signed_tag(identity: Identity, digest: bytes, tag: bytes) -> SeedTag:
+def signed_tag(identity: SigningKey, digest: bytes, tag: bytes) -> SeedTag:
     return SeedTag(tag, identity.sign(TAGS, digest, tag))
 
 

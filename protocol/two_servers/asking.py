@@ -1,7 +1,7 @@
 """The first server's side of a question to the second: a Gram matrix, or one weighted sum, of updates that both hold.
 
-Spec: specs/two_servers.md, steps 6 to 9. Phases: AskingGram -> Opened -> GramAnswered, AskingSum -> SumAnswered; the deadline of
-an unanswered question leads to Unanswered.
+Spec: specs/two_servers.md, steps 6 to 9. Phases: AskingGram -> CoinOpened -> GramAnswered, AskingSum -> SumAnswered; the deadline
+of an unanswered question leads to Unanswered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ from .messages import (
     TripleRequest,
 )
 from .questions import Row, gram_question, keep_question, projected, projection_key, sum_question, weighted
-from .terms import Integers, Terms, Words
+from .terms import Integers, ShareTerms, Words
 from .upload import from_words, to_words
 
 
@@ -39,7 +39,7 @@ from .upload import from_words, to_words
 class AskingGram:
     """Waiting for the second server's half of the coin, and then for the triple. shares: of the rows, in their order."""
 
-    terms: Terms
+    terms: ShareTerms
     number: int
     question: bytes
     shares: tuple[Words, ...] = field(repr=False)
@@ -49,10 +49,10 @@ class AskingGram:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class CoinOpened:
     """Waiting for the second server's answer. mine: this server's share of X - A."""
 
-    terms: Terms
+    terms: ShareTerms
     question: bytes
     mine: AdditiveShare = field(repr=False)
     triple: GramTriple = field(repr=False)
@@ -70,7 +70,7 @@ class GramAnswered:
 class AskingSum:
     """Waiting for the second server's share. weights: of shares, in their order."""
 
-    terms: Terms
+    terms: ShareTerms
     question: bytes
     weights: tuple[int, ...]
     shares: tuple[Words, ...] = field(repr=False)
@@ -99,7 +99,7 @@ def _listed(rows: Sequence[Row]) -> tuple[tuple[bytes, ...], tuple[int, ...], tu
 
 
 def ask_gram(
-    terms: Terms, run: bytes, number: int, rows: Sequence[Row], shares: Iterable[Words], entropy: Entropy
+    terms: ShareTerms, run: bytes, number: int, rows: Sequence[Row], shares: Iterable[Words], entropy: Entropy
 ) -> tuple[AskingGram, tuple[Effect, ...]]:
     """A Gram question about these rows, whose shares this server holds. number: not used for a question before."""
     blank = GramQuestion(number, *_listed(rows), bytes(32))
@@ -111,7 +111,7 @@ def ask_gram(
 
 
 def ask_sum(
-    terms: Terms, run: bytes, number: int, source: bytes, weights: Sequence[tuple[int, int, Words]]
+    terms: ShareTerms, run: bytes, number: int, source: bytes, weights: Sequence[tuple[int, int, Words]]
 ) -> tuple[AskingSum, tuple[Effect, ...]]:
     """A weighted sum of one session's updates. weights: client, weight and share, by ascending client."""
     clients, whole, shares = zip(*weights, strict=True)
@@ -140,7 +140,7 @@ def asking_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _open(state, other, triple)
         case AskingGram(), Deadline():
             return Unanswered(state.question, SECOND_SERVER if state.other is None else DEALER), ()
-        case Opened(), Received(Envelope(message=GramAnswer() as answer, sender=sender)):
+        case CoinOpened(), Received(Envelope(message=GramAnswer() as answer, sender=sender)):
             _expect(sender, SECOND_SERVER)
             return _reveal(state, answer), ()
         case AskingSum(), Received(Envelope(message=SumAnswer(vector=vector), sender=sender)):
@@ -149,7 +149,7 @@ def asking_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
                 raise ProtocolError(f"a share of a sum of {len(vector)} bytes where {8 * state.terms.length} belong", sender)
             total = weighted(state.weights, state.shares, state.terms.length) + from_words(vector)
             return SumAnswered(state.question, total.view(np.int64)), ()
-        case ((Opened() | AskingSum()), Deadline()):
+        case ((CoinOpened() | AskingSum()), Deadline()):
             return Unanswered(state.question, SECOND_SERVER), ()
         case ((GramAnswered() | SumAnswered() | Unanswered()), Deadline()):
             return state, ()
@@ -168,7 +168,7 @@ def _expect(sender: int, expected: int) -> None:
         raise ProtocolError("an answer from a party that was not asked", sender)
 
 
-def _open(state: AskingGram, other: bytes, dealt: ExplicitTriple) -> tuple[Opened, tuple[Effect, ...]]:
+def _open(state: AskingGram, other: bytes, dealt: ExplicitTriple) -> tuple[CoinOpened, tuple[Effect, ...]]:
     """With coin and triple: project the shares, mask them, and open this half of the coin."""
     count = len(state.shares)
     projection = state.terms.project(projection_key(state.question, state.coin, other))
@@ -177,10 +177,10 @@ def _open(state: AskingGram, other: bytes, dealt: ExplicitTriple) -> tuple[Opene
     triple = keyed_triple(0, dealt.mask, square, state.terms.columns)
     mine = difference(rows, triple)
     opening = Opening(state.coin, state.salt, to_words(mine.values))
-    return Opened(state.terms, state.question, mine, triple), (_send(state.question, SECOND_SERVER, opening),)
+    return CoinOpened(state.terms, state.question, mine, triple), (_send(state.question, SECOND_SERVER, opening),)
 
 
-def _reveal(state: Opened, answer: GramAnswer) -> GramAnswered:
+def _reveal(state: CoinOpened, answer: GramAnswer) -> GramAnswered:
     count = len(state.mine.values)
     if len(answer.difference) != 8 * count * state.terms.columns or len(answer.gram) != 8 * count * count:
         raise ProtocolError(f"an answer of {len(answer.difference)} and {len(answer.gram)} bytes", SECOND_SERVER)
@@ -192,7 +192,7 @@ def _reveal(state: Opened, answer: GramAnswer) -> GramAnswered:
     return GramAnswered(state.question, gram)
 
 
-def consistent(terms: Terms, gram: Integers) -> NDArray[np.bool_]:
+def consistent(terms: ShareTerms, gram: Integers) -> NDArray[np.bool_]:
     """Which rows can all be rows within the bound: the others were out of range, and their products wrapped around.
 
     First the rows whose squared norm is not within 0 and the bound; then, while some pair violates Cauchy and Schwarz, the row

@@ -17,8 +17,8 @@ from ..work.slot_work import misfit
 from ..work.uploads import Policy
 from .protection import TwoServer
 from .slot_terms import SharedSlots
-from .terms import Terms
-from .upload_client import Idle, client_step
+from .terms import ShareTerms
+from .upload_client import IdleSharer, client_step
 
 
 def sharing_clients(how: TwoServer) -> Maker:
@@ -29,12 +29,12 @@ def sharing_clients(how: TwoServer) -> Maker:
 def _roles(how: TwoServer, mine: Mine) -> Mapping[str, Role]:
     terms = how.terms(len(mine.setup.initial))
     setup, conduct = mine.setup, conduct_of(terms)
-    role = Party(mine.id, Idle(mine.id, setup.run, terms, Policy(min_cohort=1), setup.entropy), client_step)
+    role = Party(mine.id, IdleSharer(mine.id, setup.run, terms, Policy(min_cohort=1), setup.entropy), client_step)
     client = participant_of(mine, role, conduct)
     return {WORK: client, CHOICES: chooser_of(mine, client)}
 
 
-def conduct_of(terms: Terms) -> Conduct:
+def conduct_of(terms: ShareTerms) -> Conduct:
     """Clients share what they computed between the servers, and keep nothing."""
 
     def slots_of(task: Task) -> SharedSlots:

@@ -14,15 +14,15 @@ from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Send
 from ..wire.codec import Envelope
 from .messages import ExplicitTriple, KeyedTriple, TripleRequest
-from .terms import Terms
+from .terms import ShareTerms
 from .upload import to_words
 
 
 @dataclass(frozen=True, slots=True)
-class Dealing:
+class DealerState:
     """The dealer. next_question: the least number that it still answers, as persisted. most_rows: of one question."""
 
-    terms: Terms
+    terms: ShareTerms
     most_rows: int
     entropy: Entropy = field(repr=False)
     next_question: int = 0
@@ -31,7 +31,7 @@ class Dealing:
 def dealer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The dealer's role. Raises ProtocolError blaming the sender."""
     match state, event:
-        case Dealing(), Received(Envelope(message=TripleRequest(number=number, rows=rows), sender=sender, session=question)):
+        case DealerState(), Received(Envelope(message=TripleRequest(number=number, rows=rows), sender=sender, session=question)):
             if sender != SERVER or number < state.next_question:
                 raise ProtocolError("a triple that is not the server's to ask for, or was dealt before", sender)
             if rows > state.most_rows:
@@ -44,9 +44,9 @@ def dealer_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
                 Send(Envelope(question, DEALER, SECOND_SERVER, KeyedTriple(keys.masks[1], keys.square))),
                 Send(Envelope(question, DEALER, SERVER, ExplicitTriple(keys.masks[0], to_words(half.square)))),
             )
-        case Dealing(), Received(envelope):
+        case DealerState(), Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at the dealer", envelope.sender)
-        case Dealing(), Deadline():
+        case DealerState(), Deadline():
             return state, ()
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at the dealer")

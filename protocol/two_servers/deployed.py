@@ -16,20 +16,20 @@ from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Party
 from ..links.dialled import LONGEST_PAUSE, Dialled
 from ..links.listener import Listener
-from ..links.terms import Limits, Run
+from ..links.terms import CoordinatorRun, Limits
 from ..pki.standing import Standing
 from ..wire.messages import Task
 from ..work.driving import Followed
 from ..work.uploads import Policy
 from .aside import Aside
-from .dealer import Dealing, dealer_step
-from .gathered import Gathered, numbers_of
-from .helper import Helper, Kept, Told, answer, begun, frame_in, place, welcomed
+from .dealer import DealerState, dealer_step
+from .gathered import OpenQuestions, numbers_of
+from .helper import HandledWord, Helper, HelperFolder, answer, begun, frame_in, place, welcomed
 from .messages import GramQuestion, Held, Opening
 from .protection import TwoServer
 from .run import MOST_ROWS
-from .second import Receiving, Second, restored, second_step
-from .terms import Terms
+from .second import CollectingKeys, Second, restored, second_step
+from .terms import ShareTerms
 
 MOST_SAID = 1 << 16
 """Bytes of what a client or the dealer has for the second server."""
@@ -37,7 +37,7 @@ log = logging.getLogger("cloister.second")
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningAside:
     """Where the second server listens. limits: of its links; `patience` is also how long it waits for a key that is said to be
     there. told: when it listens, of the port.
     """
@@ -47,7 +47,7 @@ class Listening:
     told: Callable[[int], object] = field(default=lambda port: None, repr=False)
 
 
-def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listening) -> Iterator[Told]:
+def second_server(how: TwoServer, link: Dialled, folder: Path, listening: ListeningAside) -> Iterator[HandledWord]:
     """Play the second server until the run is over, yielding what was said to each word of the first.
 
     how: by which this party holds the first server to the floor; what that says of it must be the same. folder: of this party,
@@ -64,7 +64,7 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
             fresh = Second(run, how.terms(welcome.length), Policy(min_cohort=1), OsEntropy())
             helper = Helper(Party(SECOND_SERVER, restored(fresh, kept.spent), second_step), journal)
             numbers = numbers_of(kept.life, parties)
-            about = Run(welcome.drawn, kept.life, numbers)
+            about = CoordinatorRun(welcome.drawn, kept.life, numbers)
             limits = replace(listening.limits, most=MOST_SAID)
             back = LONGEST_PAUSE + limits.back if kept.life > 1 else 0.0  # clients that knew the life before are on their way
             listener = Listener(listening.address, parties, lambda party: welcome.drawn, standing, limits, about, back)
@@ -72,7 +72,7 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
         except BaseException:
             link.stop()
             raise
-        gathered = Gathered(listener, numbers, limits.patience)
+        gathered = OpenQuestions(listener, numbers, limits.patience)
         try:
             for number, word in link.words():
                 told = _second(helper, gathered, word)
@@ -83,7 +83,7 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
             link.stop()
 
 
-def _second(helper: Helper, gathered: Gathered, word: bytes) -> Told:
+def _second(helper: Helper, gathered: OpenQuestions, word: bytes) -> HandledWord:
     """A word of the first server's. What concerns keys or a triple waits for those that are said to be there."""
     found = Followed()
     try:
@@ -91,7 +91,7 @@ def _second(helper: Helper, gathered: Gathered, word: bytes) -> Told:
         envelope = helper.read(SERVER, frame)
     except ProtocolError as error:
         found.refused.append((error.blame, error.reason))
-        return Told("", found)
+        return HandledWord("", found)
     session, message = envelope.session, envelope.message
     due = message.clients if isinstance(message, Held) else (DEALER,) if isinstance(message, Opening) else ()
     for party, data in gathered.arrived(session, due):
@@ -100,21 +100,21 @@ def _second(helper: Helper, gathered: Gathered, word: bytes) -> Told:
         _say_left_out(helper, session, message)
     known = len(found.refused)
     helper.take(SERVER, frame, found)
-    if isinstance(message, Task) and isinstance(helper.role.state.sessions.get(session), Receiving):
+    if isinstance(message, Task) and isinstance(helper.role.state.sessions.get(session), CollectingKeys):
         gathered.ask(session, message.roster)
     if isinstance(message, GramQuestion) and len(found.refused) == known:
         gathered.ask(session, (DEALER,))
-    return Told(type(message).__name__, found)
+    return HandledWord(type(message).__name__, found)
 
 
 def _say_left_out(helper: Helper, session: bytes, held: Held) -> None:
     """Clients whose keys are here, and of whom the first server says that it holds nothing: it, or their links, lost them."""
     receiving = helper.role.state.sessions.get(session)
-    if isinstance(receiving, Receiving) and (left := sorted(receiving.keys.keys() - set(held.clients))):
+    if isinstance(receiving, CollectingKeys) and (left := sorted(receiving.keys.keys() - set(held.clients))):
         log.warning("left out by the coordinator", extra={"clients": left, "round": receiving.session.round})
 
 
-def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterator[Told]:
+def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterator[HandledWord]:
     """Play the dealer until the run is over, yielding what was said to each word of the first server.
 
     aside: its link to the second server, which gets its half of each triple there. Raises as `second_server` does.
@@ -141,14 +141,14 @@ def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterato
                     found.refused.append((error.blame, error.reason))
                 aside.followed(frame, [data for receiver, _, data in found.sent if receiver == SECOND_SERVER])
                 answer(link, kept, number, found)
-                yield Told(what, found)
+                yield HandledWord(what, found)
         finally:
             aside.stop()
             link.stop()
 
 
-def _dealing(kept: Kept, terms: Terms) -> Dealing:
-    return Dealing(terms, MOST_ROWS, OsEntropy(), int.from_bytes(kept.spent.get("next question", b""), "big"))
+def _dealing(kept: HelperFolder, terms: ShareTerms) -> DealerState:
+    return DealerState(terms, MOST_ROWS, OsEntropy(), int.from_bytes(kept.spent.get("next question", b""), "big"))
 
 
 def _standing(link: Dialled, party: int) -> Standing:

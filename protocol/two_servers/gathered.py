@@ -13,7 +13,7 @@ LIVES = 1 << 32
 """Numbers of questions begin with this times the life of the process, so that those of two lives differ."""
 
 
-class Gathered:
+class OpenQuestions:
     """Questions that are open, and answers as they come. life: of this process, counted from 1. patience: seconds in which
     what is said to be there must come.
     """

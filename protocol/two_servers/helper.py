@@ -70,7 +70,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class HelperFolder:
     """What a party's folder has. spent: what its role persisted. life: of its process, counted from 1."""
 
     journal: Journal
@@ -101,7 +101,7 @@ def welcomed(link: Dialled, journal: Journal, party: int, how: TwoServer) -> Wel
     return found
 
 
-def begun(journal: Journal, standing: Standing, run: bytes) -> Kept:
+def begun(journal: Journal, standing: Standing, run: bytes) -> HelperFolder:
     """Go on from the journal, or begin it: a party that was in this run before does not begin it anew. Raises Refused."""
     entries = journal.read()
     of = cbor2.dumps([standing.party, run])
@@ -112,11 +112,11 @@ def begun(journal: Journal, standing: Standing, run: bytes) -> Kept:
     life = int.from_bytes(entries.get(_LIFE, b""), "big") + 1
     journal.put({BEGUN: of, _LIFE: life.to_bytes(4, "big")})
     spent = {key: entry for key, entry in entries.items() if key not in (BEGUN, _LIFE, LINK)}
-    return Kept(journal, standing, spent, life)
+    return HelperFolder(journal, standing, spent, life)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HandledWord:
     """A word of the coordinator's, and what it led to. what: kind of message, as far as it is one."""
 
     what: str
@@ -167,7 +167,7 @@ def frame_in(word: bytes) -> bytes:
     return data
 
 
-def answer(link: Dialled, kept: Kept, number: int, found: Followed) -> None:
+def answer(link: Dialled, kept: HelperFolder, number: int, found: Followed) -> None:
     """Give it, once the journal knows that the word was taken."""
     kept.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})
     here = [message for message in found.sent if message[0] == SERVER]

@@ -10,13 +10,13 @@ from ..view.answers import Remembered, Snapshot, Traffic
 from ..work.uploads import Policy
 from .kept import QUESTION
 from .run import helper_parties
-from .terms import Terms
+from .terms import ShareTerms
 
 
 class Helpers:
     """parties: the second server and the dealer, by id; in this process or, as the setup says, elsewhere."""
 
-    def __init__(self, run: Run, terms: Terms, policy: Policy) -> None:
+    def __init__(self, run: Run, terms: ShareTerms, policy: Policy) -> None:
         setup = run.setup
         self.parties: Mapping[int, Any] = (
             setup.helpers() if setup.helpers else helper_parties(setup.run, terms, policy, setup.entropy)

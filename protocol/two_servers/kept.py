@@ -13,7 +13,7 @@ from ..core.session import DEALER, SECOND_SERVER
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot
 from .questions import Row
-from .second import Holding, Second, closing
+from .second import HoldingKeys, Second, closing
 from .terms import Words
 from .upload import from_words, to_words
 
@@ -22,7 +22,7 @@ QUESTION = "question"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class KeptShares:
     """What the first server keeps of one session's updates beyond their round. shares: by client."""
 
     session: bytes
@@ -30,7 +30,7 @@ class Shared:
 
 
 def packed(
-    kept: Mapping[str, Shared], helpers: Mapping[int, Any], products: Mapping[Row, int]
+    kept: Mapping[str, KeptShares], helpers: Mapping[int, Any], products: Mapping[Row, int]
 ) -> tuple[dict[str, Words], dict[int, dict[str, int]]]:
     """Remembered updates, of both servers, and the rounds and numbers that the helpers have spent.
 
@@ -53,19 +53,19 @@ def packed(
 
 def unpacked(
     snapshot: Snapshot, remembered: Iterable[Remembered], helpers: Mapping[int, Any]
-) -> tuple[dict[str, Shared], dict[Row, int]]:
+) -> tuple[dict[str, KeptShares], dict[Row, int]]:
     """Give the helpers back what they held; returns what the first server keeps, and the products entered by each update."""
-    kept: dict[str, Shared] = {}
-    sessions: dict[bytes, Holding] = {}
+    kept: dict[str, KeptShares] = {}
+    sessions: dict[bytes, HoldingKeys] = {}
     for handle in (r for r in remembered if r.clients):
         shares, beside = snapshot.remembered[handle.name], snapshot.remembered[_beside(handle.name)]
         for client, share, words in zip(handle.clients, shares, beside, strict=True):
             data = to_words(words)
             session, key, products = data[:32], data[32:64], int.from_bytes(data[64:], "little")
-            held = sessions.get(session, Holding({}, None))
-            sessions[session] = Holding({**held.keys, client: key}, None, {**held.products, client: products})
-            before = kept.get(handle.name, Shared(session, {}))
-            kept[handle.name] = Shared(session, {**before.shares, client: share})
+            held = sessions.get(session, HoldingKeys({}, None))
+            sessions[session] = HoldingKeys({**held.keys, client: key}, None, {**held.products, client: products})
+            before = kept.get(handle.name, KeptShares(session, {}))
+            kept[handle.name] = KeptShares(session, {**before.shares, client: share})
     entered = {(session, i): n for session, held in sessions.items() for i, n in held.products.items()}
     if not _here(helpers):
         return kept, entered
@@ -90,7 +90,7 @@ def _beside(name: str) -> str:
 def _held(second: Second, session: bytes, client: int) -> Words:
     """What the second server holds of a remembered update, as nine words: the session, the key, the products entered."""
     held = second.sessions[session]
-    products = held.products.get(client, 0) if isinstance(held, Holding) else 0
+    products = held.products.get(client, 0) if isinstance(held, HoldingKeys) else 0
     return from_words(session + held.keys[client] + products.to_bytes(8, "little"))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..view.functionality import Functionality
 from ..view.protection import Setup
-from .terms import Terms
+from .terms import ShareTerms
 
 if TYPE_CHECKING:
     from .view import TwoServerView
@@ -48,6 +48,6 @@ class TwoServer:
 
         return TwoServerView(setup, self)
 
-    def terms(self, length: int) -> Terms:
+    def terms(self, length: int) -> ShareTerms:
         """Of updates of so many coordinates. Raises ValueError, which says what to change."""
-        return Terms(length, self.k, self.max_norm, self.floor, self.corrupt)
+        return ShareTerms(length, self.k, self.max_norm, self.floor, self.corrupt)

@@ -11,7 +11,7 @@ from ...crypto.prg import derive_key
 from ...crypto.ring_projection import RingProjection
 from .messages import GramQuestion, Keep, SumQuestion
 from .slot_messages import SlotQuestion
-from .terms import Terms, Words
+from .terms import ShareTerms, Words
 
 Row = tuple[bytes, int]
 """An update: the digest of the session that it was sent in, and its client."""
@@ -50,7 +50,7 @@ def projection_key(question: bytes, one: bytes, other: bytes) -> bytes:
     return derive_key(one + other, "two servers projection", question)
 
 
-def projected(terms: Terms, projection: RingProjection | None, shares: Iterable[Words], count: int) -> Words:
+def projected(terms: ShareTerms, projection: RingProjection | None, shares: Iterable[Words], count: int) -> Words:
     """uint64, shape (count, columns): the shares, projected one after the other."""
     rows = np.empty((count, terms.columns), np.uint64)
     for at, values in enumerate(shares):

@@ -16,14 +16,14 @@ from ..drivers.roles import Effect, Learned, Party, Role, Step, Worked
 from ..wire.messages import HEAD_BYTES, Task
 from ..work.uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
-from .dealer import Dealing, dealer_step
+from .dealer import DealerState, dealer_step
 from .questions import Row
 from .second import Second, second_step
 from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
-from .terms import Terms, Words
-from .upload_client import Idle, client_step
-from .upload_server import Collected, Collecting, opening, server_step
+from .terms import ShareTerms, Words
+from .upload_client import IdleSharer, client_step
+from .upload_server import CollectingShares, SharesCollected, opening, server_step
 
 MOST_ROWS = 16_384
 """Rows of one Gram question that the dealer deals for."""
@@ -31,42 +31,44 @@ MOST_ROWS = 16_384
 Perform = Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]]
 
 
-def max_bytes(terms: Terms, rows: int) -> int:
+def max_bytes(terms: ShareTerms, rows: int) -> int:
     """The largest message of uploads, sums, and Gram questions of up to this many rows."""
     return HEAD_BYTES + 8 * max(terms.length, rows * (terms.columns + rows))
 
 
-def client_parties(clients: Iterable[int], run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+def client_parties(clients: Iterable[int], run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
     """All clients, idle."""
-    return {i: Party(i, Idle(i, run, terms, policy, entropy), client_step) for i in clients}
+    return {i: Party(i, IdleSharer(i, run, terms, policy, entropy), client_step) for i in clients}
 
 
-def helper_parties(run: bytes, terms: Terms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
+def helper_parties(run: bytes, terms: ShareTerms, policy: Policy, entropy: Entropy) -> dict[int, Party]:
     """The second server and the dealer."""
     return {
         SECOND_SERVER: Party(SECOND_SERVER, Second(run, terms, policy, entropy), second_step),
-        DEALER: Party(DEALER, Dealing(terms, MOST_ROWS, entropy), dealer_step),
+        DEALER: Party(DEALER, DealerState(terms, MOST_ROWS, entropy), dealer_step),
     }
 
 
 def collect(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     sessions: Sequence[tuple[Session, str, tuple[str, ...], bytes]],
     perform: Perform = no_work,
     slots: SharedSlots | None = None,
-) -> list[Collected]:
+) -> list[SharesCollected]:
     """Play uploads. sessions: each with its kind of work, the models' names and their bytes. parties: clients and helpers.
 
     slots: what the sessions are about, if it is slots; terms are theirs then. Who committed to other counts is on record and left
     out.
     """
-    servers = {session.digest: Party(SERVER, Collecting(session, terms, slots=slots), server_step) for session, *_ in sessions}
+    servers = {
+        session.digest: Party(SERVER, CollectingShares(session, terms, slots=slots), server_step) for session, *_ in sessions
+    }
     most = 0 if slots is None else slots.most
     first = ((SERVER, effect) for session in sessions for effect in opening(*session, most=most))
     network.run(parties, servers, first, perform, _no_lesson)
-    ended: list[Collected] = [server.state for server in servers.values()]
+    ended: list[SharesCollected] = [server.state for server in servers.values()]
     if slots is None:
         return ended
     with network.timed(SERVER):
@@ -79,7 +81,7 @@ def collect(
 def gram(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     run: bytes,
     number: int,
     rows: Sequence[tuple[Row, Words]],
@@ -94,7 +96,7 @@ def gram(
 def sums(
     network: InProcess,
     parties: Mapping[int, Role],
-    terms: Terms,
+    terms: ShareTerms,
     run: bytes,
     number: int,
     source: bytes,
@@ -106,7 +108,7 @@ def sums(
 
 
 def slot_sums(
-    network: InProcess, parties: Mapping[int, Role], slots: SharedSlots, run: bytes, number: int, collected: Collected
+    network: InProcess, parties: Mapping[int, Role], slots: SharedSlots, run: bytes, number: int, collected: SharesCollected
 ) -> SlotsAnswered | Unanswered:
     """Play the question about an upload into slots."""
     state, effects = ask_slots(slots, run, number, collected)

@@ -49,7 +49,7 @@ from .questions import (
 from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
 from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
 from .slot_terms import SLOTS, SharedSlots
-from .terms import Terms, Words
+from .terms import ShareTerms, Words
 from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
 
 KEPT = "kept"
@@ -58,7 +58,7 @@ OTHER_WORK = "a sum of other work of some client than was summed: both have much
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
+class CollectingKeys:
     """A session while keys arrive; if it is about slots, with commitments. models: what each client says that it started from."""
 
     session: Session
@@ -69,7 +69,7 @@ class Receiving:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HoldingKeys:
     """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
 
     round: of the session.
@@ -100,12 +100,12 @@ class Second:
     """
 
     run: bytes
-    terms: Terms
+    terms: ShareTerms
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
     next_question: int = 0
-    sessions: Mapping[bytes, Receiving | Holding | SlotHolding] = field(default_factory=dict)
+    sessions: Mapping[bytes, CollectingKeys | HoldingKeys | SlotHolding] = field(default_factory=dict)
     questions: Mapping[bytes, Tossed] = field(default_factory=dict)
     opened: Mapping[str, int] = field(default_factory=dict)
 
@@ -117,11 +117,11 @@ def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
     used stays so.
     """
     spent = {key: int.from_bytes(value, "big") for key, value in journal.items() if key != KEPT}
-    sessions: dict[bytes, Receiving | Holding | SlotHolding] = {}
+    sessions: dict[bytes, CollectingKeys | HoldingKeys | SlotHolding] = {}
     for digest, client, key, products in cbor2.loads(journal[KEPT]) if KEPT in journal else ():
         held = sessions.get(digest)
-        before = held if isinstance(held, Holding) else Holding({}, None)
-        sessions[digest] = Holding({**before.keys, client: key}, None, {**before.products, client: products})
+        before = held if isinstance(held, HoldingKeys) else HoldingKeys({}, None)
+        sessions[digest] = HoldingKeys({**before.keys, client: key}, None, {**before.products, client: products})
     closed = closing(number for key, number in spent.items() if key.startswith("next round "))
     return replace(fresh, next_round=closed, next_question=spent.get("next question", 0), sessions=sessions)
 
@@ -135,9 +135,9 @@ def closing(opened: Iterable[int]) -> dict[str, int]:
     return dict.fromkeys((*KINDS, SLOTS), after) if after else {}
 
 
-def _kept(sessions: Mapping[bytes, Receiving | Holding | SlotHolding]) -> Persist:
+def _kept(sessions: Mapping[bytes, CollectingKeys | HoldingKeys | SlotHolding]) -> Persist:
     """The keys that Keep listed, and the products that their updates entered, in the place of those before."""
-    held = {digest: found for digest, found in sessions.items() if isinstance(found, Holding) and found.sums is None}
+    held = {digest: found for digest, found in sessions.items() if isinstance(found, HoldingKeys) and found.sums is None}
     rows = [[digest, i, key, of.products.get(i, 0)] for digest, of in held.items() for i, key in of.keys.items()]
     return Persist(KEPT, cbor2.dumps(rows))
 
@@ -192,14 +192,14 @@ def _open(state: Second, envelope: Envelope, task: Task) -> tuple[Second, tuple[
     if session.digest in state.sessions:
         raise ProtocolError("a session that is already open", SERVER)
     opened = {**state.opened, task.work: max(task.round + 1, state.opened.get(task.work, 0))}
-    sessions = {**state.sessions, session.digest: Receiving(session, slots=slots_of(task, state.terms))}
+    sessions = {**state.sessions, session.digest: CollectingKeys(session, slots=slots_of(task, state.terms))}
     stored = Persist(f"next round {task.work}", opened[task.work].to_bytes(4, "big"))
     return replace(state, sessions=sessions, opened=opened), (stored,)
 
 
 def _take_key(state: Second, digest: bytes, client: int, share: KeyShare | SlotKey) -> Second:
     held = state.sessions.get(digest)
-    if not isinstance(held, Receiving):
+    if not isinstance(held, CollectingKeys):
         raise ProtocolError("a key for a session that is not open for keys", client)
     if client not in held.session.roster or client in held.keys:
         raise ProtocolError("a key from outside the roster, or a second one", client)
@@ -216,14 +216,14 @@ def _take_key(state: Second, digest: bytes, client: int, share: KeyShare | SlotK
 def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Second, tuple[Effect, ...]]:
     """Fix the survivors: clients whose shares both servers hold, and that started from one model. Other keys are forgotten."""
     held = state.sessions.get(digest)
-    if not isinstance(held, Receiving):
+    if not isinstance(held, CollectingKeys):
         raise ProtocolError("survivors of a session that is not open, or a second time", SERVER)
     if not set(clients) <= set(held.session.roster):
         raise ProtocolError("survivors from outside the roster", SERVER)
     both = {i: held.models[i] for i in clients if i in held.keys}
     alike = of_one_model(both)
     keys = {i: held.keys[i] for i in alike}
-    holding: Holding | SlotHolding = Holding(keys, round=held.session.round)
+    holding: HoldingKeys | SlotHolding = HoldingKeys(keys, round=held.session.round)
     agreed: Agreed | SlotsAgreed = Agreed(alike)
     if held.slots is not None:
         holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike}, held.session.round)
@@ -255,7 +255,7 @@ def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second
         held = sessions.get(digest)
         if isinstance(held, SlotHolding):  # inner products of choices would show who chose alike
             raise ProtocolError("a Gram question about slots", SERVER)
-        if not isinstance(held, Holding) or client not in held.keys:
+        if not isinstance(held, HoldingKeys) or client not in held.keys:
             raise ProtocolError("a Gram question about an update that is not held", SERVER)
         products = held.products.get(client, 0) + len(rows)
         if 0 < state.terms.most_products < products:
@@ -264,7 +264,7 @@ def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second
     coin = state.entropy.secret(f"two servers coin 2 {question.hex()}", 32)
     tossed = Tossed(rows, request.commitment, coin)
     entered = {digest for digest, _ in rows}
-    counted = any(isinstance(held := sessions[digest], Holding) and held.sums is None for digest in entered)
+    counted = any(isinstance(held := sessions[digest], HoldingKeys) and held.sums is None for digest in entered)
     return replace(numbered, sessions=sessions, questions={**state.questions, question: tossed}), (
         stored,
         *([_kept(sessions)] if counted else ()),
@@ -303,7 +303,7 @@ def _answer(state: Second, question: bytes, tossed: Tossed) -> tuple[Second, tup
 def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
     for digest, client in rows:
         held = state.sessions.get(digest)
-        if not isinstance(held, Holding) or client not in held.keys:
+        if not isinstance(held, HoldingKeys) or client not in held.keys:
             raise ProtocolError("a Gram question about an update that is no longer held", SERVER)
         yield keyed_share(held.keys[client], (state.terms.length,)).values
 
@@ -315,7 +315,7 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
     """Answer with the share of a weighted sum, if all sums of these updates together are within the rules."""
     numbered, stored = _numbered(state, request.number, question, sum_question(state.run, request))
     held, rules = state.sessions.get(request.source), state.terms.rules
-    if not isinstance(held, Holding) or held.sums is None or not set(request.clients) <= set(held.keys):
+    if not isinstance(held, HoldingKeys) or held.sums is None or not set(request.clients) <= set(held.keys):
         raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
     row = dict(zip(request.clients, request.weights, strict=True))
     if not rules.enough(len(row)):
@@ -336,7 +336,7 @@ def _summed_beside(state: Second, source: bytes, round: int) -> set[int]:
     """Whose work of other sessions of this round went into sums, or into slots."""
     found: set[int] = set()
     for digest, held in state.sessions.items():
-        if digest == source or isinstance(held, Receiving) or held.round != round:
+        if digest == source or isinstance(held, CollectingKeys) or held.round != round:
             continue
         found.update(held.summed if isinstance(held, SlotHolding) else chain.from_iterable(held.sums or ()))
     return found
@@ -357,13 +357,13 @@ def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Secon
 def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Effect, ...]]:
     """Forget all but these clients' keys, as far as they are held, and take no more sessions of the rounds so far."""
     numbered, stored = _numbered(state, keep.number, question, keep_question(state.run, keep))
-    kept: dict[bytes, Holding] = {}
+    kept: dict[bytes, HoldingKeys] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
-        if not isinstance(held, Holding) or client not in held.keys:
+        if not isinstance(held, HoldingKeys) or client not in held.keys:
             continue  # lost in a crash: the first server finds out when it asks
-        before = kept.get(digest, Holding({}, None))
+        before = kept.get(digest, HoldingKeys({}, None))
         products = {**before.products, client: held.products.get(client, 0)}
-        kept[digest] = Holding({**before.keys, client: held.keys[client]}, None, products)
+        kept[digest] = HoldingKeys({**before.keys, client: held.keys[client]}, None, products)
     closed = closing((*state.next_round.values(), *state.opened.values()))
     return replace(numbered, sessions=kept, questions={}, next_round=closed), (stored, _kept(kept))

@@ -10,18 +10,18 @@ from ..view.answers import Assignment, Remembered, Snapshot, Updates, Work
 from ..work.uploads import to_bytes
 from .helpers import Helpers
 from .run import collect
-from .terms import PROTOCOL, Terms
-from .upload_server import Collected
+from .terms import PROTOCOL, ShareTerms
+from .upload_server import SharesCollected
 
 
-class Sharing:
+class HeldShares:
     """Has clients work, and holds the first server's shares until the round is over, by the updates' handle.
 
     rejected: by the same, clients whose shares are of no update. sources: by session, cluster, round, kind of its updates.
     """
 
-    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: Terms) -> None:
-        self.shares: dict[str, Collected] = {}
+    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: ShareTerms) -> None:
+        self.shares: dict[str, SharesCollected] = {}
         self.rejected: dict[str, set[int]] = {}
         self.sources: dict[bytes, tuple[str, int, Work]] = {}
         self._run = run
@@ -58,7 +58,7 @@ class Sharing:
             answered[cluster] = updates
         return answered
 
-    def collected(self, updates: Updates) -> Collected:
+    def collected(self, updates: Updates) -> SharesCollected:
         """Raises Refused for updates that are gone."""
         if updates.name not in self.shares:
             raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")
@@ -79,7 +79,7 @@ class Sharing:
             self.rejected.pop(name, None)
             self._run.gate.forget([name])
 
-    def _disclose(self, round: int, kind: Work, collected: Collected) -> None:
+    def _disclose(self, round: int, kind: Work, collected: SharesCollected) -> None:
         record = self._run.record
         if collected.heard:
             words = f"of each {kind}: its sample count, and a share that is uniform to whoever lacks the second server's key"

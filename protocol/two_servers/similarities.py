@@ -16,18 +16,18 @@ from ..view.answers import Gram, Remembered, Snapshot, Traffic, Updates
 from ..view.functionality import Functionality
 from .asking import Unanswered, consistent
 from .helpers import Helpers
-from .kept import Shared, packed, unpacked
+from .kept import KeptShares, packed, unpacked
 from .questions import Row
 from .run import forget, gram, max_bytes
-from .sharing import Sharing
-from .terms import Terms, Words
+from .sharing import HeldShares
+from .terms import ShareTerms, Words
 
 
 class SharedSimilarities:
     """Answers inner products. kept: the first server's shares of remembered updates, by their handle."""
 
-    def __init__(self, run: Run, sharing: Sharing, helpers: Helpers, terms: Terms) -> None:
-        self.kept: dict[str, Shared] = {}
+    def __init__(self, run: Run, sharing: HeldShares, helpers: Helpers, terms: ShareTerms) -> None:
+        self.kept: dict[str, KeptShares] = {}
         self._run = run
         self._sharing = sharing
         self._helpers = helpers
@@ -67,7 +67,7 @@ class SharedSimilarities:
         if missing := [i for i in chosen if i not in collected.received]:
             raise Refused(f"no update of client {missing[0]} in {updates.name}; ask about its survivors")
         name = unused(f"{updates.name}{purpose}", self.kept)
-        self.kept[name] = Shared(collected.session.digest, {i: collected.received[i][0] for i in chosen})
+        self.kept[name] = KeptShares(collected.session.digest, {i: collected.received[i][0] for i in chosen})
         return Remembered(name, chosen, of=len(updates.clients))
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:

@@ -22,8 +22,8 @@ from .helpers import Helpers
 from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
 from .slot_terms import SLOTS, SharedSlots
-from .terms import PROTOCOL, Terms
-from .upload_server import Collected
+from .terms import PROTOCOL, ShareTerms
+from .upload_server import SharesCollected
 
 OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
 OF_SECOND = f"who sent, and a hash of the models; {OF_COUNTS}, nor of what they computed"
@@ -33,7 +33,7 @@ OF_SUMS = "of each open slot the sum and the weight"
 class TwoServerSlots:
     """Answers sums into slots."""
 
-    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: Terms) -> None:
+    def __init__(self, run: Run, models: Models, helpers: Helpers, terms: ShareTerms) -> None:
         self._run = run
         self._models = models
         self._helpers = helpers
@@ -66,7 +66,7 @@ class TwoServerSlots:
             run.record.fault(SERVER, f"slots of {name}@{round}: {error}")
             return tuple(self._run.record.unsummed(label, ()) for label in labels)
 
-    def _shared(self, round: int, name: str, work: Assignment, how: SharedSlots) -> Collected:
+    def _shared(self, round: int, name: str, work: Assignment, how: SharedSlots) -> SharesCollected:
         """The upload. Raises ValueError where too few clients sent."""
 
         for model in work.models:
@@ -85,7 +85,7 @@ class TwoServerSlots:
             raise ValueError(f"{len(collected.received)} clients sent where {fewest} are the fewest")
         return collected
 
-    def _opened(self, round: int, collected: Collected, how: SharedSlots) -> SlotsAnswered:
+    def _opened(self, round: int, collected: SharesCollected, how: SharedSlots) -> SlotsAnswered:
         """Counts and sums, as the second server opens them. Raises ValueError where it opens nothing."""
         clients, number = tuple(sorted(collected.received)), self._helpers.number()
         ended = slot_sums(self._run.network, self._helpers.everybody, how, self._run.setup.run, number, collected)

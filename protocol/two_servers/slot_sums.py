@@ -23,7 +23,7 @@ from .slot_messages import BLINDINGS_BYTES, COUNT_BYTES, SlotAnswer, SlotQuestio
 from .slot_terms import SharedSlots
 from .terms import Integers, Words
 from .upload import from_words, to_words
-from .upload_server import Collected
+from .upload_server import SharesCollected
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SlotsAnswered:
     rows: Mapping[int, Integers] = field(repr=False)
 
 
-def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected) -> tuple[AskingSlots, tuple[Effect, ...]]:
+def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: SharesCollected) -> tuple[AskingSlots, tuple[Effect, ...]]:
     """Ask to open what was collected. number: not used for a question before."""
     shares = [words for words, _ in collected.received.values()]
     counts, blinding = _opening(slots, collected, collected.received)
@@ -61,7 +61,7 @@ def ask_slots(slots: SharedSlots, run: bytes, number: int, collected: Collected)
     return AskingSlots(slots, question, len(shares), total), (Send(Envelope(question, SERVER, SECOND_SERVER, request)),)
 
 
-def checked(slots: SharedSlots, collected: Collected) -> Collected:
+def checked(slots: SharedSlots, collected: SharesCollected) -> SharesCollected:
     """What was collected, but of survivors whose commitment, which the second server shows, is not to what they sent.
 
     Honest clients' commitments follow from what they sent and tell nothing new.
@@ -71,7 +71,7 @@ def checked(slots: SharedSlots, collected: Collected) -> Collected:
     return replace(collected, received=received, without=lying)
 
 
-def _lying(slots: SharedSlots, collected: Collected, clients: tuple[int, ...]) -> tuple[int, ...]:
+def _lying(slots: SharedSlots, collected: SharesCollected, clients: tuple[int, ...]) -> tuple[int, ...]:
     """Of these clients those that lie, found by halves: one check of a product if nobody does, 2 log2 n for one of n."""
     if pedersen(*_opening(slots, collected, clients)) == combined(collected.commitments[i] for i in clients):
         return ()
@@ -79,7 +79,7 @@ def _lying(slots: SharedSlots, collected: Collected, clients: tuple[int, ...]) -
     return _lying(slots, collected, clients[:half]) + _lying(slots, collected, clients[half:]) if half else clients
 
 
-def _opening(slots: SharedSlots, collected: Collected, clients: Collection[int]) -> tuple[list[int], int]:
+def _opening(slots: SharedSlots, collected: SharesCollected, clients: Collection[int]) -> tuple[list[int], int]:
     """What the product of these clients' commitments opens to: the sums of what they committed to, and of the blindings."""
     of = [slots.committed(collected.received[i][0][: slots.count].tolist(), collected.blindings[i]) for i in clients]
     sums = [sum(values[k] for values in of) for k in range(slots.count)]

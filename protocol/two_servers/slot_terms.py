@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..core.session import Session
 from ..view.work import LocalWork
-from .terms import Integers, Terms, Words
+from .terms import Integers, ShareTerms, Words
 
 SLOTS = "slots"
 """The kind of work."""
@@ -45,10 +45,10 @@ class SharedSlots:
         return math.ceil(math.log2(math.sqrt(3 * self.count) * self.most))
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ShareTerms:
         """Of all that one client shares: K (d + 2) coordinates, never projected."""
         length = self.count * (self.d + 2)
-        return Terms(length, max(length + length % 2, 2), math.ldexp(self.max_norm, self._headroom), self.floor)
+        return ShareTerms(length, max(length + length % 2, 2), math.ldexp(self.max_norm, self._headroom), self.floor)
 
     @property
     def one(self) -> int:

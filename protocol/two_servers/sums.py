@@ -14,8 +14,8 @@ from ..view.functionality import Functionality
 from .asking import Unanswered
 from .helpers import Helpers
 from .run import sums
-from .sharing import Sharing
-from .terms import Terms
+from .sharing import HeldShares
+from .terms import ShareTerms
 
 
 class SharedSums:
@@ -23,7 +23,7 @@ class SharedSums:
 
     tells_energy = False
 
-    def __init__(self, run: Run, models: Models, sharing: Sharing, helpers: Helpers, terms: Terms) -> None:
+    def __init__(self, run: Run, models: Models, sharing: HeldShares, helpers: Helpers, terms: ShareTerms) -> None:
         self._run = run
         self._models = models
         self._sharing = sharing

@@ -36,7 +36,7 @@ class TooLarge(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ShareTerms:
     """length: coordinates d of an update. width: k, to which Gram questions project (no projection where d <= k).
 
     max_norm: largest norm of an update. floor, corrupt: as in `Rules`, of sums. Raises ValueError, which says what to

@@ -16,7 +16,7 @@ from ..wire.codec import Envelope
 from ..wire.messages import Task
 from ..work.uploads import Policy
 from .slot_terms import SLOTS, SharedSlots
-from .terms import PROTOCOL, Terms
+from .terms import PROTOCOL, ShareTerms
 
 Words = NDArray[np.uint64]
 KINDS = COMPUTED
@@ -60,7 +60,7 @@ def admitted(envelope: Envelope, task: Task, run: bytes, policy: Policy, next_ro
     return session
 
 
-def slots_of(task: Task, terms: Terms) -> SharedSlots | None:
+def slots_of(task: Task, terms: ShareTerms) -> SharedSlots | None:
     """What a task is about if it is about slots, as many as it names models, else None. terms: of the run's updates."""
     if task.work != SLOTS:
         return None

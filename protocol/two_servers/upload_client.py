@@ -1,6 +1,6 @@
 """The client of an upload to two servers: it shares its update between them.
 
-Spec: specs/two_servers.md, steps 1 to 3. Phases: Idle -> Working -> Idle.
+Spec: specs/two_servers.md, steps 1 to 3. Phases: IdleSharer -> OwingShares -> IdleSharer.
 """
 
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ from .messages import ExplicitShare, KeyShare, Withheld
 from .one_model import started_from
 from .slot_messages import SlotKey, SlotShare
 from .slot_terms import SharedSlots
-from .terms import Terms, TooLarge
+from .terms import ShareTerms, TooLarge
 from .upload import admitted, is_old, slots_of, to_words
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleSharer:
     """A client between sessions. next_round: the earliest round it still takes part in, per kind of work, as persisted.
 
     entropy: where the keys of its shares come from; each is of one session.
@@ -36,19 +36,19 @@ class Idle:
 
     me: int
     run: bytes
-    terms: Terms
+    terms: ShareTerms
     policy: Policy
     entropy: Entropy = field(repr=False)
     next_round: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class OwingShares:
     """A client that has taken a task and owes the servers its shares. model: what its work starts from, as `started_from` gives
     it. slots: what they are about, if it is slots.
     """
 
-    idle: Idle
+    idle: IdleSharer
     session: Session
     model: bytes
     slots: SharedSlots | None
@@ -57,23 +57,23 @@ class Working:
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
-        case Idle(run=run, next_round=spent), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
+        case IdleSharer(run=run, next_round=spent), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
             task, sender, run, spent
         ):
             return state, ()
-        case Idle(), Received(Envelope(message=Task() as task) as envelope):
+        case IdleSharer(), Received(Envelope(message=Task() as task) as envelope):
             session = admitted(envelope, task, state.run, state.policy, state.next_round)
             if state.me not in session.roster:
                 raise ProtocolError("a task for others", envelope.sender)
             model = started_from(task, state.terms.length)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
             stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
-            return Working(idle, session, model, slots_of(task, state.terms)), (stored, Perform(task))
-        case Working(), Worked(vector=vector, samples=samples):
+            return OwingShares(idle, session, model, slots_of(task, state.terms)), (stored, Perform(task))
+        case OwingShares(), Worked(vector=vector, samples=samples):
             return state.idle, _shares(state, vector, samples)
-        case Working(), Deadline():
+        case OwingShares(), Deadline():
             return state.idle, ()
-        case Idle(), Deadline():
+        case IdleSharer(), Deadline():
             return state, ()
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -81,7 +81,7 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _shares(state: Working, vector: NDArray[np.float32], samples: int) -> tuple[Effect, ...]:
+def _shares(state: OwingShares, vector: NDArray[np.float32], samples: int) -> tuple[Effect, ...]:
     """Both shares of the update, or word to the server that there are none."""
     idle, digest = state.idle, state.session.digest
     slots = state.slots

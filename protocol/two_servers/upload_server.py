@@ -1,6 +1,7 @@
 """The first server of an upload: it and the second one agree on whose update, of one model, both hold.
 
-Spec: specs/two_servers.md, steps 1 to 5. Phases: Collecting -> Agreeing -> Collected. The second server's side is in second.py.
+Spec: specs/two_servers.md, steps 1 to 5. Phases: CollectingShares -> AwaitingSurvivors -> SharesCollected. The second server's
+side is in second.py.
 """
 
 from collections.abc import Mapping
@@ -17,16 +18,16 @@ from ..work.upload_server import invite
 from .messages import Agreed, ExplicitShare, Held, Withheld
 from .slot_messages import SlotsAgreed, SlotShare
 from .slot_terms import SharedSlots
-from .terms import Terms
+from .terms import ShareTerms
 from .upload import Words, from_words
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class CollectingShares:
     """The server while shares arrive: 8 d bytes and the number of samples of each client; of slots, blindings beside."""
 
     session: Session
-    terms: Terms
+    terms: ShareTerms
     received: Mapping[int, tuple[Words, int]] = field(default_factory=dict, repr=False)
     withheld: tuple[int, ...] = ()
     slots: SharedSlots | None = None
@@ -38,11 +39,11 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreeing:
+class AwaitingSurvivors:
     """The server after the deadline of the shares. agreed: the survivors, once the second server has said whose keys it holds."""
 
     session: Session
-    terms: Terms
+    terms: ShareTerms
     received: Mapping[int, tuple[Words, int]] = field(repr=False)
     withheld: tuple[int, ...]
     agreed: tuple[int, ...] | None = None
@@ -52,7 +53,7 @@ class Agreeing:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class SharesCollected:
     """The end: the survivors' shares and sample counts, ascending. withheld: clients whose update was out of bounds.
 
     alone: the second server did not answer, so there are no survivors. heard: whose share arrived, survivors or not. without: who
@@ -78,30 +79,33 @@ def opening(session: Session, work: str, models: tuple[str, ...], vector: bytes,
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role in an upload. Raises ProtocolError blaming the sender of what is misplaced, repeated or malformed."""
     match state, event:
-        case Collecting(slots=None), Received(Envelope(message=ExplicitShare() as upload, sender=client)):
+        case CollectingShares(slots=None), Received(Envelope(message=ExplicitShare() as upload, sender=client)):
             return _received(state, client, upload, upload.samples), ()
-        case Collecting(slots=SharedSlots()), Received(Envelope(message=SlotShare() as upload, sender=client)):
+        case CollectingShares(slots=SharedSlots()), Received(Envelope(message=SlotShare() as upload, sender=client)):
             blindings = {**state.blindings, client: upload.blinding}
             return replace(_received(state, client, upload, 1), blindings=blindings), ()
-        case Collecting(), Received(Envelope(message=Withheld(binding=binding), sender=client)):
+        case CollectingShares(), Received(Envelope(message=Withheld(binding=binding), sender=client)):
             _expect(state, client, binding)
             return replace(state, withheld=(*state.withheld, client)), ()
-        case Collecting(), Deadline():
+        case CollectingShares(), Deadline():
             held = Send(Envelope(state.session.digest, SERVER, SECOND_SERVER, Held(tuple(sorted(state.received)))))
-            agreeing = Agreeing(state.session, state.terms, state.received, state.withheld, blindings=state.blindings)
+            agreeing = AwaitingSurvivors(state.session, state.terms, state.received, state.withheld, blindings=state.blindings)
             return replace(agreeing, slots=state.slots is not None), (Awaiting("agree", (SECOND_SERVER,)), held)
-        case Agreeing(agreed=None), Received(Envelope(message=Agreed() | SlotsAgreed() as agreed, sender=sender)):
+        case AwaitingSurvivors(agreed=None), Received(Envelope(message=Agreed() | SlotsAgreed() as agreed, sender=sender)):
             if sender != SECOND_SERVER or not set(agreed.clients) <= set(state.received):
                 raise ProtocolError("survivors that are not the second server's, or whose shares are not here", sender)
             if isinstance(agreed, SlotsAgreed) != state.slots:
                 raise ProtocolError("survivors with commitments where none belong, or without them", sender)
             commitments = _commitments(agreed) if isinstance(agreed, SlotsAgreed) else {}
             return replace(state, agreed=agreed.clients, commitments=commitments), ()
-        case Agreeing(), Deadline():
+        case AwaitingSurvivors(), Deadline():
             survivors = {i: state.received[i] for i in state.agreed or ()}
             heard, openings = tuple(sorted(state.received)), (state.blindings, state.commitments)
-            return Collected(state.session, survivors, state.withheld, state.agreed is None, heard, *openings), ()
-        case ((Agreeing() | Collected()), Received(Envelope(message=ExplicitShare() | SlotShare() | Withheld(), sender=client))):
+            return SharesCollected(state.session, survivors, state.withheld, state.agreed is None, heard, *openings), ()
+        case (
+            (AwaitingSurvivors() | SharesCollected()),
+            Received(Envelope(message=ExplicitShare() | SlotShare() | Withheld(), sender=client)),
+        ):
             raise ProtocolError("a share after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -114,14 +118,14 @@ def _commitments(agreed: SlotsAgreed) -> dict[int, int]:
     return {i: int.from_bytes(part, "big") for i, part in zip(agreed.clients, parts, strict=True)}
 
 
-def _received(state: Collecting, client: int, upload: ExplicitShare | SlotShare, samples: int) -> Collecting:
+def _received(state: CollectingShares, client: int, upload: ExplicitShare | SlotShare, samples: int) -> CollectingShares:
     _expect(state, client, upload.binding)
     if len(upload.vector) != 8 * state.terms.length:
         raise ProtocolError(f"a share of {len(upload.vector)} bytes where {8 * state.terms.length} belong", client)
     return replace(state, received={**state.received, client: (from_words(upload.vector), samples)})
 
 
-def _expect(state: Collecting, client: int, binding: bytes) -> None:
+def _expect(state: CollectingShares, client: int, binding: bytes) -> None:
     if client not in state.session.roster:
         raise ProtocolError("a share from outside the roster", client)
     if client in state.received or client in state.withheld:

@@ -15,7 +15,7 @@ from .helpers import Helpers
 from .messages import MESSAGES as SHARES
 from .protection import TwoServer
 from .run import max_bytes
-from .sharing import Sharing
+from .sharing import HeldShares
 from .similarities import SharedSimilarities
 from .slot_asking import TwoServerSlots
 from .slot_messages import MESSAGES as SLOTS
@@ -36,7 +36,7 @@ class TwoServerView:
 
         self.helpers = Helpers(run, terms, policy)
         models = Models(run, "server")
-        sharing = Sharing(run, models, self.helpers, terms)
+        sharing = HeldShares(run, models, self.helpers, terms)
         sums = SharedSums(run, models, sharing, self.helpers, terms)
         similar = SharedSimilarities(run, sharing, self.helpers, terms)
         choosing = Choosing(run, models)
@@ -46,7 +46,7 @@ class TwoServerView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = sharing.train, models.train_alone
-        self.least = terms.rules.least
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.slots = TwoServerSlots(run, models, self.helpers, terms).slots
         self.gram, self.cosines, self.recall = similar.gram, similar.cosines, similar.recall

@@ -22,7 +22,7 @@ from ..work.keeping import participant_of
 from ..work.lending import Lending, lending_of
 from ..work.maker import TRANSFORM, WORK, Maker, Mine
 from ..work.slot_work import misfit, packed
-from ..work.upload_client import Idle, SharedTransform, client_step
+from ..work.upload_client import IdleUploader, SharedTransform, client_step
 from ..work.uploads import Policy, from_bytes
 
 KINDS = {CHOICES: CHOOSING, **PAIR_KINDS}
@@ -53,7 +53,7 @@ def _transformed(transform: type[Transform], keys: str, mine: Mine) -> Mapping[s
 def _roles(mine: Mine, transform: SharedTransform, lending: Lending | None) -> Mapping[str, Role]:
     """lending: how clients hand each other models, where they own them."""
     conduct = conduct_of(mine.setup, transform, hides=lending is not None)
-    role = Party(mine.id, Idle(mine.id, mine.setup.run, Policy(), transform), client_step)
+    role = Party(mine.id, IdleUploader(mine.id, mine.setup.run, Policy(), transform), client_step)
     client = participant_of(mine, role, conduct, lending)
     return {WORK: client, CHOICES: chooser_of(mine, client), **roles_of(mine, client)}
 

@@ -15,7 +15,7 @@ from ..parts.weights import asked
 from ..view.answers import BelowFloor, Remembered, Snapshot, Sum, Traffic, Updates, Weights
 from ..view.functionality import Functionality
 from ..view.fusion import Shrink, Values
-from .pair_state import ARRAYS, Pairs
+from .pair_state import ARRAYS, PairState
 from .sums import UploadSums
 from .uploading import Answering, Uploads
 
@@ -25,10 +25,10 @@ TOLD = "where its pairs pull it: a combination of last and earlier models, its o
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptPairs:
     """pairs: what line 5 keeps. public: name of the model that all of it is less of."""
 
-    pairs: Pairs
+    pairs: PairState
     public: str
 
 
@@ -36,7 +36,7 @@ class Fusing:
     """Answers `Fuses`. kept: by the handle. served: the round of each client's last pull."""
 
     def __init__(self, run: Run, models: Models, uploads: Uploads, sums: UploadSums, how: Answering) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, KeptPairs] = {}
         self.served: dict[int, int] = {}
         self._run = run
         self._models = models
@@ -62,7 +62,7 @@ class Fusing:
         if public is None or not began >= set(updates.clients):
             raise Refused(f"clients of {updates.name} began at no model of their own; see Assignment.own")
         before = None if earlier is None else self._of(earlier)
-        of = Kept(Pairs(clients, self._how.length), public.name) if before is None else before
+        of = KeptPairs(PairState(clients, self._how.length), public.name) if before is None else before
         if public.name != of.public or not set(of.pairs.clients) >= set(updates.clients):
             raise Refused(f"{updates.name} is not of the clients and the public model that were fused before")
         run.gate.personal(updates.name)
@@ -138,7 +138,7 @@ class Fusing:
         if not self._how.across_rounds:
             raise Refused("models of different rounds are under different keys and cannot be fused; use keys='run'")
 
-    def _of(self, fused: Remembered) -> Kept:
+    def _of(self, fused: Remembered) -> KeptPairs:
         if fused.name not in self.kept:
             raise Refused(f"what was fused as {fused.name} is gone; take the newest handle, and keep it when retiring")
         return self.kept[fused.name]
@@ -163,5 +163,5 @@ class Fusing:
         self.served.clear()
         held, self.kept = snapshot.remembered, {}
         for name in (handle.name for handle in remembered if f"{handle.name} public" in held):
-            pairs = Pairs.restored({array: held[f"{name} {array}"] for array in ("clients", *ARRAYS)})
-            self.kept[name] = Kept(pairs, held[f"{name} public"].tobytes().decode())
+            pairs = PairState.restored({array: held[f"{name} {array}"] for array in ("clients", *ARRAYS)})
+            self.kept[name] = KeptPairs(pairs, held[f"{name} public"].tobytes().decode())

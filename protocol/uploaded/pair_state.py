@@ -22,7 +22,7 @@ from ..view.fusion import Shrink, Values
 ARRAYS = ("models", "samples", "moved", "vectors", "scales", "norms", "touched", "carried", "parts")
 
 
-class Pairs:
+class PairState:
     """The state of m clients, all w_i equal and all theta_ij = v_ij = 0 to begin with. Pair i < j holds delta_ij = -delta_ji.
 
     clients: ascending. models: float32 (m, length), each client's last, less what all began with. samples: int64 (m,). moved: the
@@ -121,7 +121,7 @@ class Pairs:
         return {"clients": np.array(self.clients, np.int64), **{name: getattr(self, name) for name in ARRAYS}}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> "Pairs":
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> "PairState":
         """The inverse of `save`."""
         found = cls(arrays["clients"].tolist(), 0)
         for name in ARRAYS:

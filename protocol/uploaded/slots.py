@@ -13,7 +13,7 @@ from ..view.answers import Assignment, BelowFloor, Sum
 from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
 from ..work.slot_work import check, unfair, unpacked
-from ..work.upload_server import Collected, Collecting, server_step
+from ..work.upload_server import CollectingUploads, UploadsCollected, server_step
 from .sums import UploadSums
 from .uploading import Answering, Uploads
 
@@ -33,10 +33,10 @@ class UploadSlots:
         run.allow(Functionality.SLOTS)
         count, d = check(work, most), len(run.setup.initial)
         session = session_of(run, round, name, work.participants, "slots")
-        party = Party(SERVER, Collecting(session, count * (length + 1)), server_step)
+        party = Party(SERVER, CollectingUploads(session, count * (length + 1)), server_step)
         run.network.allow(4 * count * (max(length, d) + 1) + HEAD_BYTES)
         self._uploads.play({name: work}, "slots", {name: session}, {name: party}, most=most)
-        collected: Collected = party.state
+        collected: UploadsCollected = party.state
         run.record.reject(collected.rejected)
         uploads = {i: unpacked(vector, count) for i, (vector, _) in collected.received.items()}
         for i in [i for i, (_, shares) in uploads.items() if unfair(shares.tolist(), most) is not None]:

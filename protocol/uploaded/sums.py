@@ -18,7 +18,7 @@ from ..parts.tasks import session_of
 from ..parts.weights import asked
 from ..view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from ..view.functionality import Functionality
-from ..work.upload_server import Collected, Summed, Summing, server_step
+from ..work.upload_server import AddingUploads, UploadsCollected, UploadsSummed, server_step
 from .central import CentralSums
 from .uploading import Answering, Uploads
 
@@ -48,12 +48,12 @@ class UploadSums:
         run.allow(Functionality.SUMS)
         sessions = {c: session_of(run, round, c, a.participants, "update") for c, a in work.items()}
         empty = np.zeros(length)
-        states = {c: Summing(s, length, weights[c].of, weights[c].times_samples, empty) for c, s in sessions.items()}
+        states = {c: AddingUploads(s, length, weights[c].of, weights[c].times_samples, empty) for c, s in sessions.items()}
         parties = {c: Party(SERVER, state, server_step) for c, state in states.items()}
         self._uploads.play(work, "update", sessions, parties)
         answered: dict[str, Sum | BelowFloor] = {}
         for cluster in sessions:
-            summed: Summed = parties[cluster].state
+            summed: UploadsSummed = parties[cluster].state
             run.record.reject(summed.rejected)
             if summed.clients:
                 self._uploads.disclose(round, "update", summed.clients)
@@ -150,7 +150,7 @@ class UploadSums:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _total(self, collected: Collected, row: Row, name: str = "") -> NDArray[np.float64]:
+    def _total(self, collected: UploadsCollected, row: Row, name: str = "") -> NDArray[np.float64]:
         if self.noise is not None and row:
             with self._run.timed():
                 return self.noise.total(collected.session, name, row, {i: collected.received[i][0] for i in row})
@@ -160,7 +160,7 @@ class UploadSums:
                 total += a * collected.received[client][0].astype(np.float64)
         return total
 
-    def _with_energy(self, answer: Sum, row: Row, collected: Collected) -> Sum:
+    def _with_energy(self, answer: Sum, row: Row, collected: UploadsCollected) -> Sum:
         with self._run.timed():
             squares = {i: float(np.square(collected.received[i][0], dtype=np.float64).sum()) for i in row}
         return replace(answer, energy=math.fsum(a * squares[i] for i, a in row.items()) / answer.weight)

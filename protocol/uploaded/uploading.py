@@ -13,7 +13,7 @@ from ..parts.run import Ids, Run, nothing
 from ..parts.tasks import give, session_of
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Updates, Vector, Work
 from ..work.maker import TRANSFORM, Maker
-from ..work.upload_server import Collected, Collecting, publish, server_step
+from ..work.upload_server import CollectingUploads, UploadsCollected, publish, server_step
 from .central import CentralNoise
 
 
@@ -41,7 +41,7 @@ class Uploads:
     """Has clients work, and holds their uploads until the round is over: by the updates' handle."""
 
     def __init__(self, run: Run, models: Models, how: Answering) -> None:
-        self.held: dict[str, Collected] = {}
+        self.held: dict[str, UploadsCollected] = {}
         self._run = run
         self._models = models
         self.how = how
@@ -50,12 +50,12 @@ class Uploads:
         """See `Trains`."""
         run, how = self._run, self.how
         sessions = {c: session_of(run, round, c, a.participants, kind) for c, a in work.items()}
-        parties = {c: Party(SERVER, Collecting(s, how.length), server_step) for c, s in sessions.items()}
+        parties = {c: Party(SERVER, CollectingUploads(s, how.length), server_step) for c, s in sessions.items()}
         self.play(work, kind, sessions, parties)
         self.held = {name: upload for name, upload in self.held.items() if upload.session.round == round}
         answered = {}
         for cluster in sessions:
-            collected: Collected = parties[cluster].state
+            collected: UploadsCollected = parties[cluster].state
             run.record.reject(collected.rejected)
             clients = tuple(collected.received)
             if not clients:
@@ -88,7 +88,7 @@ class Uploads:
         words = f"of each {kind}: {self.how.seen}; and its sample count"
         self._run.record.disclose(round, "server", f"{kind}s", clients, len(clients) * (self.how.length + 1), words)
 
-    def collected(self, updates: Updates) -> Collected:
+    def collected(self, updates: Updates) -> UploadsCollected:
         """Raises Refused for updates that are gone."""
         if updates.name not in self.held:
             raise Refused(f"the updates of {updates.name} are gone; ask in the round that collected them, or remember them")

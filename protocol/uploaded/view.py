@@ -59,7 +59,7 @@ class UploadView:
         self.owner, self.advance, self.merge, self.extrapolate = models.owner, models.advance, models.merge, models.extrapolate
         self.revise, self.norm = models.revise, models.norm
         self.train, self.train_alone = uploads.train, models.train_alone
-        self.least = how.rules.least
+        self.least = record.least
         self.tells_energy, self.sums, self.train_and_sum = sums.tells_energy, sums.sums, sums.train_and_sum
         self.coordinates = sums.coordinates
         self.slots = UploadSlots(run, models, uploads, sums, how).slots

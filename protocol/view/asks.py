@@ -50,17 +50,24 @@ class Trains(Protocol):
         ...
 
 
-class Sums(Protocol):
+class HasFloor(Protocol):
+    """Says how many clients a sum needs."""
+
+    @property
+    def least(self) -> int:
+        """Fewest clients in a sum, the corrupt included, from which on any number will do. 1 where nothing is asked for.
+
+        Of fewer none is published, but where masks by chance allow it; algorithms invite as many, and part no group below it.
+        """
+        ...
+
+
+class Sums(HasFloor, Protocol):
     """Publishes weighted sums of updates, each to a cluster."""
 
     @property
     def tells_energy(self) -> bool:
         """Whether a sum comes with its norm and, where that is asked for, the mean squared norm (`Weights.energy`)."""
-        ...
-
-    @property
-    def least(self) -> int:
-        """Fewest clients in a sum, the corrupt included: of fewer none is ever published. 1 where nothing is asked for."""
         ...
 
     def train_and_sum(
@@ -171,7 +178,7 @@ class Coordinates(Protocol):
         ...
 
 
-class Slots(Protocol):
+class Slots(HasFloor, Protocol):
     """Publishes sums into slots that clients choose, and not who chose which."""
 
     def slots(self, round: int, name: str, work: Assignment, most: int = 1, /) -> Sequence[Sum | BelowFloor]:
@@ -183,7 +190,7 @@ class Slots(Protocol):
         ...
 
 
-class PersonalSums(Protocol):
+class PersonalSums(HasFloor, Protocol):
     """Tells single clients sums of their own, and keeps models that are one client's own."""
 
     def personal_sums(self, updates: Updates, weights: Mapping[int, Weights], /) -> Mapping[int, Sum | BelowFloor]:

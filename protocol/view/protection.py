@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import TypeVar
 
+from ...crypto.agreement import ExchangedOnce, KeyExchange, exchange_keys
 from ...crypto.entropy import Entropy
-from ...crypto.identity import Verify, verify, verifying_once
+from ...crypto.identity import Verify, VerifyingOnce, verify
 from ..core.errors import Refused
 from ..core.link import Tap
 from .answers import Vector, Work
@@ -45,7 +46,8 @@ class Setup:
     among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
     nothing asks for them. comparing: what clients will be asked for to be compared, which those elsewhere know from here;
     None where whoever plays the run tells them, at the first question. checks_once: a signature that many clients check,
-    each for itself, is checked by one of them for all; not where each one's CPU seconds are measured. others: further models, of
+    each for itself, is checked by one of them for all, and what two clients agree on is found by one for both; not where each
+    one's CPU seconds are measured. others: further models, of
     the same shape, that all parties know. hosts: where the clients are made, by their `Maker`, if not in this process
     (work/away.py). carried: what the last numbers of each model say that are no parameters, in words for the disclosure log;
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts
@@ -84,7 +86,12 @@ class Setup:
     @property
     def verify(self) -> Verify:
         """How clients check signatures."""
-        return verifying_once() if self.checks_once else verify
+        return VerifyingOnce() if self.checks_once else verify
+
+    @property
+    def exchange(self) -> KeyExchange:
+        """How clients agree on keys."""
+        return ExchangedOnce() if self.checks_once else exchange_keys
 
 
 def check_composition(

@@ -6,12 +6,12 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, cast
 
-from ...crypto.identity import Identity
+from ...crypto.identity import SigningKey, VerifyingOnce
 from ..drivers.roles import Effect, Role
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..view.work import LocalJob, LocalWork, Unwilling
-from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, Maker, Mine, Shared, Spends, Unseated
+from .maker import SECRET_BYTES, SEED, WORK, Joining, Keeps, MadeOnce, Maker, Mine, Spends, Unseated
 from .owned import Owned
 from .participant import Participant
 from .uploads import UNUSABLE, usable
@@ -20,20 +20,21 @@ if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
 
 
-class Client:
+class InProcessClient:
     """A client in this process. roles: by name, as far as they are made. identities: that it has already, at least those that
     it needs; None: it draws them.
     """
 
     def __init__(
-        self, id: int, setup: Setup, maker: Maker, shared: Shared, identities: Mapping[str, Identity] | None = None
+        self, id: int, setup: Setup, maker: Maker, shared: MadeOnce, identities: Mapping[str, SigningKey] | None = None
     ) -> None:
         self.id = id
         self.roles: dict[str, Role] = {}
         self._maker = maker
         if identities is None:
             drawn = {use: setup.entropy.lasting(label, SECRET_BYTES) for use, label in maker.identities(setup, id).items()}
-            identities = {use: Identity.from_secret(secret) for use, secret in drawn.items()}
+            noted = shared.verify.note if isinstance(shared.verify, VerifyingOnce) else None
+            identities = {use: SigningKey(secret, noted) for use, secret in drawn.items()}
         self._mine = Mine(id, setup, shared, identities)
 
     @property

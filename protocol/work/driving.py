@@ -31,7 +31,7 @@ from ..drivers.roles import (
     Send,
     mark_of,
 )
-from ..links.terms import Seen
+from ..links.terms import ClientRun
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..wire.codec import Envelope, decode, encode
@@ -39,9 +39,9 @@ from ..wire.messages import MESSAGES, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
-from .client import Client
+from .client import InProcessClient
 from .listed import Listed
-from .maker import WORK, Maker, Shared
+from .maker import WORK, MadeOnce, Maker
 from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT, Participant
 from .uploads import from_bytes, to_bytes
 
@@ -93,7 +93,7 @@ class Driven:
         for others in (LINK, COMPUTER):
             entries.pop(others, None)
         if (begun := entries.pop(BEGUN, None)) is None:
-            self.client = Client(id, setup, maker, Shared(setup.verify), own)
+            self.client = InProcessClient(id, setup, maker, MadeOnce(setup.verify, setup.exchange), own)
             return
         try:
             of, kept, enrolled, seed = cbor2.loads(begun)
@@ -104,7 +104,7 @@ class Driven:
         if listed is not None and enrolled != listed.enrolled:
             raise ValueError("this run began with other identities than the directory has now: it goes on without this client")
         setup.entropy.kept.update(kept)
-        self.client = Client(id, setup, maker, Shared(setup.verify), own)
+        self.client = InProcessClient(id, setup, maker, MadeOnce(setup.verify, setup.exchange), own)
         if enrolled is None:
             return
         self.client.rejoin(enrolled, seed)
@@ -248,11 +248,11 @@ class Driven:
                     found.learned.append((name, session))
 
 
-def seen_in(journal: Journal) -> Seen:
+def seen_in(journal: Journal) -> ClientRun:
     """What an earlier life of the party knew of the run. Raises ValueError for a journal that is none."""
     entry = journal.read().get(LINK)
     try:
-        return Seen() if entry is None else Seen(*cbor2.loads(entry))
+        return ClientRun() if entry is None else ClientRun(*cbor2.loads(entry))
     except (TypeError, ValueError, cbor2.CBORDecodeError):
         raise ValueError("a journal in which there is not what a party stored") from None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Far:
-    """A client elsewhere: a `Client` of which nothing can be looked at."""
+    """A client elsewhere: an `InProcessClient` of which nothing can be looked at."""
 
     def __init__(self, id: int) -> None:
         self.id = id
@@ -30,38 +30,38 @@ class Far:
         raise NotImplementedError
 
     @property
-    def roles(self) -> Mapping[str, "FarRole"]:
+    def roles(self) -> Mapping[str, "RoleElsewhere"]:
         """By name, as far as they are made there; those of before, where its process is gone."""
         self._named = self.ask("roles") or self._named
-        return {name: FarRole(self, name) for name in self._named}
+        return {name: RoleElsewhere(self, name) for name in self._named}
 
     @property
     def public(self) -> Mapping[str, bytes] | None:
-        """See `Client`. Raises RuntimeError where its process did not begin."""
+        """See `InProcessClient`. Raises RuntimeError where its process did not begin."""
         found: Mapping[str, bytes] | None = self.ask("public")
         if found is None:
             raise RuntimeError(f"the process of client {self.id} ended before it began; it says why on its own stderr")
         return found
 
     def enrol(self, enrolled: Mapping[str, Mapping[int, bytes]]) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return self.ask("enrol", {use: dict(of) for use, of in enrolled.items()}) is True
 
     def hello(self, name: str = SEED) -> tuple[Effect, ...]:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return self.told("hello", name)
 
     def left_out(self, name: str = SEED) -> tuple[tuple[int, str], ...]:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return tuple((blame, reason) for blame, reason in self.ask("left out", name) or ())
 
     def holds(self, name: str) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return bool(self.ask("holds", name))
 
     @property
     def ledger(self) -> "Ledger | None":
-        """See `Client`: as plain JSON crosses the pipe."""
+        """See `InProcessClient`: as plain JSON crosses the pipe."""
         if (plain := self.ask("ledger")) is None:
             return None
         from ..privacy.ledger import Ledger
@@ -69,24 +69,24 @@ class Far:
         return Ledger.from_dict(plain)
 
     def begin(self) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return bool(self.ask("begin"))
 
     def model(self, name: str) -> Vector | None:
-        """See `Client`."""
+        """See `InProcessClient`."""
         found = self.ask("model", name)
         return None if found is None else from_bytes(found)
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return bool(self.ask("alone", round, start, None if given is None else to_bytes(given), name))
 
     def drop(self, name: str) -> None:
-        """See `Client`."""
+        """See `InProcessClient`."""
         self.ask("drop", name)
 
     def save(self) -> Memory:
-        """See `Client`. Whoever plays a simulation has it then; a client that lives by itself keeps it to itself.
+        """See `InProcessClient`. Whoever plays a simulation has it then; a client that lives by itself keeps it to itself.
 
         Raises RuntimeError where its process is gone.
         """
@@ -95,7 +95,7 @@ class Far:
         return memory_in(kept)
 
     def restore(self, memory: Memory) -> None:
-        """See `Client`."""
+        """See `InProcessClient`."""
         reason = self.ask("restore", entries_of(memory))
         if reason:
             raise ValueError(reason)
@@ -107,7 +107,7 @@ class Far:
 
 
 @dataclass(frozen=True, slots=True)
-class FarRole:
+class RoleElsewhere:
     """One role of a client elsewhere: a `FarRole` of drivers/roles.py."""
 
     client: Far

@@ -13,7 +13,7 @@ from .owned import Owned, starts_of
 from .participant import Participant
 from .sketch_keys import SketchKeys
 from .sketching import Sketcher
-from .upload_client import Idle, client_step
+from .upload_client import IdleUploader, client_step
 from .uploads import Policy
 
 
@@ -30,7 +30,7 @@ def keeping_client(
     mine: Mine, unfit: Unfit, sketch: Sketching, secret: SketchKeys | None, lending: Lending | None = None
 ) -> Participant:
     """A client. sketch: as in `Conduct`. secret: what it sketches with. lending: how clients hand each other models."""
-    role = Party(mine.id, Idle(mine.id, mine.setup.run, Policy(), None), client_step)
+    role = Party(mine.id, IdleUploader(mine.id, mine.setup.run, Policy(), None), client_step)
     conduct = Conduct(unfit, _nothing_sent, lambda task: True, sketch)
     sketcher = None if secret is None else Sketcher(secret, mine.setup.recalls)
     return participant_of(mine, role, conduct, lending, sketcher)

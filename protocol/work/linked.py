@@ -21,7 +21,7 @@ from ..wire.messages import MAX_MODELS, MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.scores import MESSAGES as SCORES
 from .driving import Driven
-from .far import Far, FarRole, answer, followed_in
+from .far import Far, RoleElsewhere, answer, followed_in
 from .maker import WORK, Maker
 from .uploads import to_bytes
 
@@ -185,13 +185,13 @@ class LinkedClient(Far):
         self._names = tuple(names)
 
     @property
-    def roles(self) -> Mapping[str, FarRole]:
+    def roles(self) -> Mapping[str, RoleElsewhere]:
         """By name."""
         return {name: LinkedRole(self, name) for name in self._names}
 
     @property
     def public(self) -> Mapping[str, bytes] | None:
-        """See `Client`: as the directory has it, if there is one; else None where it is absent, or says what is none."""
+        """See `InProcessClient`: as the directory has it, if there is one; else None where it is absent, or says what is none."""
         if (listed := self.hosts.enrolled) is not None:
             return {use: of[self.id] for use, of in listed.items()}
         found = self.ask("public")
@@ -201,7 +201,7 @@ class LinkedClient(Far):
         return dict(found)
 
     def left_out(self, name: str = "seed") -> tuple[tuple[int, str], ...]:
-        """See `Client`."""
+        """See `InProcessClient`."""
         found = self.ask("left out", name)
         right = isinstance(found, list) and len(found) < MOST_ITEMS and all(_is(entry, int, str) for entry in found)
         return tuple((blame, reason) for blame, reason in found) if right else ()
@@ -216,15 +216,15 @@ class LinkedClient(Far):
         return self.hosts.ask(self.id, *words)
 
     def holds(self, name: str) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return self.ask("holds", name) is True
 
     def begin(self) -> bool:
-        """See `Client`."""
+        """See `InProcessClient`."""
         return self.ask("begin") is True
 
     def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """See `Client`: whether it has a model of that name then. What it made it tells nobody."""
+        """See `InProcessClient`: whether it has a model of that name then. What it made it tells nobody."""
         return self.ask("alone", round, start, None if given is None else to_bytes(given), name) is True
 
     def model(self, name: str) -> Vector | None:
@@ -245,7 +245,7 @@ class LinkedClient(Far):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkedRole(FarRole):
+class LinkedRole(RoleElsewhere):
     """A role of a client behind a link: what it does is `heard`."""
 
     client: LinkedClient

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...crypto.identity import Identity
+from ...crypto.identity import SigningKey
 from ..core.errors import Refused
 
 
@@ -25,7 +25,7 @@ class Listed:
     before anything is signed with them in this run; raises Refused where they signed in it before.
     """
 
-    identities: Mapping[str, Identity] = field(repr=False)
+    identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(repr=False)
     enter: Callable[[], object] = field(repr=False)
 

@@ -1,13 +1,14 @@
 """How clients of one protection are made: from what each knows and draws for itself, and of nothing of another's.
 
-In a simulation all are made in one process, and have equal things once between them (`Shared`).
+In a simulation all are made in one process, and have equal things once between them (`MadeOnce`).
 """
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from ...crypto.identity import Identity, Verify
+from ...crypto.agreement import KeyExchange, exchange_keys
+from ...crypto.identity import SigningKey, Verify
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Event, Received, Role, Send
 from ..view.answers import Memory
@@ -15,7 +16,7 @@ from ..view.protection import Setup
 from ..wire.codec import Envelope, Kinds
 from ..wire.messages import Declined
 from .making import Making
-from .opening import Opening
+from .opening import ModelOpener
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Ledger
@@ -29,14 +30,15 @@ SKETCH, TRANSFORM = "sketch", "transform"
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class MadeOnce:
     """What clients of one process have once between them: equal things that each would open, make, draw or check by itself.
 
     draws: what each draws for a session, by its digest.
     """
 
     verify: Verify
-    opening: Opening = field(default_factory=Opening)
+    exchange: KeyExchange = field(default=exchange_keys, repr=False)
+    opening: ModelOpener = field(default_factory=ModelOpener)
     making: Making = field(default_factory=Making)
     draws: dict[str, Callable[[bytes], object]] = field(default_factory=dict, repr=False)
     _drawn: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -57,8 +59,8 @@ class Mine:
 
     id: int
     setup: Setup
-    shared: Shared
-    identities: Mapping[str, Identity] = field(repr=False)
+    shared: MadeOnce
+    identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     seed: bytes = field(default=b"", repr=False)
 

@@ -13,7 +13,7 @@ from .uploads import to_bytes
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Kept:
+class KeptModel:
     """A model or mean. vector: float32 (d,). digest: SHA-256 of its bytes. finite: whether all of it is."""
 
     vector: Vector = field(repr=False)
@@ -25,16 +25,16 @@ class Making:
     """Makes equal things once, as long as somebody holds what was made."""
 
     def __init__(self) -> None:
-        self._made: WeakValueDictionary[Hashable, Kept] = WeakValueDictionary()
-        self._equal: WeakValueDictionary[bytes, Kept] = WeakValueDictionary()
+        self._made: WeakValueDictionary[Hashable, KeptModel] = WeakValueDictionary()
+        self._equal: WeakValueDictionary[bytes, KeptModel] = WeakValueDictionary()
 
-    def __call__(self, of: Hashable, make: Callable[[], Vector]) -> Kept:
+    def __call__(self, of: Hashable, make: Callable[[], Vector]) -> KeptModel:
         """What follows from `of`, and is made by `make` where nobody did."""
         if (found := self._made.get(of)) is None:
             with np.errstate(over="ignore", invalid="ignore"):
                 vector = make()
             digest = hashlib.sha256(to_bytes(vector)).digest()
-            found = self._made[of] = self._equal.setdefault(digest, Kept(vector, digest, bool(np.isfinite(vector).all())))
+            found = self._made[of] = self._equal.setdefault(digest, KeptModel(vector, digest, bool(np.isfinite(vector).all())))
         return found
 
 

@@ -16,7 +16,7 @@ from ..view.answers import Vector
 from ..view.protection import Setup
 from ..wire.recipes import MOST_PARTS, Holds, Lend, Lent, Recipe, RoundOver
 from .lending import Lending
-from .making import Kept, Making, combined
+from .making import KeptModel, Making, combined
 from .uploads import from_bytes, to_bytes
 
 MOST_MODELS = MOST_PARTS
@@ -45,11 +45,11 @@ class Owned:
         lending: Lending | None = None,
     ) -> None:
         self.me = me
-        self.models: dict[str, Kept] = {}
+        self.models: dict[str, KeptModel] = {}
         self.mine: set[str] = set()
         self.known = {*starts}  # models made of nothing but those that everybody knows
-        self.means: dict[str, Kept] = {}
-        self.came: dict[str, Kept] = {}
+        self.means: dict[str, KeptModel] = {}
+        self.came: dict[str, KeptModel] = {}
         self.length = len(starts["init"])
         self._starts = frozenset(starts)
         self._making = making
@@ -182,7 +182,7 @@ class Owned:
             drop_oldest(self.came, MOST_MODELS)
         return Holds((lent.name,))
 
-    def _keep(self, name: str, made: Kept, own: bool) -> Holds:
+    def _keep(self, name: str, made: KeptModel, own: bool) -> Holds:
         if len(self.models) >= MOST_MODELS and name not in self.models:
             raise ProtocolError(f"more than {MOST_MODELS} models to hold", SERVER)
         self.models[name] = made

@@ -37,7 +37,7 @@ from ..wire.messages import MOST_REASON, Declined, Discard, Retain, Task
 from ..wire.recipes import Lend, Lent, Recipe, RoundOver
 from ..wire.scores import Evaluate
 from .conduct import Conduct
-from .opening import Opening
+from .opening import ModelOpener
 from .owned import Owned
 from .scoring import score_of
 from .sketching import Sketcher
@@ -64,7 +64,7 @@ class Participant:
         self,
         role: Party,
         conduct: Conduct,
-        opening: Opening,
+        opening: ModelOpener,
         owned: Owned,
         sketcher: Sketcher | None = None,
         starts_apart: bool = False,

@@ -1,6 +1,7 @@
 """Scores: a server asks clients how well they predict, and each says so or not. Spec: specs/scores.md.
 
-Server phases: Asking -> Asked. The client's half is in work/participant.py: it says so once a round, and by `Setup.scorer` alone.
+Server phases: CollectingScores -> ScoresCollected. The client's half is in work/participant.py: it says so once a round, and by
+`Setup.scorer` alone.
 """
 
 import struct
@@ -23,7 +24,7 @@ NOTHING = Score(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CollectingScores:
     """The server while clients answer. asked: how many models each was asked about. told: what clients said."""
 
     session: Session
@@ -32,7 +33,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScoresCollected:
     """The server after the deadline."""
 
     session: Session
@@ -42,15 +43,15 @@ class Asked:
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """Raises ProtocolError blaming the client for what it was not asked."""
     match state, event:
-        case Asking(), Received(Envelope(message=Score() as score, sender=client)):
+        case CollectingScores(), Received(Envelope(message=Score() as score, sender=client)):
             if client not in state.asked or score.which >= state.asked[client]:
                 raise ProtocolError("a score that it was not asked for", client)
             if client in state.told:
                 raise ProtocolError("a second score", client)
             return replace(state, told={**state.told, client: score}), ()
-        case Asking(), Deadline():
-            return Asked(state.session, state.told), ()
-        case Asked(), Received(Envelope(message=Score(), sender=client)):
+        case CollectingScores(), Deadline():
+            return ScoresCollected(state.session, state.told), ()
+        case ScoresCollected(), Received(Envelope(message=Score(), sender=client)):
             raise ProtocolError("a score after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)

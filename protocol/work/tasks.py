@@ -6,7 +6,7 @@ from ..core.errors import ProtocolError
 from ..view.answers import COMPUTED, Work
 from ..wire.messages import Task
 from .conduct import Conduct
-from .opening import Opened
+from .opening import OpenedModels
 from .owned import Owned
 
 TRAINED = frozenset({*COMPUTED, "slots"})
@@ -35,7 +35,7 @@ class Doing:
     """A task that the client has taken, from the models that came with it; none came where clients own them."""
 
     task: Task
-    models: Opened | None = field(repr=False)
+    models: OpenedModels | None = field(repr=False)
 
 
 def public(task: Task) -> int:

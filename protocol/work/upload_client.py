@@ -1,7 +1,7 @@
 """The client of the upload protocol: it sends the server one vector per session, clear or under a shared secret transform.
 
-Spec: specs/uploads.md. Phases: Idle -> Working -> Idle, by its upload or the deadline. Clients and server are honest about their
-work; what is checked is what the other side could get wrong or abuse.
+Spec: specs/uploads.md. Phases: IdleUploader -> OwingUpload -> IdleUploader, by its upload or the deadline. Clients and server are
+honest about their work; what is checked is what the other side could get wrong or abuse.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ OTHER_WAY |= {offset: origin for origin, offset in OTHER_WAY.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class IdleUploader:
     """A client between sessions. next_round: the earliest round it still answers, per kind of work; never answers twice.
 
     transform: of what it uploads, by session digest; None for a client that keeps its work to itself and says `Ready`.
@@ -41,33 +41,35 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class OwingUpload:
     """A client that has taken a task and owes the server its result."""
 
-    idle: Idle
+    idle: IdleUploader
     session: Session
 
 
 def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The client's role. Raises ProtocolError blaming the server for a task against its policy or out of order."""
     match state, event:
-        case ((Idle() | Working()), Received(Envelope(message=Task() as task, sender=sender))) if _old(state, task, sender):
+        case ((IdleUploader() | OwingUpload()), Received(Envelope(message=Task() as task, sender=sender))) if _old(
+            state, task, sender
+        ):
             return state, ()
-        case Idle(), Received(Envelope(message=Task() as task) as envelope):
+        case IdleUploader(), Received(Envelope(message=Task() as task) as envelope):
             session = _checked(state, envelope, task)
             idle = replace(state, next_round={**state.next_round, task.work: task.round + 1})
             stored = Persist(f"next round {task.work}", (task.round + 1).to_bytes(4, "big"))
-            return Working(idle, session), (stored, Perform(task))
-        case Working(), Worked():
+            return OwingUpload(idle, session), (stored, Perform(task))
+        case OwingUpload(), Worked():
             return state.idle, (Send(Envelope(state.session.digest, state.idle.me, SERVER, _answer(state, event))),)
-        case Working(), Deadline():
+        case OwingUpload(), Deadline():
             return state.idle, ()
-        case Idle(), Deadline():
+        case IdleUploader(), Deadline():
             return state, ()
-        case ((Idle() | Working()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
+        case ((IdleUploader() | OwingUpload()), Received(Envelope(message=Mean() as mean, sender=sender) as envelope)):
             if sender != SERVER:
                 raise ProtocolError("only the server publishes means", sender)
-            transform = (state if isinstance(state, Idle) else state.idle).transform
+            transform = (state if isinstance(state, IdleUploader) else state.idle).transform
             if transform is None:
                 raise ProtocolError("a mean where the server keeps the model", sender)
             length = transform(envelope.session).length
@@ -80,13 +82,13 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _old(state: Idle | Working, task: Task, sender: int) -> bool:
+def _old(state: IdleUploader | OwingUpload, task: Task, sender: int) -> bool:
     """Whether a task is of a round before the latest that the client took part in: late, or sent again, and no fault."""
-    idle = state if isinstance(state, Idle) else state.idle
+    idle = state if isinstance(state, IdleUploader) else state.idle
     return sender == SERVER and task.run == idle.run and task.round + 1 < idle.next_round.get(task.work, 0)
 
 
-def _answer(state: Working, work: Worked) -> Upload | OffsetSketched | Ready:
+def _answer(state: OwingUpload, work: Worked) -> Upload | OffsetSketched | Ready:
     kind = state.session.protocol.removeprefix(f"{PROTOCOL}/")
     if kind in OFFSET_SKETCHES:
         return OffsetSketched(work.vector.astype("<u8", copy=False).tobytes())
@@ -101,7 +103,7 @@ def _answer(state: Working, work: Worked) -> Upload | OffsetSketched | Ready:
     return Upload(to_bytes(state.idle.transform(state.session.digest).apply(work.vector)), work.samples)
 
 
-def _checked(state: Idle, envelope: Envelope, task: Task) -> Session:
+def _checked(state: IdleUploader, envelope: Envelope, task: Task) -> Session:
     try:
         session = task.session
     except ValueError as error:

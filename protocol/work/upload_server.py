@@ -1,6 +1,7 @@
 """The server of the upload protocol: it hears who has work, keeps vectors, or adds them as they come and forgets them.
 
-Spec: specs/uploads.md. Phases: Hearing -> Heard, Collecting -> Collected, or Summing -> Summed, by the deadline.
+Spec: specs/uploads.md. Phases: Hearing -> HoldersKnown, CollectingUploads -> UploadsCollected, or AddingUploads -> UploadsSummed,
+by the deadline.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from .uploads import Vector, from_bytes, to_bytes, usable
 
 
 @dataclass(frozen=True, slots=True)
-class Collecting:
+class CollectingUploads:
     """The server while uploads arrive and are kept. length: coordinates of a right upload."""
 
     session: Session
@@ -29,7 +30,7 @@ class Collecting:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class UploadsCollected:
     """The server after the deadline: the survivors' uploads and sample counts."""
 
     session: Session
@@ -46,7 +47,7 @@ class Hearing:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HoldersKnown:
     """The server after the deadline: who holds work, ascending."""
 
     session: Session
@@ -54,7 +55,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class AddingUploads:
     """The server while uploads are added, with weight of[i] (times samples), and forgotten. total: float64 (length,)."""
 
     session: Session
@@ -71,7 +72,7 @@ class Summing:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class UploadsSummed:
     """The server after the deadline of a sum. row: the weights of those that were heard, zeros too, ascending."""
 
     session: Session
@@ -108,26 +109,29 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     A vector whose squared norm is not finite in float32 is rejected and its client recorded: it counts as dropped.
     """
     match state, event:
-        case ((Collecting() | Summing()), Received(Envelope(message=Upload() as upload, sender=client))):
+        case ((CollectingUploads() | AddingUploads()), Received(Envelope(message=Upload() as upload, sender=client))):
             vector = _accepted(state, client, upload)
             if not usable(vector):
                 return replace(state, rejected=(*state.rejected, client)), ()
-            if isinstance(state, Collecting):
+            if isinstance(state, CollectingUploads):
                 return replace(state, received={**state.received, client: (vector, upload.samples)}), ()
             a = state.of.get(client, 0.0) * (upload.samples if state.times_samples else 1)
             total = state.total + a * vector.astype(np.float64)
             return replace(state, total=total, row={**state.row, client: a}), ()
-        case Collecting(), Deadline():
-            return Collected(state.session, dict(sorted(state.received.items())), state.rejected), ()
-        case Summing(), Deadline():
-            return Summed(state.session, state.total, dict(sorted(state.row.items())), state.rejected), ()
+        case CollectingUploads(), Deadline():
+            return UploadsCollected(state.session, dict(sorted(state.received.items())), state.rejected), ()
+        case AddingUploads(), Deadline():
+            return UploadsSummed(state.session, state.total, dict(sorted(state.row.items())), state.rejected), ()
         case Hearing(), Received(Envelope(message=Ready(), sender=client)):
             if client not in state.session.roster or client in state.clients:
                 raise ProtocolError("work from outside the roster, or a second time", client)
             return replace(state, clients=(*state.clients, client)), ()
         case Hearing(), Deadline():
-            return Heard(state.session, tuple(sorted(state.clients))), ()
-        case ((Collected() | Summed() | Heard()), Received(Envelope(message=(Upload() | Ready()), sender=client))):
+            return HoldersKnown(state.session, tuple(sorted(state.clients))), ()
+        case (
+            (UploadsCollected() | UploadsSummed() | HoldersKnown()),
+            Received(Envelope(message=(Upload() | Ready()), sender=client)),
+        ):
             raise ProtocolError("an upload after the deadline", client)
         case _, Received(envelope):
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
@@ -135,8 +139,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _accepted(state: Collecting | Summing, client: int, upload: Upload) -> Vector:
-    heard = state.received if isinstance(state, Collecting) else state.row
+def _accepted(state: CollectingUploads | AddingUploads, client: int, upload: Upload) -> Vector:
+    heard = state.received if isinstance(state, CollectingUploads) else state.row
     if client not in state.session.roster:
         raise ProtocolError("an upload from outside the roster", client)
     if client in heard or client in state.rejected:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tenseal
 
-from cloister.crypto.ckks import PRODUCTS, SUMS, Parameters
+from cloister.crypto.ckks import PRODUCTS, SUMS, CkksParameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
 from cloister.fl.runs.run_folder import machine, versions
@@ -28,7 +28,7 @@ from cloister.protocol.encrypted import keys as encrypted_keys
 from cloister.protocol.encrypted import scores as encrypted_scores
 from cloister.protocol.encrypted import sum as encrypted_sum
 from cloister.protocol.encrypted.client import client_step
-from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, Idle, Policy
+from cloister.protocol.encrypted.client_phases import SCORES, SKETCH, SUM, EncryptionPolicy, IdleEncryptor
 from cloister.protocol.encrypted.keys import KeyName
 from cloister.protocol.encrypted.scaling import Weighting
 from cloister.protocol.messages import decode
@@ -91,7 +91,7 @@ def sent(effects: Iterable[Effect]) -> list[bytes]:
     return [encode(effect.envelope) for effect in effects if isinstance(effect, Send)]
 
 
-def bare_library(parameters: Parameters, rows: list[np.ndarray]) -> dict[str, float]:
+def bare_library(parameters: CkksParameters, rows: list[np.ndarray]) -> dict[str, float]:
     """CPU seconds a vector: encrypt and serialise, parse and add, parse and decrypt; or multiply and decrypt a pair."""
     context = tenseal.context(
         tenseal.SCHEME_TYPE.CKKS, parameters.degree, coeff_mod_bit_sizes=list(parameters.modulus_bits), n_threads=1
@@ -151,13 +151,13 @@ class Sketched:
 
 
 def clients_of(count: int, d: int, sketch: Any) -> dict[int, Party]:
-    policy = Policy(2, 2, "session")
-    return {i: Party(i, Idle(i, RUN, policy, SEED, lambda _: sketch, d), client_step) for i in range(count)}
+    policy = EncryptionPolicy(2, 2, "session")
+    return {i: Party(i, IdleEncryptor(i, RUN, policy, SEED, lambda _: sketch, d), client_step) for i in range(count)}
 
 
 def made_key(meter: Meter, clients: dict[int, Party], name: KeyName) -> encrypted_keys.RelayedKey:
     session = name.session(tuple(clients))
-    server = Party(SERVER, encrypted_keys.Asking(name, session), encrypted_keys.server_step)
+    server = Party(SERVER, encrypted_keys.AskingKey(name, session), encrypted_keys.server_step)
     (request,) = sent(encrypted_keys.ask(server.state))
     (offered,) = meter.step("holder: make the key", clients[0], request)
     meter.step("server: take the key", server, offered, 0)
@@ -173,7 +173,7 @@ def sums(count: int, d: int) -> list[Row]:
     plan = encrypted_sum.SumPlan(
         Session(SUM, RUN, 0, "root", roster, 2), key, Weighting(dict.fromkeys(roster, 1.0), False), d, roster
     )
-    server = Party(SERVER, encrypted_sum.Adding(plan), encrypted_sum.server_step)
+    server = Party(SERVER, encrypted_sum.AddingSummands(plan), encrypted_sum.server_step)
     rows = [np.random.default_rng(i).standard_normal(d).astype(np.float32) for i in roster]
     for client, request in zip(roster, sent(encrypted_sum.invite(plan)), strict=True):
         meter.step("client: encrypt", clients[client], request)
@@ -193,7 +193,7 @@ def scores(count: int, k: int, d: int) -> list[Row]:
     meter.timed("client: sketch", lambda: sketch.apply(rows[0]))
     clients = clients_of(count, k, Sketched(k))
     key = made_key(meter, clients, KeyName(RUN, "products", 0, "root"))
-    state = encrypted_scores.Collecting(Session(SKETCH, RUN, 0, "root", roster, 1), key, k)
+    state = encrypted_scores.CollectingCiphertexts(Session(SKETCH, RUN, 0, "root", roster, 1), key, k)
     server = Party(SERVER, state, encrypted_scores.server_step)
     rows = [np.random.default_rng(i).standard_normal(k).astype(np.float32) for i in roster]
     for client, request in zip(roster, sent(encrypted_scores.invite(state)), strict=True):

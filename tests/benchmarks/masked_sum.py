@@ -23,8 +23,8 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Deadline, Party, Perform, Received, Send, Step, Worked
 from cloister.protocol.masked.graph import solve
 from cloister.protocol.masked.journal import journalled_step
-from cloister.protocol.masked.server import Advertising, Summed, propose, server_step
-from cloister.protocol.masked.sum import Plan, Policy, Terms, max_bytes, parties_of
+from cloister.protocol.masked.server import Advertising, Unmasked, propose, server_step
+from cloister.protocol.masked.sum import Plan, SumPolicy, SumTerms, max_bytes, parties_of
 from cloister.protocol.messages import MESSAGES, decode
 from cloister.protocol.parts.charter import Charter, Numbers
 from cloister.protocol.parts.members import Members
@@ -102,8 +102,8 @@ class Metered:
         roster = tuple(range(case.clients))
         self.members = Members.enrol(roster, entropy)
         session = Session("masked sum/update", bytes(16), 0, "root", roster, case.clients // 2)
-        terms = Terms(32, length, 16, 1.0, 8, case.k, case.t, bytes(range(32)), MODEL)
-        policy = Policy(unheld=frozenset({"update"}))
+        terms = SumTerms(32, length, 16, 1.0, 8, case.k, case.t, bytes(range(32)), MODEL)
+        policy = SumPolicy(unheld=frozenset({"update"}))
         charter = Charter(bytes(16), MODEL, Numbers(length, 32, 1.0, 1, policy.rules), None, self.members.enrolled)
         self.plan = Plan.of(session, terms, charter)
         self.clients = parties_of(self.members, charter, MODEL, policy, entropy)
@@ -119,9 +119,9 @@ class Metered:
     def input_of(self, client: int) -> np.ndarray:
         return np.random.default_rng(client).integers(0, self.plan.terms.largest, self.plan.terms.length, np.uint32)
 
-    def play(self) -> Summed:
+    def play(self) -> Unmasked:
         sends = [e for e in propose(self.plan) if isinstance(e, Send)]
-        while not isinstance(self.server.state, Summed):
+        while not isinstance(self.server.state, Unmasked):
             for send in sends:
                 self.answer(send)
             start = process_time()

@@ -17,7 +17,7 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Worked
 from cloister.protocol.messages import MESSAGES
 from cloister.protocol.two_servers.run import client_parties, collect, gram, helper_parties, max_bytes, sums
-from cloister.protocol.two_servers.terms import Terms
+from cloister.protocol.two_servers.terms import ShareTerms
 from cloister.protocol.work.uploads import Policy
 
 RUN = bytes(16)
@@ -25,7 +25,7 @@ RUN = bytes(16)
 
 def measure(clients, length, width, max_norm=4096.0, with_sum=True):
     """CPU seconds by role and phase, bytes by link, and the largest relative error of the Gram matrix."""
-    terms, entropy, roster = Terms(length, width, max_norm, 3), SimulatedEntropy(0), tuple(range(clients))
+    terms, entropy, roster = ShareTerms(length, width, max_norm, 3), SimulatedEntropy(0), tuple(range(clients))
     network = InProcess(kinds=MESSAGES, max_bytes=max_bytes(terms, clients))
     parties = client_parties(roster, RUN, terms, Policy(), entropy) | helper_parties(RUN, terms, Policy(), entropy)
     common = np.random.default_rng(0).standard_normal(length).astype(np.float32)

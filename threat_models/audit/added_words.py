@@ -19,7 +19,7 @@ from ...protocol.masked.joined import COUNTED, OPENED, kind_of, update_of
 from ...protocol.masked.known import numbers_of
 from ...protocol.masked.messages import MaskedInput, Proposal
 from ...protocol.masked.protection import Masked
-from ...protocol.masked.terms import Terms
+from ...protocol.masked.terms import SumTerms
 from ...protocol.parts.offset_sketches import from_words
 from ...protocol.two_servers.messages import ExplicitShare
 from ...protocol.two_servers.protection import TwoServer
@@ -31,6 +31,7 @@ from ...protocol.view.work import LocalWork
 from ...protocol.wire.messages import OffsetSketched, Task
 from .reading import messages, sessions
 from .truth import Truth
+from .unopened import UNKNOWN, Cover, Unopened
 from .view import CorruptView
 from .words import WINDOW, Table, Words
 
@@ -50,7 +51,7 @@ class Added:
     """words: by what they were added to, for tests of them. uploads: that were looked at, of `coordinates` numbers in all.
 
     sampled: whether not all coordinates were. beyond: of uploads with more bytes than their terms give, in words. missed: uploads
-    that were not looked at, by why.
+    that were not looked at, by why. known: masks that a coalition can compute otherwise than it should, in words.
     """
 
     words: tuple[Words, ...] = field(repr=False)
@@ -59,18 +60,7 @@ class Added:
     sampled: bool
     beyond: tuple[str, ...] = ()
     missed: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _One:
-    """An upload. sort: what kind of words. words: less what was put in. zeros: of all that it had."""
-
-    sort: str
-    client: int
-    round: int
-    session: bytes
-    words: Table = field(repr=False)
-    zeros: int = 0
+    known: tuple[str, ...] = ()
 
 
 _Like = tuple[str, int, int]
@@ -87,7 +77,8 @@ class _Read:
 
 def added(view: CorruptView, truth: Truth) -> Added:
     """In all uploads of a run under masks or shares that the observer has. What has noise inside, and what goes into slots or is
-    opened by a receiver, cannot be encoded again, and is counted.
+    opened by a receiver, cannot be encoded again, and is counted. Of a masked input also what is left when all masks that the
+    observer knows are taken off it: where clients are in it, that alone, and of the others' uploads.
     """
     how, read = view.public.protection, _Read()
     if isinstance(how, Masked):
@@ -96,18 +87,33 @@ def added(view: CorruptView, truth: Truth) -> Added:
         found = _shares(view, truth, how, read)
     else:
         return Added((), 0, 0, False)
-    groups, kept, uploads = defaultdict[_Like, list[_One]](list), dict[_Like, NDArray[np.int64]](), _count(view)
-    for one in found:
+    corrupt, left, seen = view.observer.clients, Unopened(view, truth.mask_keys), set[tuple[bytes, int]]()
+    groups, kept, uploads = defaultdict[_Like, list[Cover]](list), dict[_Like, NDArray[np.int64]](), _count(view)
+    for one in _covers(found, view, truth, left):
+        seen.add((one.session, one.client))
         key = one.sort, 8 * one.words.itemsize, len(one.words)
         at = kept.setdefault(key, _windows(len(one.words), uploads))
         groups[key].append(replace(one, words=one.words[at], zeros=len(one.words) - int(np.count_nonzero(one.words))))
     tables = [table for key, ones in groups.items() for table in _tables(ones, key, kept[key])]
-    sketched = _offsets(view)
+    sketched = None if corrupt else _offsets(view)
     tables += [] if sketched is None else [sketched]
-    looked = [one for ones in groups.values() for one in ones]
     sampled = any(len(kept[key]) < key[2] for key in groups)
-    numbers = sum(len(one.words) for one in looked)
-    return Added(tuple(tables), len(looked), numbers, sampled, tuple(read.beyond), tuple(read.missed.items()))
+    numbers = sum(len(one.words) for ones in groups.values() for one in ones)
+    known = (*left.alone, *(f"{key} is not its own" for key in truth.foreign)) if corrupt else ()
+    read.missed.update(left.missed)
+    return Added(tuple(tables), len(seen), numbers, sampled, tuple(read.beyond), tuple(read.missed.items()), known)
+
+
+def _covers(found: Iterator[Cover], view: CorruptView, truth: Truth, left: Unopened) -> Iterator[Cover]:
+    """All that is tested: uploads as they came, and what is left where what the observer knows is taken off."""
+    shares, corrupt = isinstance(view.public.protection, TwoServer), view.observer.clients
+    for one in found:
+        if shares and corrupt and one.session not in truth.mask_keys:
+            left.missed[UNKNOWN] += 1
+        if one.client not in corrupt and (shares or not corrupt):
+            yield one
+        if not shares and (rest := left.of(one)) is not None:
+            yield rest
 
 
 def _count(view: CorruptView) -> int:
@@ -126,7 +132,7 @@ def _windows(length: int, uploads: int) -> NDArray[np.int64]:
     return np.asarray(at[at < length], np.int64)
 
 
-def _tables(ones: list[_One], like: _Like, at: NDArray[np.int64]) -> Iterator[Words]:
+def _tables(ones: list[Cover], like: _Like, at: NDArray[np.int64]) -> Iterator[Words]:
     """Of uploads of one length, and of their sums over each session: a mask of its own is left of every client in it."""
     ones, (_, bits, length) = sorted(ones, key=lambda one: (one.round, one.client)), like
     names = tuple(f"client {one.client}'s {one.sort} of round {one.round}" for one in ones)
@@ -154,13 +160,13 @@ def _distinct(view: CorruptView, *kinds: type) -> Iterator[tuple[int, bytes, byt
 # --- masked sums ----------------------------------------------------------------------------------------------------------------
 
 
-def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterator[_One]:
+def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterator[Cover]:
     numbers = numbers_of(how, len(view.public.initial))
     works = {update_of(digest, p): task for digest, task in sessions(view).items() for p in PURPOSES}
-    proposed: dict[bytes, tuple[Session, Terms]] = {}
+    proposed: dict[bytes, tuple[Session, SumTerms]] = {}
     for _, envelope in messages(view, Proposal):
         if envelope.session not in proposed:
-            proposed[envelope.session] = envelope.message.session, Terms.proposed(envelope.message)
+            proposed[envelope.session] = envelope.message.session, SumTerms.proposed(envelope.message)
     for client, digest, data, _ in _distinct(view, MaskedInput):
         if digest not in proposed:
             read.missed["inputs to a session that was not proposed"] += 1
@@ -186,7 +192,7 @@ def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterat
                 continue
             words: Table = np.frombuffer(data[: terms.input_bytes], terms.wire).astype(terms.dtype)
             sort = "mask on counts" if kind in COUNTED and terms.length < len(vector) else "mask"
-            yield _One(sort, client, session.round, digest, words - ring)
+            yield Cover(sort, client, session.round, digest, words - ring)
 
 
 def _update(truth: Truth, task: Task, client: int) -> NDArray[np.float32] | None:
@@ -196,7 +202,7 @@ def _update(truth: Truth, task: Task, client: int) -> NDArray[np.float32] | None
 # --- two servers ----------------------------------------------------------------------------------------------------------------
 
 
-def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Iterator[_One]:
+def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Iterator[Cover]:
     terms, tasks = how.terms(len(view.public.initial)), sessions(view)
     for client, digest, data, message in _distinct(view, ExplicitShare, SlotShare):
         if isinstance(message, SlotShare):
@@ -215,7 +221,7 @@ def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Ite
         except (TooLarge, ValueError):
             read.missed["shares that cannot be encoded again"] += 1
             continue
-        yield _One("share", client, round, digest, from_words(data[: 8 * terms.length]) - encoded)
+        yield Cover("share", client, round, digest, from_words(data[: 8 * terms.length]) - encoded)
 
 
 # --- sketches -------------------------------------------------------------------------------------------------------------------

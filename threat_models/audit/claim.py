@@ -1,17 +1,24 @@
 """Claims as values: what is said to hold of a protection, against whom, and by which experiment it would fall."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .experiment import Anchor, Examined
 from .observer import Observer
 from .scoring import Leakage, remedy
+from .view import Public, PublishedSum
 
 LEAST = 0.005
 """What is found of a victim beyond the anchor, to be worth its name: two digits are shown."""
 Verdict = Literal["refuted", "not refuted", "inconclusive", "not covered"]
 Whose = Literal["Cloister", "paper"]
+Given = Callable[[Sequence[PublishedSum]], bool]
+
+
+def always(sums: Sequence[PublishedSum]) -> bool:
+    """Whatever was published."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +29,7 @@ class Claim:
     side_information: what the adversary knows beside its view. experiment: the name of the one that would refute it. bound: on
     the normalised leakage, 0 for what the published sums tell and 1 for what the updates tell. where, who: the runs that it
     applies to and the adversary, in words. kin: whether a run is of the kind that it is about, be it that it applies or not.
+    given: whether it is about a run in which these sums were published, as clients may have dropped out.
     """
 
     id: str
@@ -35,15 +43,22 @@ class Claim:
     where: str = ""
     who: str = ""
     kin: Callable[[Any, Any], bool] = field(default=lambda protection, algorithm: False, repr=False)
+    given: Given = field(default=always, repr=False)
+
+    def about(self, public: Public, runs: Iterable[Sequence[PublishedSum]]) -> bool:
+        """Whether it is about such recorded runs: of one scenario, with these sums each."""
+        return self.applies(public.protection, public.algorithm) and all(map(self.given, runs))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words."""
+    """A claim against what was measured. witness: what refutes it, or what it would take to know, in words. upper: what was found
+    at most, at 95 %; None where that says nothing."""
 
     claim: Claim
     verdict: Verdict
     witness: str
+    upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +108,19 @@ def judged(
     seeds = len({victim.seed for victim in victims}) or 1
     if not found.valid:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
+    upper = max(0.0, found.upper)
     most, claimed = "" if worst is None else f"; {worst}", f"at most {claim.bound:.2f} is claimed"
     if found.exposed:
         named = ", ".join([str(victims[k]) if victims else f"victim {k}" for k in found.exposed][:3])
         share = f"{len(found.exposed)} of {found.victims} victims exposed ({named}), {found.value:.3f} on the mean"
-        return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}")
+        return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}", upper)
     if found.low > claim.bound:
-        return Judged(claim, "refuted", f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}] was found, where {claimed}{most}")
+        between = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        return Judged(claim, "refuted", f"{between} was found, where {claimed}{most}", upper)
     if found.upper <= claim.bound:
-        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}")
+        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}", upper)
     may = f"{max(found.value, 0.0):.3f} was found, which at 95 % may be up to {found.upper:.3f}, where {claimed}"
-    return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}")
+    return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}", upper)
 
 
 def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Judged:

@@ -13,7 +13,7 @@ from ...protocol.encrypted.protection import Encrypted
 from ...protocol.encrypted.scaling import RIDING, SCALE
 from ...protocol.two_servers.messages import ExplicitShare, KeyShare
 from ...protocol.two_servers.protection import TwoServer
-from ...protocol.two_servers.terms import Terms
+from ...protocol.two_servers.terms import ShareTerms
 from ...protocol.two_servers.upload import from_words
 from ...protocol.view.account import kind_of
 from .reading import Instance, messages, sessions
@@ -52,7 +52,7 @@ def joined_shares(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
     how = view.public.protection
     if not isinstance(how, TwoServer) or not {SERVER, SECOND_SERVER} <= view.observer.servers:
         return
-    terms = Terms(len(view.public.initial), how.k, how.max_norm, how.floor, how.corrupt)
+    terms = ShareTerms(len(view.public.initial), how.k, how.max_norm, how.floor, how.corrupt)
     tasks = sessions(view)
     keys = {(e.session, frame.sender): e.message.key for frame, e in messages(view, KeyShare)}
     for frame, envelope in messages(view, ExplicitShare):

@@ -17,8 +17,9 @@ from .truth import Truth
 from .view import CorruptView
 
 Values = NDArray[np.float64]
-Anchor = Literal["sums alone", "chance"]
-"""What a leakage of 0 is: what the published sums tell, or what an observer of nothing finds, of claims about the sums too."""
+Anchor = Literal["sums alone", "chance", "sums less their own part"]
+"""What a leakage of 0 is: what the published sums tell, or what an observer of nothing finds, of claims about the sums too; of
+claims about corrupt clients, what the sums tell them who know what they put in."""
 
 
 @dataclass(frozen=True, slots=True)

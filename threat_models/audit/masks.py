@@ -22,11 +22,13 @@ NAMED = 3
 class AddedWords:
     """1 where some test says that what clients added is not uniform or serves twice, or a message carries more than its words.
 
-    The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is left
-    (`word_tests`): bits, words and uploads against each other. It is the masks that are tested, and not what an attack could make
-    of them; what no test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor
-    are relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of
-    another kind.
+    The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is
+    left (`word_tests`): bits, words and uploads against each other. So it does with what is left of masks less those that the
+    server, and corrupt clients with it, can compute (`unopened`); with clients, a key that its client did not draw alone is a
+    witness, and so is a client masked by one other alone. It is the masks that are tested, and not what an attack could make of
+    them; what no test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor are
+    relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of another
+    kind.
     """
 
     name: str = "masks"
@@ -38,7 +40,8 @@ class AddedWords:
     def applies(self, evidence: Evidence, /) -> str:
         if not isinstance(evidence.view.public.protection, Masked | TwoServer):
             return "nothing is added to updates"
-        return "" if evidence.view.observer == SERVER_ALONE else "what is added is tested once, in what the server was sent"
+        of_server = evidence.view.observer.servers == SERVER_ALONE.servers
+        return "" if of_server else "what is added is tested in what the server was sent, by what it knows and clients with it"
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         return Finding((), np.zeros(0), examined=examined(added(evidence.view, truth)))
@@ -48,7 +51,7 @@ def examined(found: Added, level: float = LEVEL) -> Examined:
     """What tests say of it, at this joint level."""
     witnesses = sorted((w for one in found.words for w in unlikely(one, level / len(found.words))), key=lambda w: w.log)
     words = [f"a message that carries more than its words: {one}" for one in found.beyond[:1]]
-    words += [w.words for w in witnesses]
+    words += [*found.known, *(w.words for w in witnesses)]
     more = f"; and {len(words) - NAMED} more" if len(words) > NAMED else ""
     of = f"{found.uploads} uploads, {found.coordinates} words" + (", evenly chosen of all" if found.sampled else "")
     missed = [f"{count} {why}" for why, count in found.missed]

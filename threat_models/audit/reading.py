@@ -1,12 +1,14 @@
 """Numbers out of frames: what a corrupt party decodes of the messages that it sent and received."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.offset_sketch import LARGEST
+from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
 from ...protocol.parts.offset_sketches import from_words
 from ...protocol.two_servers.messages import ExplicitShare
@@ -46,11 +48,12 @@ class SketchSet:
 
 
 def messages(view: CorruptView, *kinds: type) -> Iterator[tuple[Frame, Envelope]]:
-    """The frames with messages of these kinds, opened."""
+    """The frames with messages of these kinds, opened; those that the network spoilt are left out."""
     names = {kind.__name__ for kind in kinds}
     for frame in view.frames:
         if frame.kind in names and any(frame.data):
-            yield frame, decode(frame.data, frame.sender, len(frame.data), view.public.kinds)
+            with suppress(ProtocolError):
+                yield frame, decode(frame.data, frame.sender, len(frame.data), view.public.kinds)
 
 
 def sessions(view: CorruptView) -> dict[bytes, Task]:

@@ -1,27 +1,38 @@
 """A run that was played, kept whole: what every party saw of it and, apart from that, what is true."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ...protocol.core.link import Frame
 from ...protocol.core.session import SERVER
+from ...protocol.encrypted.protection import Encrypted
+from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Owner, Vector
 from .observer import SERVER_ALONE, Observer
 from .truth import Truth
-from .view import Answered, Compared, CorruptView, Held, Public, PublishedSum
+from .view import Answered, Compared, CorruptView, Held, MaskKeys, Public, PublishedSum
+
+SHOWN = 1e-4
+"""Of a difference between two models, relative to it, how much of it may not be a mean that it shows."""
+ROUNDED = 1e-6
+"""And relative to the model, for rounding to float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
     """Everything of one run, of which `seen_by` is one observer's share.
 
-    owner: of public models. frames: all, as they were sent. starts: what clients started from, float32 (d,) by round and client.
-    sums: with their means, whoever opened them. seeds: what clients share, by client; empty where they share none. meters: what
-    the server could piece together after some rounds, each (rounds played, as a run's summary says it). released: the model that
-    each client ended with, float32 (d,): what becomes known where models are given away. pair_keys, pair_seeds: by client, as in
-    `Held`. ran_out: by client, the round in which its privacy budget first did not allow what was asked of it. privacy: by unit,
-    what was spent, as `fl.runs.privacy.headline`; empty where nothing has noise.
+    owner: of public models. frames: all, as they were sent. arrived: by the place of a frame that did not come as it was
+    sent, what came instead, if anything. starts: what clients started from, float32 (d,) by round and client. apart: those of
+    them that the server never held, as clients made them. sums: with their means, whoever opened them. seeds: what clients
+    share, by client; empty where they share none. meters: what the server could piece together after some rounds, each
+    (rounds played, as a run's summary says it). released: the model that each client ended with, float32 (d,): what becomes
+    known where models are given away. pair_keys, pair_seeds: by client, as in `Held`. ran_out: by client, the round in which
+    its privacy budget first did not allow what was asked of it. privacy: by unit, what was spent, as
+    `fl.runs.privacy.headline`; empty where nothing has noise. opened: keys of masks that the server was revealed.
     """
 
     public: Public
@@ -39,6 +50,9 @@ class Recorded:
     pair_seeds: Mapping[int, bytes] = field(default_factory=dict, repr=False)
     ran_out: Mapping[int, int] = field(default_factory=dict, repr=False)
     privacy: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    arrived: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict, repr=False)
+    apart: frozenset[tuple[int, int]] = field(default_factory=frozenset, repr=False)
+    opened: MaskKeys = field(default_factory=dict, repr=False)
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""
@@ -46,7 +60,7 @@ class Recorded:
         unknown = observer.clients - self.truth.population.clients.keys()
         if unknown:
             raise ValueError(f"no clients of the run: {sorted(unknown)}")
-        frames = [f for f in self.frames if observer.sees(f.sender, f.receiver)]
+        frames = list(self._frames(observer))
         if observer.network:
             frames = [replace(f, data=bytes(len(f.data))) for f in frames]
         owned = served and self.owner == "server"
@@ -54,11 +68,12 @@ class Recorded:
             observer,
             self.public,
             frames,
-            self.starts if owned else {},
-            [_told(s, observer) for s in self.sums] if served else [],
+            self._starts if owned else {},
+            [_told(s, observer) for s in self.sums] if served else list(self._shown(observer)),
             self.compared if served else [],
             self.answered if served else [],
             {i: self._held(i) for i in sorted(observer.clients)},
+            self.opened if served else {},
         )
 
     @property
@@ -67,8 +82,60 @@ class Recorded:
 
         The anchor of claims that a protection hides single updates: none that publishes these sums can tell less.
         """
-        sums = [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
-        return CorruptView(SERVER_ALONE, self.public, models=self.starts, sums=sums)
+        return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=self._several)
+
+    def less_own_part(self, clients: frozenset[int]) -> CorruptView:
+        """Of these clients, if they are told the same and hold their own updates, and nothing else that clients share."""
+        held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"", mask_keys={}) for i in sorted(clients)}
+        return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=self._several, held=held)
+
+    @property
+    def _several(self) -> list[PublishedSum]:
+        return [s for s in self.sums if sum(a != 0 for a in s.row.values()) > 1]
+
+    @property
+    def _starts(self) -> Mapping[tuple[int, int], Vector]:
+        """Those that a server makes of what it opens. In clear it makes any."""
+        if isinstance(self.public.protection, Plain):
+            return self.starts
+        return {key: start for key, start in self.starts.items() if key not in self.apart}
+
+    def _frames(self, observer: Observer) -> Iterator[Frame]:
+        """What it sent, as it was sent, and what it received, as it came; where it is both ends, once what is the same."""
+        for place, frame in enumerate(self.frames):
+            if observer.network or frame.sender in observer.parties:
+                yield frame
+            if not observer.network:
+                new = [f for f in self.arrived.get(place, (frame,)) if f != frame or frame.sender not in observer.parties]
+                yield from (f for f in new if f.receiver in observer.parties)
+
+    def _shown(self, observer: Observer) -> Iterator[PublishedSum]:
+        """To clients without a server: the sums that they are sent, and those whose mean one of their next starts shows, or the
+        model that they end with. The sum of the weights they are told where they open the sum.
+        """
+        for s in self.sums:
+            told = s.to in observer.clients or (s.to == "clients" and not observer.clients.isdisjoint(s.row))
+            means = (self._between(s, i) for i in sorted(observer.clients))
+            mean = s.mean if told else next((mean for mean in means if mean is not None), None)
+            if mean is not None:
+                opened = (told and isinstance(self.public.protection, Encrypted)) or not s.times_samples
+                yield replace(s, mean=mean, weight=s.weight if opened else 0.0, energy=None)
+
+    def _between(self, s: PublishedSum, client: int) -> Vector | None:
+        """The way from what the client started from in the sum's round to what it started from next, if that is the sum's mean up
+        to a factor: of steps everybody knows the length.
+        """
+        start = self.starts.get((s.round, client))
+        after = min((t for t, i in self.starts if i == client and t > s.round), default=None)
+        then = self.released.get(client) if after is None else self.starts[after, client]
+        if start is None or then is None or s.mean is None or not len(start) == len(then) == len(s.mean):
+            return None
+        moved, mean = then.astype(np.float64) - start, s.mean.astype(np.float64)
+        factor = float(moved @ mean) / (float(mean @ mean) or 1.0)
+        allowed = SHOWN * np.linalg.norm(moved) + ROUNDED * np.linalg.norm(start)
+        if factor <= 0 or np.linalg.norm(moved - factor * mean) > allowed:
+            return None
+        return np.asarray(moved / factor, np.float32)
 
     def _held(self, client: int) -> Held:
         return Held(
@@ -78,6 +145,7 @@ class Recorded:
             {t: v for (t, i), v in self.starts.items() if i == client},
             self.pair_keys.get(client, {}),
             self.pair_seeds.get(client, b""),
+            {s: tuple(k for k in of if client in (k.a, k.b)) for s, of in self.truth.mask_keys.items()},
         )
 
 

@@ -22,17 +22,21 @@ from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
-from ...protocol.core.errors import PAST_BUDGET, Fault
+from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
 from ...protocol.core.link import Frame, Tap
+from ...protocol.masked.masking import MaskedSessions
+from ...protocol.masked.protection import Masked
 from ...protocol.pairs.client import key_for
 from ...protocol.pairs.messages import PairOffer
 from ...protocol.pairs.roles import PAIR_SEED
 from ...protocol.pairs.terms import PairTerms
 from ...protocol.parts.models import Models
+from ...protocol.two_servers.protection import TwoServer
 from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
+from .mask_keys import OfRun, of_shares, of_sums
 from .observer import Observer
 from .recorded import Recorded
 from .truth import Truth
@@ -43,29 +47,39 @@ QUESTIONS = (
     *("coordinates", "slots", "personal_sums", "choose", "pairs"),
 )
 """What a view answers with numbers; other asks answer with handles."""
+HEARD = ("train", *QUESTIONS)
 
 
 @dataclass(slots=True)
 class Recording:
-    """A tap that keeps every frame that was sent. inner: what the network does to it."""
+    """A tap that keeps every frame that was sent, and by its place what came instead. inner: what the network does to it."""
 
     inner: Tap | None = None
     frames: list[Frame] = field(default_factory=list)
+    arrived: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
 
     def __call__(self, frame: Frame, /) -> Iterable[Frame]:
+        came = (frame,) if self.inner is None else tuple(self.inner(frame))
+        if came != (frame,):
+            self.arrived[len(self.frames)] = came
         self.frames.append(frame)
-        return (frame,) if self.inner is None else self.inner(frame)
+        return came
+
+    @property
+    def came(self) -> list[Frame]:
+        """All that was received, in the order in which it was sent."""
+        return [f for place, sent in enumerate(self.frames) for f in self.arrived.get(place, (sent,))]
 
 
 class Listening:
-    """The view of a simulation, as its algorithm asks it; `heard` is told every answer that is numbers."""
+    """The view of a simulation, as its algorithm asks it; `heard` is told every answer that is numbers, and who was trained."""
 
     def __init__(self, view: Any, heard: Any) -> None:
         self._view, self._heard = view, heard
 
     def __getattr__(self, name: str) -> Any:
         asked = getattr(self._view, name)
-        if name not in QUESTIONS:
+        if name not in HEARD:
             return asked
 
         def answer(*question: Any, **options: Any) -> Any:
@@ -93,6 +107,8 @@ class Recorder:
         self.updates: dict[tuple[int, Work, int], Vector] = {}
         self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
+        self._apart: set[tuple[int, int]] = set()
+        self._invited: dict[str, frozenset[int]] = {}
         self._known, self._ran_out = 0, dict[int, int]()
         self._scenario = scenario
         self._share = share
@@ -131,7 +147,7 @@ class Recorder:
         """What was kept until now."""
         simulation = self.simulation
         mine, outside = self._parts
-        clients = self._view.harness.run.clients.all
+        clients, masks = self._view.harness.run.clients.all, self._mask_keys()
         return Recorded(
             self._public(mine),
             self._view.owner,
@@ -141,13 +157,24 @@ class Recorder:
             tuple(self.compared),
             tuple(self.answered),
             {i: of_client.admission[1] for i, of_client in sorted(clients.items())},
-            Truth(simulation.population, dict(self.updates), outside, dict(self._starts), self._compared),
+            Truth(
+                simulation.population,
+                dict(self.updates),
+                outside,
+                dict(self._starts),
+                self._compared,
+                masks.pairs,
+                masks.foreign,
+            ),
             tuple(self.meters),
             simulation.vectors(),
             self._pair_keys(),
             {i: getattr(of_client.roles.get(PAIR_SEED), "seed", b"") for i, of_client in sorted(clients.items())},
             dict(self._ran_out),
             headline(spent(simulation.ledgers)),
+            dict(self.tap.arrived),
+            frozenset(self._apart),
+            masks.opened,
         )
 
     def seen_by(self, observer: Observer) -> CorruptView:
@@ -221,21 +248,36 @@ class Recorder:
         """By client, of every pair that it was offered to be compared in."""
         run = self._view.harness.run
         found: dict[int, dict[bytes, bytes]] = {i: {} for i in run.clients.all}
-        for frame in self.tap.frames:
+        for frame in self.tap.came:
             if frame.kind == PairOffer.__name__ and frame.receiver in found:
-                envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
-                terms = PairTerms.offered(envelope.message)
+                try:
+                    envelope = decode(frame.data, frame.sender, len(frame.data), run.network.kinds)
+                    terms = PairTerms.offered(envelope.message)
+                except (ProtocolError, ValueError):
+                    continue  # the client left it, too
                 if len(terms.session.roster) == 2:
                     found[frame.receiver][envelope.session] = key_for(terms, frame.receiver, run.setup.entropy).secret
         return found
 
+    def _mask_keys(self) -> OfRun:
+        """Of all sums until now; of none that has noise inside."""
+        run, how = self._view.harness.run, self._scenario.protection
+        if isinstance(how, TwoServer):
+            return of_shares(self.tap.came, run.network.kinds, run.setup.entropy)
+        if not isinstance(how, Masked) or how.noise is not None:
+            return OfRun()
+        return of_sums(self.tap.came, run.network.kinds, self._view.harness.part(MaskedSessions).charter, run.setup.entropy)
+
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}
+        held = {model.tobytes() for model in self._view.harness.part(Models).held.values()}
         for client, work in self._workers(jobs):
             job = made[client]
             if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
+                if self._view.owner == "server" and job.start.tobytes() not in held:
+                    self._apart.add((job.round, client))
             yield client, work
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -244,6 +286,9 @@ class Recorder:
         first: Any = question[0] if question else None
         t = self.simulation.state.round
         match asked, found:
+            case "train", Mapping():
+                for name, updates in found.items():
+                    self._invited[updates.name] = frozenset(question[1][name].participants)
             case "gram", Gram():
                 origin = bool(options.get("origin", False))
                 kind = source_of(first.name)[2]
@@ -258,11 +303,13 @@ class Recorder:
                     if isinstance(answer, Sum):
                         weights: Weights = question[-1][name]
                         of = first if isinstance(first, Updates) else Updates(f"{name}@{t}/update", name, t, (), ())
-                        self.sums.append(self._sum(of, weights, answer))
+                        asked_of = self._invited.get(of.name, frozenset()) - set(of.clients)
+                        asked_of |= frozenset() if isinstance(first, Updates) else frozenset(question[1][name].participants)
+                        self.sums.append(self._sum(of, weights, answer, asked_of.union(weights.of)))
             case _:
                 self.answered.append(Answered(t, asked, found))
 
-    def _sum(self, of: Updates, weights: Weights, answer: Sum) -> PublishedSum:
+    def _sum(self, of: Updates, weights: Weights, answer: Sum, wanted: frozenset[int]) -> PublishedSum:
         row = {i: weights.of[i] for i in answer.clients if weights.of.get(i, 0.0) != 0}
         means = self._view.harness.part(Models)
         mean = means.means.get(answer.name)
@@ -270,9 +317,9 @@ class Recorder:
             clients = self._view.harness.run.clients.all
             held = (clients[i].mean(lesson.key) for i in sorted(lesson.clients))
             mean = next((v for v in held if v is not None), None)
-        kind = source_of(of.name)[2]
+        kind, told = source_of(of.name)[2], (answer.weight, answer.energy, mean)
         return PublishedSum(
-            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, answer.weight, answer.energy, mean
+            of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, *told, wanted.difference(row)
         )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -31,13 +31,15 @@ from ...protocol.core.link import Frame
 from ...protocol.messages import MESSAGES
 from .recorded import Recorded
 from .recording_arrays import Arrays, Kept, examples_in, frames_in, keep_examples, keep_frames
-from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check
+from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check, key_lines, keys_of
 from .recording_truth import keep_truth, truth_in
 from .view import Compared, Public, PublishedSum
 
-FORMAT = 1
+FORMAT = 2
 SUMS = "SHA256SUMS"
 FILES = ("recording.json", "frames.safetensors", "seen.safetensors", "truth.safetensors")
+ARRIVED = "arrived "
+"""What the names of the arrays of frames begin with that came in the place of others."""
 MOST_TEXT, MOST_ARRAYS = 2**28, 2**36
 """Bytes of a file of text, or of arrays, that are read. What arrays take is no more than the bytes of their files."""
 CLOSE = 1e-3
@@ -69,6 +71,7 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
     seen, truth, frames = Kept(), Kept(), Kept()
     public = recorded.public
     answered, left_out = answer_lines(recorded.answered)
+    arrived = sorted(recorded.arrived.items())
     lines = Lines(
         run=public.run.hex(),
         initial=seen.add(public.initial),
@@ -94,6 +97,12 @@ def _contents(recorded: Recorded) -> dict[str, bytes]:
         pair_seeds={i: seed.hex() for i, seed in recorded.pair_seeds.items()},
         ran_out=tuple(recorded.ran_out.items()),
         privacy=json.dumps(recorded.privacy),
+        arrived_kinds=keep_frames(frames, [f for _, came in arrived for f in came], ARRIVED),
+        changed=tuple((place, len(came)) for place, came in arrived),
+        apart=tuple(sorted(recorded.apart)),
+        opened=key_lines(recorded.opened),
+        mask_keys=key_lines(recorded.truth.mask_keys),
+        foreign=recorded.truth.foreign,
     )
     text = json.dumps({"format": FORMAT, "lines": to_plain(lines)}).encode()
     return dict(zip(FILES, (text, *(packed(kept.arrays) for kept in (frames, seen, truth))), strict=True))
@@ -112,7 +121,7 @@ def load(folder: Path, scenario: Scenario) -> Recorded:
             raise ValueError(f"recording.json is not of format {FORMAT}")
         lines: Lines = from_plain(Lines, plain["lines"])
         frames, seen, truth = (Arrays(unpacked(contents[name]), name) for name in FILES[1:])
-        return _recorded(lines, frames_in(frames, lines.frame_kinds), seen, truth, scenario)
+        return _recorded(lines, frames, seen, truth, scenario)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError, SafetensorError) as error:
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise ValueError(f"the recording {folder} cannot be read: {reason}") from None
@@ -154,7 +163,7 @@ def _described(of: Any) -> str:
     return json.dumps({name: described(getattr(of, name)) for name in ("training", "algorithm", "protection")}, sort_keys=True)
 
 
-def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arrays, scenario: Scenario) -> Recorded:
+def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenario: Scenario) -> Recorded:
     if lines.scenario != _described(scenario):
         raise ValueError("it is of a scenario with another algorithm, training or protection")
     if unknown := sorted(set(lines.messages) - MESSAGES.keys()):
@@ -187,20 +196,31 @@ def _recorded(lines: Lines, frames: tuple[Frame, ...], seen: Arrays, truth: Arra
     return Recorded(
         public,
         lines.owner,
-        frames,
+        frames_in(frames, lines.frame_kinds),
         starts,
         tuple(_sum(s, seen) for s in lines.sums),
         tuple(_compared(c, seen) for c in lines.compared),
         tuple(map(answered_of, lines.answered)),
         {i: bytes.fromhex(seed) for i, seed in lines.seeds.items()},
-        replace(true, starts=starts),
+        replace(true, starts=starts, mask_keys=keys_of(lines.mask_keys), foreign=lines.foreign),
         tuple((t, json.loads(of)) for t, of in lines.meters),
         {i: seen.vector(name) for i, name in lines.released.items()},
         {i: {bytes.fromhex(d): bytes.fromhex(key) for d, key in of.items()} for i, of in lines.pair_keys.items()},
         {i: bytes.fromhex(seed) for i, seed in lines.pair_seeds.items()},
         dict(lines.ran_out),
         _spent(lines.privacy),
+        _arrived(lines, frames_in(frames, lines.arrived_kinds, ARRIVED)),
+        frozenset(lines.apart),
+        keys_of(lines.opened),
     )
+
+
+def _arrived(lines: Lines, came: Sequence[Frame]) -> dict[int, tuple[Frame, ...]]:
+    """What came in the place of which frames. Raises ValueError where the counts are not of so many."""
+    ends = np.cumsum([count for _, count in lines.changed], dtype=np.int64).tolist()
+    if min((count for _, count in lines.changed), default=0) < 0 or (ends[-1] if ends else 0) != len(came):
+        raise ValueError("the frames that came do not fill their places")
+    return {place: tuple(came[end - count : end]) for (place, count), end in zip(lines.changed, ends, strict=True)}
 
 
 def _spent(text: str) -> dict[str, Any]:
@@ -211,9 +231,9 @@ def _spent(text: str) -> dict[str, Any]:
 
 
 def _sum(line: SumLine, seen: Arrays) -> PublishedSum:
-    mean = None if line.mean is None else seen.vector(line.mean)
+    mean, missing = None if line.mean is None else seen.vector(line.mean), frozenset(line.missing)
     return PublishedSum(
-        line.round, line.cluster, line.kind, line.row, line.times_samples, line.to, line.weight, line.energy, mean
+        line.round, line.cluster, line.kind, line.row, line.times_samples, line.to, line.weight, line.energy, mean, missing
     )
 
 

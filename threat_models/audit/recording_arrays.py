@@ -85,23 +85,23 @@ def examples_in(arrays: Arrays, line: ExamplesLine) -> Examples:
     return Examples(x, y, topic)
 
 
-def keep_frames(kept: Kept, frames: Sequence[Frame]) -> tuple[str, ...]:
-    """Keep frames, in order. Returns the kinds that there are."""
+def keep_frames(kept: Kept, frames: Sequence[Frame], prefix: str = "") -> tuple[str, ...]:
+    """Keep frames, in order, in arrays whose names begin so. Returns the kinds that there are."""
     kinds = tuple(dict.fromkeys(f.kind for f in frames))
     place = {kind: k for k, kind in enumerate(kinds)}
     rows = [(f.number, f.sender, f.receiver, place[f.kind], f.late) for f in frames]
     ends = np.cumsum([len(f.data) for f in frames], dtype=np.int64)
     columns = np.column_stack([np.array(rows, np.int64).reshape(len(rows), 5), ends])
-    kept.arrays.update({name: np.ascontiguousarray(column) for name, column in zip(FRAMES, columns.T, strict=True)})
-    kept.arrays["data"] = np.frombuffer(b"".join(f.data for f in frames), np.uint8)
+    kept.arrays.update({prefix + name: np.ascontiguousarray(column) for name, column in zip(FRAMES, columns.T, strict=True)})
+    kept.arrays[f"{prefix}data"] = np.frombuffer(b"".join(f.data for f in frames), np.uint8)
     return kinds
 
 
-def frames_in(arrays: Arrays, kinds: Sequence[str]) -> tuple[Frame, ...]:
+def frames_in(arrays: Arrays, kinds: Sequence[str], prefix: str = "") -> tuple[Frame, ...]:
     """The frames, of these kinds. Raises ValueError where their bytes do not add up to what is there."""
-    number, sender, receiver, kind, late, end = (arrays.get(name, 1, "int64") for name in FRAMES)
-    data = arrays.get("data", 1, "uint8")
-    starts = np.concatenate([[0], end[:-1]])
+    number, sender, receiver, kind, late, end = (arrays.get(prefix + name, 1, "int64") for name in FRAMES)
+    data = arrays.get(f"{prefix}data", 1, "uint8")
+    starts = np.concatenate([np.zeros(1, np.int64), end])[:-1]
     same = all(len(column) == len(end) for column in (number, sender, receiver, kind, late))
     if not same or (end < starts).any() or (end[-1] if len(end) else 0) != len(data):
         raise ValueError("the frames do not fill their bytes")

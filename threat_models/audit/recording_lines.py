@@ -3,15 +3,16 @@
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ...crypto.prg import KEY_BYTES
 from ...fl.runs.codec import from_plain, to_plain
 from ...protocol.pairs.question import PairAnswers
 from ...protocol.view.answers import BelowFloor, Owner, Remembered, Sum, Work
 from .recording_arrays import ExamplesLine
 from .recording_truth import TruthLine
-from .view import Answered, Compared, PublishedSum
+from .view import Answered, Compared, MaskKey, MaskKeys, PublishedSum
 
 ANSWERS: Mapping[str, Any] = {
     "accumulate": Remembered,
@@ -24,6 +25,8 @@ ANSWERS: Mapping[str, Any] = {
 """What answers to questions are, beside sums and inner products."""
 
 MOST_CLASSES = 2**20
+KeyLines = Mapping[str, tuple[tuple[int, int, str], ...]]
+"""Who shares the keys of masks, and they; keys and sessions in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,14 @@ class SumLine:
     mean: str | None
     weight: float
     energy: float | None
+    missing: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, found: PublishedSum, mean: str | None) -> "SumLine":
         row = {int(i): float(a) for i, a in found.row.items()}
         beside = float(found.weight), None if found.energy is None else float(found.energy)
-        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean, *beside)
+        missing = tuple(sorted(map(int, found.missing)))
+        return cls(found.round, found.cluster, found.kind, row, found.times_samples, found.to, mean, *beside, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,11 @@ class Lines:
     """The whole of it.
 
     scenario: what of it is code, as text. messages: kinds that there may be. frame_kinds: names of those that were sent.
+    arrived_kinds: of those that came in the place of others; changed: (place of a frame, how many came in its place), in order.
+    apart: (round, client) of starts that no server holds.
     left_out: answers that could not be written, "question in round t". seeds, pair_keys,
-    pair_seeds: hexadecimal, by client. meters: JSON, after so many rounds. ran_out: clients with rounds. privacy: JSON.
+    pair_seeds: hexadecimal, by client. opened, mask_keys: of masks, by session. foreign: as in `Truth`.
+    meters: JSON, after so many rounds. ran_out: clients with rounds. privacy: JSON.
     """
 
     run: str
@@ -116,6 +124,12 @@ class Lines:
     pair_seeds: Mapping[int, str]
     ran_out: tuple[tuple[int, int], ...] = ()
     privacy: str = "{}"
+    arrived_kinds: tuple[str, ...] = ()
+    changed: tuple[tuple[int, int], ...] = ()
+    apart: tuple[tuple[int, int], ...] = ()
+    opened: KeyLines = field(default_factory=dict)
+    mask_keys: KeyLines = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
 
 
 def check(lines: Lines, rounds: int) -> None:
@@ -130,12 +144,25 @@ def check(lines: Lines, rounds: int) -> None:
     if len(clients) != len(lines.clients):
         raise ValueError("a client is listed twice")
     for of in lines.sums:
-        if not of.row.keys() <= clients:
+        if not of.row.keys() | set(of.missing) <= clients:
             raise ValueError("a sum is over clients that the run does not have")
         if not all(map(math.isfinite, (*of.row.values(), of.weight, of.energy or 0.0))):
             raise ValueError("a sum has weights or an energy that are not finite")
     if any(not {*of.rows, *of.columns} <= clients for of in lines.compared):
         raise ValueError("inner products are of clients that the run does not have")
+
+
+def key_lines(keys: MaskKeys) -> KeyLines:
+    """Keys of masks as lines."""
+    return {session.hex(): tuple((k.a, k.b, k.key.hex()) for k in of) for session, of in keys.items()}
+
+
+def keys_of(lines: KeyLines) -> MaskKeys:
+    """The keys. Raises ValueError for what are none."""
+    found = {bytes.fromhex(s): tuple(MaskKey(a, b, bytes.fromhex(key)) for a, b, key in of) for s, of in lines.items()}
+    if any(len(k.key) != KEY_BYTES for of in found.values() for k in of):
+        raise ValueError(f"a key of a mask has {KEY_BYTES} bytes")
+    return found
 
 
 def answer_lines(answered: Iterable[Answered]) -> tuple[tuple[AnswerLine, ...], tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """What a guess is worth, with intervals: areas, rates at few false alarms, leakage between sums alone and everything."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,8 @@ from scipy.stats import beta, rankdata
 
 Values = NDArray[np.float64]
 CONFIDENCE = 0.95
+SEEDS = 3
+"""Runs from which on intervals are over runs, too: of fewer nothing can be said of how runs differ."""
 RESAMPLED = 4000
 BOUND = 0.1
 """Leakage that is to be spoken of, where no claim has another bound."""
@@ -82,17 +85,26 @@ class Leakage:
     exposed: tuple[int, ...] = ()
 
 
-def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Generator, bound: float = BOUND) -> Leakage:
+def leakage(
+    here: Values,
+    aggregate: Values,
+    plain: Values,
+    rng: np.random.Generator,
+    bound: float = BOUND,
+    seeds: Sequence[int] = (),
+) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
-    Intervals by resampling victims, of whom each brings its three values; victims of one run count as independent. Resampling
-    does not see what happens to few: so the upper bound is at least that of Clopper and Pearson on the share of exposed victims.
+    Intervals by resampling runs, and of each its victims, each of whom brings its three values (Davison and Hinkley 1997, section
+    3.8). seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one:
+    runs of other seeds vary by more than that interval. Resampling does not see what happens to few: so the upper bound is at
+    least that of Clopper and Pearson on the share of exposed victims.
     """
     n = len(here)
     stacked = np.stack([here, aggregate, plain])
     means = stacked.mean(axis=1)
-    picks = rng.integers(0, n, (RESAMPLED, n))
-    drawn = stacked[:, picks].mean(axis=2)
+    runs = np.unique(seeds, return_inverse=True)[1] if len(set(seeds)) >= SEEDS else np.zeros(n, np.int64)
+    drawn = _resampled(stacked, runs, rng)
     ways = np.abs(drawn[2] - drawn[1])
     ratios = np.where(ways > 0, (drawn[0] - drawn[1]) / np.where(ways > 0, drawn[2] - drawn[1], 1.0), 0.0)
     tail = (1 - CONFIDENCE) / 2
@@ -106,6 +118,19 @@ def leakage(here: Values, aggregate: Values, plain: Values, rng: np.random.Gener
     undecided = valid and low <= bound < upper and not found
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
     return Leakage(there, alone, all_, float(low), value, float(max(high, upper)), float(upper), n, needed, valid, found)
+
+
+def _resampled(stacked: Values, runs: NDArray[np.int64], rng: np.random.Generator) -> Values:
+    """Means (3, RESAMPLED) of values (3, n): of as many runs as there are, drawn anew, and of each as many of its victims."""
+    places = [np.flatnonzero(runs == run) for run in range(int(runs.max()) + 1)]
+    sums, counts = np.zeros((len(stacked), RESAMPLED)), np.zeros(RESAMPLED)
+    for drawn in rng.integers(0, len(places), (len(places), RESAMPLED)):
+        for run, place in enumerate(places):
+            here = np.flatnonzero(drawn == run)
+            victims = place[rng.integers(0, len(place), (len(here), len(place)))]
+            sums[:, here] += stacked[:, victims].sum(axis=2)
+            counts[here] += len(place)
+    return np.asarray(sums / counts)
 
 
 def exposed_of(here: Values, aggregate: Values, plain: Values) -> tuple[int, ...]:

@@ -58,6 +58,11 @@ class Stage:
         """Of one that is told the audited run's sums, whoever opened them, and nothing else."""
         return self._among(self.audited, self.audited.sums_alone, self.shadow, self.shadow.sums_alone)
 
+    def less_own_part(self, observer: Observer) -> Evidence:
+        """Of its clients, if they are told the same and know their own part."""
+        target, shadow = (one.less_own_part(observer.clients) for one in (self.audited, self.shadow))
+        return self._among(self.audited, target, self.shadow, shadow)
+
     @property
     def nothing(self) -> Evidence:
         """Of one that sees no frame and is told no sum: by chance."""

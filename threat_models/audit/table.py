@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .claim import Claim, Judged, Victim, Worst, judged, tested
-from .experiment import Anchor, Budget, Experiment, Finding
+from .experiment import Anchor, Budget, Experiment, Finding, Values
 from .observer import Observer
 from .scoring import BOUND, Interval, Leakage, auc, leakage, remedy, tpr_at
 from .stage import Stage
@@ -64,6 +64,7 @@ class Row:
                 "statement": j.claim.statement,
                 "bound": j.claim.bound,
                 "side_information": j.claim.side_information,
+                "upper": j.upper,
                 "verdict": j.verdict,
                 "witness": j.witness,
             }
@@ -121,7 +122,7 @@ def rows(
     """Every experiment on every observer's view: of a coalition, the best guess that any of its parties, or some together that
     are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so.
     """
-    public = played[0].audited.public
+    public, sums = played[0].audited.public, [stage.audited.sums for stage in played]
     tries = Tries(played, budget, mine)
     tried = {experiment.name for experiment in experiments}
     everybody, done = members_first(observers), set[Observer]()
@@ -136,10 +137,10 @@ def rows(
         done.add(observer)
         for experiment in experiments:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
-            about = [c for c in about if c.applies(public.protection, public.algorithm)]
+            about = [c for c in about if c.about(public, sums)]
             yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
         for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
-            if claim.applies(public.protection, public.algorithm):
+            if claim.about(public, sums):
                 lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
@@ -170,19 +171,37 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
     if not len(here):
         return untried(Untried("nobody to try it on"))
-    bound = min((c.bound for c in claims), default=BOUND)
-    measured = leakage(here, alone, plain, np.random.default_rng(0), bound)
+    bound = BOUND if observer.clients else min((c.bound for c in claims), default=BOUND)
     victims = [Victim(i, stage.seed) for stage, f in zip(tries.played, found, strict=True) for i in f[0].victims]
+    measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims])
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
-    verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
+    if claims and observer.clients and anchor == "sums alone" and not seen:
+        verdicts = _of_clients(claims, tries.less_own_part(observer, experiment), here, plain, victims, worst.unit)
+    else:
+        verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
     seeds, needed = [stage.seed for stage in tries.played], remedy(measured, len(tries.played), bound)
     read = {name: counted([f[k] for f in found], seeds) for k, name in enumerate(("here", anchor, "everything"))}
     records = read if read["here"] else {}
     return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=needed, records=records)
+
+
+def _of_clients(
+    claims: Sequence[Claim], less: Findings | Untried, here: Values, plain: Values, victims: Sequence[Victim], unit: str
+) -> tuple[Judged, ...]:
+    """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part."""
+    if isinstance(less, Untried):
+        return tuple(judged(c, None, less.reason) for c in claims)
+    seeds = list(dict.fromkeys(victim.seed for victim in victims))
+    known = {(i, seed): v for seed, f in zip(seeds, less, strict=True) for i, v in zip(f.victims, f.values, strict=True)}
+    may = np.array([known[victim.client, victim.seed] for victim in victims], np.float64)
+    most = int(np.argmax(here - may))
+    worst = Worst(victims[most], float(here[most]), float(may[most]), "sums less their own part", unit)
+    found = [leakage(here, may, plain, np.random.default_rng(0), c.bound, [victim.seed for victim in victims]) for c in claims]
+    return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, found, strict=True))
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:

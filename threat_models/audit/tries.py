@@ -73,6 +73,15 @@ class Tries:
             self._anchors[key] = self._guarded(experiment, made, "given what an end of the scale has, it ")
         return self._anchors[key]
 
+    def less_own_part(self, observer: Observer, experiment: Experiment) -> Findings | Untried:
+        """Of what its clients may find out by sums: 0 of what is claimed against them."""
+
+        def made() -> Findings:
+            pairs = [(stage.less_own_part(observer), stage) for stage in self.played]
+            return tuple(self._found(experiment, seen, stage.audited.truth, stage.seed) for seen, stage in pairs)
+
+        return self._guarded(experiment, made, "given what clients may know of sums, it ")
+
     def of_members(self, coalition: Observer, experiment: Experiment) -> dict[str, Findings]:
         """What was found already on views of some of its parties, by their names."""
         found = {

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ...fl.data.population import Examples, Population
 from ...protocol.view.answers import Vector, Work
+from .view import MaskKeys
 
 Matrix = NDArray[np.float64]
 
@@ -17,6 +18,7 @@ class Truth:
     """population: all clients' data, and the planted groups. updates: float32 (d,) by round, kind and client, as clients computed
     them. outside: examples of the same distribution that neither a client nor the attacker has. starts: float32 (d,), what
     clients trained from, by round and client. compared: the examples that a client's embeddings are of, in order, if any.
+    mask_keys: of masks that clients share, whoever they are. foreign: keys that do not follow from what their client alone drew.
     """
 
     population: Population = field(repr=False)
@@ -24,6 +26,8 @@ class Truth:
     outside: Examples = field(repr=False)
     starts: Mapping[tuple[int, int], Vector] = field(default_factory=dict, repr=False)
     compared: Mapping[int, Examples] = field(default_factory=dict, repr=False)
+    mask_keys: MaskKeys = field(default_factory=dict, repr=False)
+    foreign: tuple[str, ...] = ()
 
     def histogram(self, client: int) -> Matrix:
         """Shares of labels among the client's training examples: float64 (classes,)."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from .claim import Claim
 from .scoring import BOUND
+from .view import PublishedSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,17 @@ class Unclaimed:
     where: str
 
 
-def unclaimed(claims: Iterable[Claim], protection: Any, algorithm: Any) -> tuple[Unclaimed, ...]:
-    """Those of the run's kind that do not apply to it, together where they are about the same runs and the same adversary."""
+def unclaimed(
+    claims: Iterable[Claim], protection: Any, algorithm: Any, runs: Sequence[Sequence[PublishedSum]] = ()
+) -> tuple[Unclaimed, ...]:
+    """Those of the runs' kind that do not apply to them, together where they are about the same runs and the same adversary.
+
+    runs: of recorded runs, the published sums.
+    """
     groups: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
         ours = claim.whose == "Cloister" and claim.kin(protection, algorithm)
-        if ours and not claim.applies(protection, algorithm):
+        if ours and not (claim.applies(protection, algorithm) and all(map(claim.given, runs))):
             groups.setdefault((claim.who, claim.where), []).append(claim)
     return tuple(
         Unclaimed(tuple(c.id for c in some), tuple(c.experiment for c in some), who, where)

@@ -45,13 +45,26 @@ class Public:
     groups: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class MaskKey:
+    """The key of a mask in one masked sum. a, b: who share it, a < b; of a self mask twice its client. key: 32 bytes."""
+
+    a: int
+    b: int
+    key: bytes = field(repr=False)
+
+
+MaskKeys = Mapping[bytes, tuple[MaskKey, ...]]
+"""By the digests of sessions; one of which the keys are not on record is not there."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedSum:
     """A weighted sum over clients that was opened. row: weights by client; times the clients' samples if `times_samples`.
 
     to: who opened it. mean: the sum over the sum of the weights, float32 (d,), of the updates as they were uploaded; None if the
     observer was not told. weight: the sum of the weights, times samples where they count. energy: the mean squared norm, where
-    the sum came with it.
+    the sum came with it. missing: who was asked for it and is not in it.
     """
 
     round: int
@@ -63,6 +76,7 @@ class PublishedSum:
     weight: float = 0.0
     energy: float | None = None
     mean: Vector | None = field(default=None, repr=False)
+    missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +110,7 @@ class Held:
 
     examples: its training data. updates: its own, by round and kind. models: it started from, by round. pair_keys: that it drew
     to be compared with another, by the session's digest. pair_seed: what all clients share to be compared; empty if they do not.
+    mask_keys: of masks that it shares with others.
     """
 
     examples: Examples = field(repr=False)
@@ -104,14 +119,17 @@ class Held:
     models: Mapping[int, Vector] = field(default_factory=dict, repr=False)
     pair_keys: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
     pair_seed: bytes = field(default=b"", repr=False)
+    mask_keys: MaskKeys = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CorruptView:
     """All that the observer knows at the end of a run.
 
-    frames: in order, as bytes; of the network, without bytes. models: of servers that own them, by round and client, what the
-    client was to start from. sums, compared, answered: what servers computed of their frames. held: by corrupt client.
+    frames: in order, as bytes, those that it sent and those that came; of the network, without bytes. models: of servers that own
+    them, by round and client, what the client was to start from. sums: that servers computed of their frames, or that corrupt
+    clients were sent or their next start shows. compared, answered: what servers computed of their frames. held: by corrupt
+    client. opened: keys of masks that follow from what clients revealed to a server.
     """
 
     observer: Observer
@@ -122,3 +140,4 @@ class CorruptView:
     compared: Sequence[Compared] = field(default=(), repr=False)
     answered: Sequence[Answered] = field(default=(), repr=False)
     held: Mapping[int, Held] = field(default_factory=dict, repr=False)
+    opened: MaskKeys = field(default_factory=dict, repr=False)

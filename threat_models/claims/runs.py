@@ -1,5 +1,6 @@
 """Which runs a claim is about: predicates on a protection and an algorithm, by what the algorithm asks the protection for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...protocol.encrypted.protection import Encrypted
@@ -8,6 +9,7 @@ from ...protocol.pairs.choices import PerPair
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.view.functionality import Functionality as F
+from ..audit.view import PublishedSum
 
 COMPARED = frozenset({F.GRAM, F.GRAM_ORIGIN, F.GRAM_EDGE, F.GRAM_RECALL, F.GRAM_REMEMBER, F.GRAM_HISTORY})
 """All that sketches of updates are asked for."""
@@ -22,9 +24,24 @@ def asked(protection: Any, algorithm: Any) -> frozenset[F]:
     return found
 
 
+def all_answered(sums: Sequence[PublishedSum]) -> bool:
+    """Whether in a recorded run whoever was asked for a sum is in it: then no roster changed but as algorithms part clusters."""
+    return not any(s.missing for s in sums)
+
+
 def masked(protection: Any, algorithm: Any) -> bool:
     """Under masked sums, whatever is asked."""
     return isinstance(protection, Masked)
+
+
+def masked_with_one(protection: Any, algorithm: Any) -> bool:
+    """Under masked sums that reckon with one corrupt client or more."""
+    return masked(protection, algorithm) and bool(protection.corrupt >= 1)
+
+
+def masked_with_two(protection: Any, algorithm: Any) -> bool:
+    """The same with two."""
+    return masked(protection, algorithm) and bool(protection.corrupt >= 2)
 
 
 def sums_and_differences(protection: Any, algorithm: Any) -> bool:
@@ -75,10 +92,14 @@ def permuted(protection: Any, algorithm: Any) -> bool:
 
 
 def hidden_from(count: int, protection: Any, algorithm: Any) -> bool:
-    """Where so many clients are shown nothing of others but sums with three more in them: no records, models or personal sums."""
+    """Where so many clients are shown nothing of others but sums with three more in them: no records, models or personal sums.
+
+    Of the squared weights of what others put into a sum one of them has a third at most, as the floor says of any `corrupt`
+    clients that are taken out; for each client beyond these it is one less.
+    """
     told = {F.PAIRS, F.PERSONAL_SUMS, F.FUSION} & asked(protection, algorithm)
-    least: int = getattr(protection, "floor", 0) + getattr(protection, "corrupt", 0)
-    return not told and least >= 3 + count
+    floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
+    return not told and bool(floor - max(0, count - corrupt) >= 3)
 
 
 def projected_pairs(protection: Any, algorithm: Any) -> bool:
@@ -107,6 +128,13 @@ def in_words(protection: Any, algorithm: Any) -> str:
         f"{name} {value!r}" for name in ("participation", "sampling") if (value := getattr(algorithm, name, None)) is not None
     ]
     return f"{type(algorithm).__name__} asks for {names}" + (f", with {', '.join(kept)}" if kept else "")
+
+
+def absent_in_words(runs: Sequence[Sequence[PublishedSum]]) -> str:
+    """In how many sums of these runs somebody is missing; empty where nobody is."""
+    found = [s for sums in runs for s in sums]
+    missed = sum(bool(s.missing) for s in found)
+    return f"; of {len(found)} sums {missed} lack clients that were asked" if missed else ""
 
 
 def _nothing_of(protection: Any, algorithm: Any, unwanted: frozenset[F]) -> bool:

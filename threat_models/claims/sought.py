@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ..audit.claim import Claim, Whose
+from ..audit.claim import Claim, Given, Whose, always
 from ..audit.observer import Observer
 from .observers import client_alone, two_clients
 from .runs import any_run, encrypted, hidden_from, masked, pairs, permuted, two_servers_at_all
@@ -36,8 +36,8 @@ KIN: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 """By protocol: the runs of which somebody might expect its claims, be it that they apply or not."""
 
-SHARE = 0.18
-"""What clients' own parts tell of the others' in the least sum with three others: 1 - (1 - 1/3) / (1 - 1/5) = 0.17 for two."""
+LESS = "the published sums less their own part tell"
+"""What clients may find out: how much that is more than the sums tell depends on how unlike the others they are."""
 
 
 def kept(
@@ -49,11 +49,13 @@ def kept(
     bound: float,
     whose: Whose = "Cloister",
     beyond: str = "the published sums tell",
+    given: Given = always,
 ) -> Iterator[Claim]:
     """One claim an experiment, of those named, separated by commas: id "protocol.experiment.observer".
 
     observer: who finds out nothing: for the id, in words, and as a predicate. where: the runs that `applies` to, in words.
-    beyond: what may be found out. Raises KeyError for an experiment that has no words.
+    beyond: what may be found out. given: of recorded runs, by their sums, which of them it is about. Raises KeyError for an
+    experiment that has no words.
     """
     name, who, adversary = observer
     for experiment in map(str.strip, experiments.split(",")):
@@ -70,6 +72,7 @@ def kept(
             where=where,
             who=who,
             kin=KIN[protocol],
+            given=given,
         )
 
 
@@ -79,8 +82,10 @@ def kept_from_clients(
     """Of one client alone and, if `most` is 2, of two together, where the least sum has three others in it."""
     for count, observer in enumerate((("client", "one client", client_alone), ("two-clients", "two clients", two_clients)), 1):
         if count <= most:
-            inside = f"{where}, {3 + count} or more clients in a sum, no personal sums or shown records"
-            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, SHARE)
+            more = "" if count == 1 else "s"
+            others = f"floor=3 or more with {count} client{more} out, whom `corrupt` counts"
+            inside = f"{where}, {others}, no personal sums or shown records"
+            yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, 0.1, beyond=LESS)
 
 
 def uniform(
@@ -92,10 +97,10 @@ def uniform(
 ) -> Iterator[Claim]:
     """That what hides an update does: of the words that the server is sent, and judged by tests in the place of an attack.
 
-    what: is added to an update.
+    what: is uniform, and used once.
     """
     name, who, adversary = observer
-    words = f"{what} that is added to an update is uniform, and used once, in all that {who} is sent"
+    words = f"{what} is uniform, and used once, in all that {who} is sent"
     yield Claim(
         id=f"{protocol}.masks.{name}",
         statement=f"{where}: over the whole run, {words}",

@@ -4,12 +4,23 @@ from typing import Any
 
 from .observers import dealer, second_server, server_alone, server_and_a_client, server_and_two_clients
 from .runs import two_servers, two_servers_at_all, two_servers_summing
-from .sought import SHARE, kept, kept_from_clients, uniform
+from .sought import LESS, kept, kept_from_clients, uniform
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
 FIRST = "server", "the first server alone", server_alone
+WITH_ONE = "server-and-client", "the first server with one client", server_and_a_client
+WITH_TWO = "server-and-two-clients", "the first server with two clients", server_and_two_clients
+OWN = "the share that is added to an update, whose key its client alone drew,"
 DEALER_ALONE = "dealer", "the dealer", dealer
+
+
+def _with_one(protection: Any, algorithm: Any) -> bool:
+    return two_servers_at_all(protection, algorithm) and bool(protection.corrupt >= 1)
+
+
+def _with_two(protection: Any, algorithm: Any) -> bool:
+    return two_servers_at_all(protection, algorithm) and bool(protection.corrupt >= 2)
 
 
 def _summing_with_one(protection: Any, algorithm: Any) -> bool:
@@ -21,7 +32,9 @@ def _summing_with_two(protection: Any, algorithm: Any) -> bool:
 
 
 CLAIMS = (
-    *uniform("two_servers", FIRST, two_servers_at_all, "TwoServer", "the share"),
+    *uniform("two_servers", FIRST, two_servers_at_all, "TwoServer", "the share that is added to an update"),
+    *uniform("two_servers", WITH_ONE, _with_one, "TwoServer(corrupt=1 or more)", OWN),
+    *uniform("two_servers", WITH_TWO, _with_two, "TwoServer(corrupt=2 or more)", OWN),
     *kept("two_servers", "updates, labels", ("second-server", "the second server", second_server), two_servers, WHERE, 0.1),
     *kept("two_servers", "updates, labels", DEALER_ALONE, two_servers, WHERE, 0.1),
     *kept("two_servers", "clusters", DEALER_ALONE, two_servers, WHERE, 0.1, beyond="chance does"),
@@ -36,18 +49,20 @@ CLAIMS = (
     *kept(
         "two_servers",
         "updates",
-        ("server-and-client", "the first server with one client", server_and_a_client),
+        WITH_ONE,
         _summing_with_one,
         f"{SUMMING}, corrupt=1 or more, floor=3 or more",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept(
         "two_servers",
         "updates",
-        ("server-and-two-clients", "the first server with two clients", server_and_two_clients),
+        WITH_TWO,
         _summing_with_two,
         f"{SUMMING}, corrupt=2 or more, floor=3 or more",
-        SHARE,
+        0.1,
+        beyond=LESS,
     ),
     *kept_from_clients("two_servers", "updates", two_servers, "TwoServer"),
 )

@@ -16,7 +16,7 @@ from ...crypto.samplers import discrete_gaussian
 from ...fl.emd.subsample import Size
 from ...protocol.masked import gaussian
 from ...protocol.pairs import compute
-from ...protocol.pairs.compute import Asked
+from ...protocol.pairs.compute import Respondent
 from ...protocol.pairs.computer import OwnComputer
 from ...protocol.pairs.noise import Noise, noised
 from ...protocol.uploaded import central
@@ -160,7 +160,7 @@ def _columns_without(values: Any, deviation: float, key: bytes) -> Any:
 
 
 def _pair_zero() -> tuple[Swap, ...]:
-    return ((Asked, "deviate", lambda self, label: bytes(32)),)
+    return ((Respondent, "deviate", lambda self, label: bytes(32)),)
 
 
 def _same_for_all_clients() -> tuple[Swap, ...]:
@@ -174,8 +174,8 @@ def _same_for_all_clients() -> tuple[Swap, ...]:
 
 def _without_label() -> tuple[Swap, ...]:
     """The distance and the reference distance have the same noise."""
-    shipped = Asked.deviate
-    return ((Asked, "deviate", lambda self, label: shipped(self, "distance")),)
+    shipped = Respondent.deviate
+    return ((Respondent, "deviate", lambda self, label: shipped(self, "distance")),)
 
 
 def _exact_reference() -> tuple[Swap, ...]:

@@ -1,8 +1,8 @@
 """The audit of noisy sums: the distributed discrete Gaussian as clients of a masked sum add it, and the server decodes it.
 
-Each trial is `ROUNDS` sums of all clients. A client takes its place in a sum by its own ledger (`Spending.joining`) and encodes
-its update (`Spending.put_in`: clip, rotation, rounding, noise); the inputs are added up, which is what a masked sum opens, and
-the server decodes the total (`NoisySum.decode`). The masks are left out: they cancel exactly, for every input.
+Each trial is `ROUNDS` sums of all clients. A client takes its place in a sum by its own ledger (`SumSpending.joining`) and
+encodes its update (`SumSpending.put_in`: clip, rotation, rounding, noise); the inputs are added up, which is what a masked sum
+opens, and the server decodes the total (`NoisySum.decode`). The masks are left out: they cancel exactly, for every input.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from ...crypto.entropy import SimulatedEntropy
 from ...protocol.core.session import Session
 from ...protocol.masked.cohorts import Cohorts
 from ...protocol.masked.noisy_sums import NoisySum
-from ...protocol.masked.server_phases import Summed
-from ...protocol.masked.spending import Spending
-from ...protocol.masked.terms import Plan, Ring, Terms
+from ...protocol.masked.server_phases import Unmasked
+from ...protocol.masked.spending import SumSpending
+from ...protocol.masked.terms import Plan, Ring, SumTerms
 from ...protocol.parts.charter import Charter, NoiseTerms, Numbers
 from ...protocol.parts.gate import Rules
 from ...protocol.view.answers import Vector
@@ -49,7 +49,7 @@ def plan(agreed: Charter, round: int) -> Plan:
     session = Session(p.protocol, agreed.run, round, "root", CLIENTS, cohorts.threshold(len(CLIENTS)))
     neighbours = len(CLIENTS) - 1
     size = (p.ring_bits, p.length, p.bits, p.grid.clip, 1)
-    return Plan.of(session, Terms(*size, neighbours, neighbours, bytes(32), agreed.initial), agreed)
+    return Plan.of(session, SumTerms(*size, neighbours, neighbours, bytes(32), agreed.initial), agreed)
 
 
 def update(client: int, round: int, neighbour: bool) -> Vector:
@@ -61,13 +61,13 @@ def update(client: int, round: int, neighbour: bool) -> Vector:
     return (length * direction / np.linalg.norm(direction)).astype(np.float32)
 
 
-def joined(agreed: Charter) -> tuple[tuple[Plan, dict[int, Spending]], ...]:
+def joined(agreed: Charter) -> tuple[tuple[Plan, dict[int, SumSpending]], ...]:
     """The sums of all rounds, with what each client spends on them. Raises ValueError where a client would not take part."""
-    spending = {i: Spending.of(agreed, i) for i in CLIENTS}
+    spending = {i: SumSpending.of(agreed, i) for i in CLIENTS}
     found = []
     for round in range(ROUNDS):
         proposed = plan(agreed, round)
-        inside: dict[int, Spending] = {}
+        inside: dict[int, SumSpending] = {}
         for i, before in spending.items():
             own = "no noise was agreed on" if before is None else before.joining(proposed, {})
             if isinstance(own, str):
@@ -77,7 +77,7 @@ def joined(agreed: Charter) -> tuple[tuple[Plan, dict[int, Spending]], ...]:
     return tuple(found)
 
 
-def inputs(spending: dict[int, Spending], update_of: Callable[[int], Vector], seed: int) -> dict[int, Ring]:
+def inputs(spending: dict[int, SumSpending], update_of: Callable[[int], Vector], seed: int) -> dict[int, Ring]:
     """What each client puts into the sum. Raises ValueError where one would put nothing in."""
     entropy, found = SimulatedEntropy(seed), {}
     for i, own in spending.items():
@@ -99,7 +99,7 @@ def noisy_sum() -> Mechanism:
             rings = inputs(inside, lambda i, round=round: update(i, round, neighbour), seed)  # type: ignore[misc]
             total = reduce(np.add, rings.values())  # modulo the ring
             places = {i: own.place for i, own in inside.items() if own.place is not None}
-            decoded = NoisySum(places[AUDITED].parameters, places).decode(Summed(proposed.session, total, CLIENTS, ()), 1.0)
+            decoded = NoisySum(places[AUDITED].parameters, places).decode(Unmasked(proposed.session, total, CLIENTS, ()), 1.0)
             seen.append(decoded.mean.astype(np.float64))
         return np.concatenate(seen)
 

@@ -1,8 +1,8 @@
 """The client of receiver-opened sums: as a sender it hides its input from the server, as a receiver it opens one sum.
 
 Spec: specs/receiver_opened.md. A client is in many such sessions at once, as a sender in most and as the receiver in its own.
-Phases of one: Offered -> Blinding at a sender, Receiving at the receiver; a Deadline ends all of them. Each (receiver, round) is
-stored as spent before anything is sent, so that there is one row for each receiver in a round.
+Phases of one: AwaitingReceiver -> Blinding at a sender, AwaitingSum at the receiver; a Deadline ends all of them. Each (receiver,
+round) is stored as spent before anything is sent, so that there is one row for each receiver in a round.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ import numpy as np
 from ....crypto.agreement import AgreementKey, UnusableKey
 from ....crypto.entropy import Entropy
 from ....crypto.fixed_point import Floats, Rounding
-from ....crypto.identity import BadSignature, Identity, verify
+from ....crypto.identity import BadSignature, SigningKey, verify
 from ....crypto.prg import derive_key
 from ...core.errors import ProtocolError, Refused
 from ...core.session import SERVER, Session
@@ -22,38 +22,38 @@ from ...drivers.roles import Deadline, Effect, Event, Learned, Persist, Received
 from ...wire.codec import Envelope
 from ..terms import Ring
 from .messages import OpenedTotal, OpeningOffer, ReceiverKey, SenderKey
-from .terms import PROTOCOL, RECEIVER_KEY, SENDER_KEY, Opening, OpeningPolicy
+from .terms import PROTOCOL, RECEIVER_KEY, SENDER_KEY, OpeningPolicy, ReceiverSum
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class AwaitingReceiver:
     """A sender that has taken an offer, and waits for the receiver's key."""
 
-    opening: Opening
+    opening: ReceiverSum
 
 
 @dataclass(frozen=True, slots=True)
 class Blinding:
     """A sender that knows its mask's key, 32 bytes. sum_protocol: the name of the masked sum that the mask is for."""
 
-    opening: Opening
+    opening: ReceiverSum
     sum_protocol: str
     mask_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Receiving:
+class AwaitingSum:
     """The receiver, which waits for the sum."""
 
-    opening: Opening
+    opening: ReceiverSum
     key: AgreementKey
 
 
-Phase = Offered | Blinding | Receiving
+Phase = AwaitingReceiver | Blinding | AwaitingSum
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class OpeningClient:
     """A client and its sessions by digest. updates: the work sessions whose updates it holds, by digest: the round of each, and
     SHA-256 of the models as they came; whoever owns the client sets it, the server never. It sends of no others. entropy: where
     its keys come from.
@@ -66,13 +66,13 @@ class Member:
     me: int
     run: bytes
     policy: OpeningPolicy
-    identity: Identity
+    identity: SigningKey
     enrolled: Mapping[int, bytes] = field(repr=False)
     entropy: Entropy = field(repr=False)
     updates: Mapping[bytes, tuple[int, bytes]] = field(default_factory=dict)
     next_round: Mapping[int, int] = field(default_factory=dict)
     since: int = 0
-    taken: tuple[Opening, ...] = field(default=(), repr=False)
+    taken: tuple[ReceiverSum, ...] = field(default=(), repr=False)
     phases: Mapping[bytes, Phase] = field(default_factory=dict)
 
 
@@ -81,15 +81,15 @@ def member_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     match state, event:
         case _, Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
-        case Member(), Deadline():
+        case OpeningClient(), Deadline():
             return replace(state, phases={}), ()
-        case Member(), Received(Envelope(message=OpeningOffer() as offer, session=digest)):
+        case OpeningClient(), Received(Envelope(message=OpeningOffer() as offer, session=digest)):
             return _take(state, digest, offer)
-        case Member(), Received(Envelope(message=message, session=digest)):
+        case OpeningClient(), Received(Envelope(message=message, session=digest)):
             match state.phases.get(digest), message:
-                case Offered(opening=opening), ReceiverKey():
+                case AwaitingReceiver(opening=opening), ReceiverKey():
                     return _blind(state, opening, message)
-                case Receiving() as receiving, OpenedTotal():
+                case AwaitingSum() as receiving, OpenedTotal():
                     return _open(state, receiving, message)
                 case phase, _:
                     place = "no session of this kind" if phase is None else type(phase).__name__
@@ -98,10 +98,10 @@ def member_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tuple[Effect, ...]]:
+def _take(state: OpeningClient, digest: bytes, offer: OpeningOffer) -> tuple[OpeningClient, tuple[Effect, ...]]:
     """Step 1: check the offer, spend the receiver's round; the receiver advertises its key."""
     try:
-        opening = Opening.offered(offer)
+        opening = ReceiverSum.offered(offer)
     except ValueError as error:
         raise ProtocolError(f"an offer that cannot be: {error}", SERVER) from None
     session, receiver, policy = opening.session, opening.receiver, state.policy
@@ -135,19 +135,19 @@ def _take(state: Member, digest: bytes, offer: OpeningOffer) -> tuple[Member, tu
     spent = Persist(f"next round opened by {receiver}", (session.round + 1).to_bytes(4, "big"))
     if sending:
         state = replace(state, taken=(*earlier, opening), next_round=next_round)
-        return replace(state, phases={**state.phases, digest: Offered(opening)}), (spent,)
+        return replace(state, phases={**state.phases, digest: AwaitingReceiver(opening)}), (spent,)
     key = _fresh_key(state, opening)
     signed = ReceiverKey(key.public, state.identity.sign(RECEIVER_KEY, opening.binding, key.public))
-    phases = {**state.phases, digest: Receiving(opening, key)}
+    phases = {**state.phases, digest: AwaitingSum(opening, key)}
     return replace(state, next_round=next_round, phases=phases), (spent, Send(Envelope(digest, state.me, SERVER, signed)))
 
 
-def _fresh_key(state: Member, opening: Opening) -> AgreementKey:
+def _fresh_key(state: OpeningClient, opening: ReceiverSum) -> AgreementKey:
     secret = state.entropy.secret(f"receiver opened {state.me} {opening.binding.hex()}", 32)
     return AgreementKey(derive_key(secret, "opening key", opening.binding))
 
 
-def _blind(state: Member, opening: Opening, shown: ReceiverKey) -> tuple[Member, tuple[Effect, ...]]:
+def _blind(state: OpeningClient, opening: ReceiverSum, shown: ReceiverKey) -> tuple[OpeningClient, tuple[Effect, ...]]:
     """Step 2, a sender: check the receiver's key, derive the mask's, forget the one-session secret."""
     _check(state, opening.receiver, RECEIVER_KEY, opening, shown.public, shown.signature)
     key, digest = _fresh_key(state, opening), opening.session.digest
@@ -160,11 +160,11 @@ def _blind(state: Member, opening: Opening, shown: ReceiverKey) -> tuple[Member,
     return replace(state, phases=phases), (Send(Envelope(digest, state.me, SERVER, signed)),)
 
 
-def blinded_input(state: Member, session: Session, vector: Floats, rounding: Rounding) -> Ring:
+def blinded_input(state: OpeningClient, session: Session, vector: Floats, rounding: Rounding) -> Ring:
     """A sender's input to the masked sum `session`, ring (d + 1,). Step 3.
 
     Raises Refused for a masked sum that does not belong to an opening that this client is ready for, and ValueError for a
-    vector that `Opening.blinded` does not take.
+    vector that `ReceiverSum.blinded` does not take.
     """
     for phase in state.phases.values():
         if isinstance(phase, Blinding) and phase.sum_protocol == session.protocol:
@@ -179,7 +179,7 @@ def blinded_input(state: Member, session: Session, vector: Floats, rounding: Rou
     raise Refused(f"client {state.me} has taken no offer that {session.protocol!r} with this roster belongs to")
 
 
-def _open(state: Member, receiving: Receiving, opened: OpenedTotal) -> tuple[Member, tuple[Effect, ...]]:
+def _open(state: OpeningClient, receiving: AwaitingSum, opened: OpenedTotal) -> tuple[OpeningClient, tuple[Effect, ...]]:
     """Step 4, the receiver: check the survivors and their keys, take off their masks, decode the sum, float32 (d,)."""
     opening, digest = receiving.opening, receiving.opening.session.digest
     survivors = opened.survivors
@@ -204,7 +204,7 @@ def _open(state: Member, receiving: Receiving, opened: OpenedTotal) -> tuple[Mem
     return replace(state, phases=phases), (learned,)
 
 
-def _check(state: Member, client: int, purpose: str, opening: Opening, public: bytes, signature: bytes) -> None:
+def _check(state: OpeningClient, client: int, purpose: str, opening: ReceiverSum, public: bytes, signature: bytes) -> None:
     try:
         verify(state.enrolled[client], signature, purpose, opening.binding, public)
     except BadSignature:

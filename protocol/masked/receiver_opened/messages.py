@@ -23,7 +23,7 @@ from ...wire.fields import (
 
 @dataclass(frozen=True, slots=True)
 class OpeningOffer(SessionFields):
-    """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `Opening`).
+    """Server to the opener and to the senders, which are the roster: what will be summed for whom (see `ReceiverSum`).
 
     clip: a binary64, big-endian. weights: 8 such bytes each, in the order of the roster. update: digest of the work session whose
     updates are summed. own: the opener's weight of its own, a binary64.

@@ -22,9 +22,9 @@ from ...work.uploads import Vector, from_bytes, to_bytes
 from ..input import beyond
 from ..joined import WITHOUT_NOISE, works_held
 from ..terms import Plan, Ring
-from .client import Blinding, Receiving, blinded_input
+from .client import AwaitingSum, Blinding, blinded_input
 from .messages import OpenedTotal, OpeningOffer
-from .terms import Opening, most_bits
+from .terms import ReceiverSum, most_bits
 
 NO_OFFER = "a sum for a receiver that belongs to no offer that it took"
 
@@ -57,7 +57,7 @@ class Opener:
             case Received(Envelope(message=OpenedTotal() as opened, session=digest)):
                 phase = self.state.phases.get(digest)
                 effects = self.role.handle(event)
-                if isinstance(phase, Receiving) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
+                if isinstance(phase, AwaitingSum) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
                     self._open(phase.opening, opened.survivors, total)
                 return effects
             case Received(Envelope(message=OpeningOffer() as offer)):
@@ -67,7 +67,7 @@ class Opener:
                 self.role.state = replace(self.role.state, updates=held)
         return self.role.handle(event)
 
-    def _open(self, opening: Opening, survivors: tuple[int, ...], total: Learned) -> None:
+    def _open(self, opening: ReceiverSum, survivors: tuple[int, ...], total: Learned) -> None:
         """Put its own update to the sum, and hold the mean of both; of weight 0 there is none."""
         if (weight := opening.weight(survivors)) == 0:
             return
@@ -79,7 +79,7 @@ class Opener:
             found += opening.own * own.astype(np.float64)
         self._client.owned.learn(total.session.hex(), total.session, to_bytes((found / weight).astype(np.float32)))
 
-    def _own(self, opening: Opening) -> Vector | None:
+    def _own(self, opening: ReceiverSum) -> Vector | None:
         """Its own update, of the work that the opening is of; None if it holds none."""
         held, taken = self._client.held, self._client.taken
         return next((held[n].vector for n in held if n in taken and taken[n].session == opening.update), None)
@@ -101,7 +101,7 @@ class Opener:
         except ValueError as error:
             return str(error)
 
-    def _opening(self, protocol: str) -> Opening | None:
+    def _opening(self, protocol: str) -> ReceiverSum | None:
         phases = self.state.phases.values()
         return next((p.opening for p in phases if isinstance(p, Blinding) and p.sum_protocol == protocol), None)
 
@@ -111,7 +111,7 @@ class Opener:
         if n.noise is not None:
             return WITHOUT_NOISE
         try:
-            opening = Opening.offered(offer)
+            opening = ReceiverSum.offered(offer)
         except ValueError as error:
             return f"an offer that cannot be: {error}"
         own = (n.d, n.clip, n.ring_bits, most_bits(n.ring_bits, len(offer.roster)))

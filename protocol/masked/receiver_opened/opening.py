@@ -12,7 +12,7 @@ from ...core.errors import Refused
 from ...core.session import SERVER, Session
 from ...drivers.in_process import no_work
 from ...drivers.roles import Deadline, Effect, Party
-from ...parts.held import Held
+from ...parts.held import HeldUpdates
 from ...parts.leverage import largest
 from ...parts.models import Models
 from ...parts.personal import PersonalQuestion
@@ -20,10 +20,10 @@ from ...parts.run import Run, nothing
 from ...view.answers import Remembered, Snapshot, Sum, Updates
 from ...wire.messages import HEAD_BYTES
 from ..masking import MaskedSessions
-from ..server import Summed
+from ..server import Unmasked
 from ..terms import Plan
-from .server import Agreed, Inviting, NotOpened, forward, invite, server_step
-from .terms import PROTOCOL, Opening, OpeningPolicy, most_bits
+from .server import Inviting, NotOpened, SendersAgreed, forward, invite, server_step
+from .terms import PROTOCOL, OpeningPolicy, ReceiverSum, most_bits
 
 UNDER_MASKS = "who is in the sum for one client, and the sum under masks that only this client can take off"
 OWN_SUM = "a weighted sum of these clients' updates, which it alone can open, and its weights"
@@ -41,7 +41,9 @@ class OpenedTerms:
 class ReceiverOpened:
     """Answers personal sums, each by a masked sum that its receiver alone opens. openers: the clients' parts in it."""
 
-    def __init__(self, run: Run, models: Models, held: Held, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool) -> None:
+    def __init__(
+        self, run: Run, models: Models, held: HeldUpdates, sessions: MaskedSessions, terms: OpenedTerms, noisy: bool
+    ) -> None:
         rules = run.gate.rules
         self._run = run
         self._models = models
@@ -82,9 +84,9 @@ class ReceiverOpened:
             opener.handle(Deadline())
         return found
 
-    def _apart(self, openings: list[Opening]) -> list[Opening]:
+    def _apart(self, openings: list[ReceiverSum]) -> list[ReceiverSum]:
         """Those, in order, that corrupt receivers may put together; of the others none is opened, and a fault on record."""
-        found: list[Opening] = []
+        found: list[ReceiverSum] = []
         for opening in openings:
             if self._policy.reveals_to_corrupt(opening, found):
                 told = f"the sum for client {opening.receiver} is not opened: beside those of others it could show"
@@ -93,11 +95,11 @@ class ReceiverOpened:
                 found.append(opening)
         return found
 
-    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[Opening]:
+    def _openings(self, updates: Updates, questions: list[PersonalQuestion]) -> list[ReceiverSum]:
         of = self._sessions.model_digest(updates), self._held.known(updates).session
         return [self._opening(updates, question, *of) for question in questions]
 
-    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> Opening:
+    def _opening(self, updates: Updates, question: PersonalQuestion, model: bytes, update: bytes) -> ReceiverSum:
         """Below its threshold nothing is opened: the floor, and where receivers may collude as many as may be left at least.
 
         Where several may be corrupt, nobody may be left out: equal rows of other survivors would tell who dropped out.
@@ -117,7 +119,7 @@ class ReceiverOpened:
         weights = tuple(question.row[i] for i in others)
         bits = most_bits(how.ring_bits, len(others))
         try:
-            return Opening(
+            return ReceiverSum(
                 session,
                 question.receiver,
                 weights,
@@ -132,22 +134,22 @@ class ReceiverOpened:
         except ValueError as error:
             raise Refused(f"{question.label} cannot be opened by one client: {error}") from None
 
-    def _agreed(self, openings: list[Opening]) -> dict[int, Agreed | None]:
+    def _agreed(self, openings: list[ReceiverSum]) -> dict[int, SendersAgreed | None]:
         """Of each receiver, who shares a mask with it; None, and a fault on record, where these are too few."""
         enrolled = self._sessions.charter.enrolled
         servers = {o.receiver: Party(SERVER, Inviting(o, enrolled), server_step) for o in openings}
         largest = max(120 * len(o.session.roster) + 4 * o.length for o in openings)
         self._run.network.allow(HEAD_BYTES + 200 + largest)
         self._carry({o.session.digest: servers[o.receiver] for o in openings}, (e for o in openings for e in invite(o)))
-        found: dict[int, Agreed | None] = {}
+        found: dict[int, SendersAgreed | None] = {}
         for receiver, server in servers.items():
-            found[receiver] = server.state if isinstance(server.state, Agreed) else None
+            found[receiver] = server.state if isinstance(server.state, SendersAgreed) else None
             if isinstance(ended := server.state, NotOpened):
                 reason = f"the sum for client {receiver} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
                 self._run.record.fault(SERVER if ended.stage == "senders" else receiver, reason)
         return found
 
-    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: Agreed) -> Summed | None:
+    def _masked_total(self, updates: Updates, question: PersonalQuestion, agreed: SendersAgreed) -> Unmasked | None:
         opening, senders = agreed.opening, agreed.senders
         try:
             graph = self._sessions.graph_of(len(senders))
@@ -162,7 +164,7 @@ class ReceiverOpened:
             self._run.record.disclose(updates.round, "server", "personal sums", summed.clients, 0, UNDER_MASKS)
         return summed
 
-    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: Agreed, summed: Summed) -> Sum | None:
+    def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: SendersAgreed, summed: Unmasked) -> Sum | None:
         """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
         opening, receiver = agreed.opening, question.receiver
         if opening.session.digest not in self._carry({}, [forward(agreed, summed)]):

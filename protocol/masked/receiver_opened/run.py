@@ -21,13 +21,13 @@ from ...drivers.in_process import InProcess
 from ...drivers.roles import Deadline, Effect, Learned, Party, Worked
 from ...parts.members import Members
 from ...wire.messages import HEAD_BYTES, Task
-from ..server import Summed
+from ..server import Unmasked
 from ..sum import masked_sum
 from ..terms import Plan
-from .client import Member, blinded_input, member_step
+from .client import OpeningClient, blinded_input, member_step
 from .messages import MESSAGES
-from .server import Agreed, Inviting, forward, invite, server_step
-from .terms import Opening, OpeningPolicy
+from .server import Inviting, SendersAgreed, forward, invite, server_step
+from .terms import OpeningPolicy, ReceiverSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
+class LearnedSum:
     """What a receiver learned: sum of x_i a_i / largest, float32, shape (d,), of these survivors. Only the receiver has it."""
 
     total: NDArray[np.float32] = field(repr=False)
@@ -51,7 +51,7 @@ class Opened:
 class Played:
     """How the openings ended: per receiver what it learned; who is missing learned nothing. networks: keys, then each sum's."""
 
-    opened: Mapping[int, Opened]
+    opened: Mapping[int, LearnedSum]
     networks: tuple[InProcess, ...]
 
     @property
@@ -68,17 +68,17 @@ def members_of(
 ) -> dict[int, Party]:
     """The clients' roles, in no session. updates: what they all hold."""
     states = {
-        i: Member(i, run, policy, identity, identities.enrolled, entropy, updates)
+        i: OpeningClient(i, run, policy, identity, identities.enrolled, entropy, updates)
         for i, identity in identities.identities.items()
     }
     return {i: Party(i, state, member_step) for i, state in states.items()}
 
 
 def receiver_opened(
-    openings: Sequence[Opening],
+    openings: Sequence[ReceiverSum],
     cast: Cast,
-    plan: Callable[[Opening, tuple[int, ...]], Plan],
-    update: Callable[[int, Opening], tuple[Floats, Rounding]],
+    plan: Callable[[ReceiverSum, tuple[int, ...]], Plan],
+    update: Callable[[int, ReceiverSum], tuple[Floats, Rounding]],
     tap: Tap | None = None,
     *,
     record: bool = False,
@@ -104,21 +104,21 @@ def receiver_opened(
     networks, opened = [network], {}
     for opening in openings:
         agreed = servers[opening.session.digest].state
-        if not isinstance(agreed, Agreed):
+        if not isinstance(agreed, SendersAgreed):
             continue
         planned = plan(opening, agreed.senders)
 
-        def blind(client: int, opening: Opening = opening, planned: Plan = planned) -> NDArray[np.unsignedinteger]:
+        def blind(client: int, opening: ReceiverSum = opening, planned: Plan = planned) -> NDArray[np.unsignedinteger]:
             return blinded_input(cast.members[client].state, planned.session, *update(client, opening))
 
         end, sums = masked_sum(planned, cast.parties, blind, tap, record=record)
         networks.append(sums)
-        if not isinstance(end, Summed):
+        if not isinstance(end, Unmasked):
             continue
         carry({}, [forward(agreed, end)])
         vector = learned.get(opening.session.digest)
         if vector is not None:
-            opened[opening.receiver] = Opened(np.frombuffer(vector, "<f4"), end.clients)
+            opened[opening.receiver] = LearnedSum(np.frombuffer(vector, "<f4"), end.clients)
     for party in cast.members.values():
         party.handle(Deadline())
     return Played(opened, tuple(networks))

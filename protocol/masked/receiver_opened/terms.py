@@ -23,7 +23,7 @@ from ...parts.gate import TOLERANCE, Rules
 from ...parts.leverage import Row, with_losses
 from ...view.answers import MOST_WEIGHT
 from ..terms import PROTOCOL as SUM_PROTOCOL
-from ..terms import Ring, Terms, decode_weights, encode_weights
+from ..terms import Ring, SumTerms, decode_weights, encode_weights
 from .messages import OpeningOffer
 
 PROTOCOL = "receiver opened"
@@ -38,7 +38,7 @@ FLOAT32 = 2.0**-24
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class ReceiverSum:
     """One weighted sum for one receiver. Public to its senders and its receiver. Raises ValueError for what cannot be.
 
     session: its roster are the senders, which the receiver is not one of: what it knows itself it adds itself. weights: the row,
@@ -132,10 +132,10 @@ class Opening:
         s = self.session
         return Session(self.sum_protocol, s.run, s.round, s.cluster, senders, s.threshold)
 
-    def sum_terms(self, neighbours: int, threshold: int, graph_seed: bytes) -> Terms:
+    def sum_terms(self, neighbours: int, threshold: int, graph_seed: bytes) -> SumTerms:
         """The masked sum's terms: its inputs are any elements below M."""
         bits, weight = (16, 2**16 + 1) if self.mask_bits == 32 else (self.mask_bits, 1)  # (2^bits - 1) weight = M - 1
-        return Terms(self.ring_bits, self.length, bits, self.clip, weight, neighbours, threshold, graph_seed, self.model)
+        return SumTerms(self.ring_bits, self.length, bits, self.clip, weight, neighbours, threshold, graph_seed, self.model)
 
     def blinded(self, vector: Floats, sender: int, rounding: Rounding, key: bytes) -> Ring:
         """A sender's input to the masked sum: its scaled encoding plus the mask of its key modulo M. Shape (length,).
@@ -235,7 +235,7 @@ class OpeningPolicy:
             before, found = found, found.union(*(group for group in self.colluding if not group.isdisjoint(found)))
         return found
 
-    def reveals(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
+    def reveals(self, opening: ReceiverSum, earlier: Sequence[ReceiverSum]) -> bool:
         """Whether the opening could show its receiver's group what fewer than `floor` of the others sent.
 
         earlier: openings of the same updates. Dropouts change rows: a sum may be of any senders down to its threshold, and of
@@ -243,7 +243,7 @@ class OpeningPolicy:
         """
         return self._shown(self.group(opening.receiver), opening, earlier) > 1 / self.rules.least + TOLERANCE
 
-    def reveals_to_corrupt(self, opening: Opening, earlier: Sequence[Opening]) -> bool:
+    def reveals_to_corrupt(self, opening: ReceiverSum, earlier: Sequence[ReceiverSum]) -> bool:
         """Whether the opening and earlier ones could show so much to up to `corrupt` receivers that put theirs together.
 
         Those that are corrupt and no receivers may be among the senders: the floor is of the rest. With more such sets of
@@ -261,7 +261,7 @@ class OpeningPolicy:
                     return True
         return False
 
-    def _shown(self, group: frozenset[int], opening: Opening, earlier: Sequence[Opening]) -> float:
+    def _shown(self, group: frozenset[int], opening: ReceiverSum, earlier: Sequence[ReceiverSum]) -> float:
         """The largest leverage that clients outside of the group could have in what its receivers are told."""
         theirs = [*(other for other in earlier if other.receiver in group), opening]
         rows = tuple(tuple((i, w) for i, w in each.row.items() if i not in group) for each in theirs)
