@@ -115,7 +115,7 @@ def test_spaces_around_names_and_the_case_of_endings_do_not_count_and_other_alph
     assert found.clients == plain.clients
     assert torch.equal(found.train.x, plain.train.x)
     third.write_bytes(third.read_text().encode("utf-16"))
-    with pytest.raises(ValueError, match="hospital 02.csv is no text in UTF-8: save the table as CSV in UTF-8"):
+    with pytest.raises(ValueError, match=r"hospital 02\.csv is no text in UTF-8: save the table as CSV in UTF-8"):
         data.from_csv(tmp_path / "h")(None)
 
 

@@ -29,9 +29,9 @@ def check_commas(path: Path, first: list[str]) -> None:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """First the header, then each row that is not blank: its line, and its cells without spaces around them, as many as the header.
+    """First the header, then each row that is not blank: its line, and its cells without spaces around them, as many as that has.
 
-    Raises ValueError of one line for a file that is no such table: a cell too many would move what is behind it to another column.
+    Raises ValueError of one line for a file that is no such table: a cell too many would move what is behind it on by a column.
     """
     with opened(path) as file:
         lines = csv.reader(file, skipinitialspace=True)
