@@ -137,6 +137,16 @@ def test_who_takes_part_is_enough_for_a_sum(method, tmp_path):
 
 
 @pytest.mark.trains
+def test_what_would_open_slots_is_said(tmp_path):
+    """Five clients of four models: no sum of a model is of five."""
+    twenty = partitions.LabelSwap(clients=20, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
+    method = algorithms.IFCA(models=4, gamma=0.3, participation=0.1)
+    run = replace(few, partition=twenty, algorithm=method, protection=protections.TwoServer(floor=5), rounds=1)
+    with pytest.raises(ValueError, match=r"no slot was chosen by 5 clients: .*algorithm.participation, fewer models, a lower"):
+        cloister.run(run, tmp_path / "r", quiet=True)
+
+
+@pytest.mark.trains
 @pytest.mark.parametrize("method", [algorithms.FedAvg, algorithms.FLIC, algorithms.CFL], ids=lambda method: method.__name__)
 def test_as_many_are_invited_as_can_be_masked(method, tmp_path):
     """Half of ten clients, two of whom may be corrupt: no threshold serves five, so all ten take part."""

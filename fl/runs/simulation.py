@@ -166,7 +166,9 @@ class Simulation(Parties):
             hopeless = first and spent >= self.population.clients.keys()
             self.lost = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
-            self.lost = f"no update of round {t} could be used ({faults[-1].reason}); a smaller training.lr may help"
+            few = "no slot was chosen by" in faults[-1].reason
+            what = "a larger algorithm.participation, fewer models, a lower protection.floor" if few else "a smaller training.lr"
+            self.lost = f"no update of round {t} could be used ({faults[-1].reason}); {what} may help"
             present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}
             hopeless = present <= {f.blame for f in faults}
         self.in_vain = self.in_vain + 1 if self.lost else 0
