@@ -10,6 +10,7 @@ import hmac
 SALT_BYTES = 32
 COMMITMENT_BYTES = 32
 _DOMAIN = b"cloister/v1/commitment"
+_HEAD = len(_DOMAIN).to_bytes(8, "big") + _DOMAIN
 
 
 class BadCommitment(ValueError):
@@ -20,7 +21,7 @@ def commit(content: bytes, salt: bytes, context: bytes) -> bytes:
     """A 32-byte commitment to `content`. Raises ValueError for a salt that is not 32 bytes."""
     if len(salt) != SALT_BYTES:
         raise ValueError(f"a salt has {SALT_BYTES} bytes, not {len(salt)}")
-    head = len(_DOMAIN).to_bytes(8, "big") + _DOMAIN + len(context).to_bytes(8, "big") + context
+    head = _HEAD + len(context).to_bytes(8, "big") + context
     return hashlib.sha256(head + salt + content).digest()  # all parts but the last have a known length: one reading only
 
 

@@ -15,6 +15,7 @@ message), because a guess of it can be tested. Python's integers do not run in c
 
 import hashlib
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -226,7 +227,7 @@ def _terms(kind: type[_Share], threshold: int, holders: tuple[int, ...], context
     """SHA-256 of all that a sharing is bound to."""
     _check_terms(kind, threshold, holders)
     head = bytes([kind.TAG]) + threshold.to_bytes(4, "big") + len(holders).to_bytes(4, "big")
-    ids = b"".join(holder.to_bytes(4, "big") for holder in holders)
+    ids = struct.pack(f">{len(holders)}I", *holders)
     return hashlib.sha256(b"cloister/v1/shamir" + head + ids + context).digest()
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..core.errors import Refused
 from ..core.session import SERVER, Session
@@ -59,7 +60,7 @@ class MaskedSessions:
         seed = self._seeds[made.session]
         row = (update_of(made.session, shape.purpose), encode_weights(roster, shape.row), int(shape.times_samples))
         terms = SumTerms(*shape.size, graph.neighbours, graph.threshold, seed, self.model_digest(updates), *row)
-        return Plan.of(session, terms, self.charter)
+        return replace(Plan.of(session, terms, self.charter), verify=self._run.clients.verify)
 
     def planned(self, updates: Updates, shape: Shape) -> Plan | None:
         """The same; None, and a fault on record, for a sum of too few clients to be masked: it ends below the floor."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...crypto.identity import BadSignature, verify
+from ...crypto.identity import BadSignature
 from ...crypto.shamir import MaskKeyShare, SelfSeedShare
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
@@ -169,7 +169,7 @@ def expect(client: int, expected: Collection[int], heard: Collection[int], what:
 def check_signature(plan: Plan, client: int, signature: bytes, purpose: str, content: bytes) -> None:
     """Raises ProtocolError unless the content is signed by the client in this session."""
     try:
-        verify(plan.enrolled[client], signature, purpose, plan.binding, content)
+        plan.verify(plan.enrolled[client], signature, purpose, plan.binding, content)
     except (BadSignature, KeyError):
         raise ProtocolError("a signature that is not the client's in this session", client) from None
 

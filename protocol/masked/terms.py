@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint
+from ...crypto.identity import Verify, verify
 from ...crypto.masks import add_masks
 from ...crypto.prg import derive_key
 from ...crypto.shamir import Dealing, DealtShares, MaskKeyShare, SelfSeedShare
@@ -97,7 +98,8 @@ class SumTerms:
 class Plan:
     """A session and its terms, checked: what its parties compute from. charter: of the run, known beforehand.
 
-    binding: 32 bytes, the context of every signature, key, share and seal of the session. All three are in it.
+    binding: 32 bytes, the context of every signature, key, share and seal of the session. All three are in it. verify: how the
+    server checks signatures.
     """
 
     session: Session
@@ -105,6 +107,7 @@ class Plan:
     charter: Charter = field(repr=False)
     graph: MaskingGraph = field(repr=False)
     binding: bytes
+    verify: Verify = field(default=verify, repr=False, compare=False)
 
     @classmethod
     def of(cls, session: Session, terms: SumTerms, charter: Charter) -> Self:

@@ -45,9 +45,9 @@ class Setup:
     entropy: where secrets come from. tap: what the network does to frames, or None for a perfect one. judge: how clients choose
     among models, on their own training or validation data; embedders: their computers for embeddings of their data. None where
     nothing asks for them. comparing: what clients will be asked for to be compared, which those elsewhere know from here;
-    None where whoever plays the run tells them, at the first question. checks_once: a signature that many clients check,
-    each for itself, is checked by one of them for all, and what two clients agree on is found by one for both; not where each
-    one's CPU seconds are measured. others: further models, of
+    None where whoever plays the run tells them, at the first question. checks_once: a signature that many parties check,
+    each for itself, is checked by one of them for all, or by none where it was made here, and what two clients agree on is found
+    by one for both; not where each one's CPU seconds are measured. others: further models, of
     the same shape, that all parties know. hosts: where the clients are made, by their `Maker`, if not in this process
     (work/away.py). carried: what the last numbers of each model say that are no parameters, in words for the disclosure log;
     empty where there are none. besides: what a client released about its records with noise, by its training, which it counts

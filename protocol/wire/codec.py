@@ -59,7 +59,7 @@ def encode(envelope: Envelope) -> bytes:
 def _is_long(item: Any) -> bool:
     """Whether this is a long string of bytes, or a list of strings of bytes with a long one."""
     if type(item) is tuple:
-        return any(type(inner) is bytes and len(inner) > _LONG for inner in item)
+        return bytes in set(map(type, item)) and any(type(inner) is bytes and len(inner) > _LONG for inner in item)
     return type(item) is memoryview or (type(item) is bytes and len(item) > _LONG)
 
 
@@ -126,8 +126,11 @@ def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
             if listed > MAX_ITEMS:
                 raise ValueError("a list is nested or too long")
             for _ in range(argument):
-                if at < end and (first := data[at]) & 31 < 24:  # most heads are one byte: not worth a call each
+                first = data[at] if at < end else 255
+                if first & 31 < 24:  # most heads are of one byte or two: not worth a call each
                     inner, size, at = first >> 5, first & 31, at + 1
+                elif first & 31 == 24 and at + 1 < end and data[at + 1] >= 24:
+                    inner, size, at = first >> 5, data[at + 1], at + 2
                 else:
                     inner, size, at = _head(data, at)
                 if inner > 3:

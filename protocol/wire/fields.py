@@ -74,7 +74,7 @@ def each(value: object, count: int, low: int, high: int, name: str) -> None:
     """`count` byte strings of `low` to `high` bytes."""
     if not isinstance(value, tuple) or len(value) != count:
         raise ValueError(f"{name} is not a list of {count}")
-    if any(type(item) is not bytes or not low <= len(item) <= high for item in value):
+    if set(map(type, value)) - {bytes} or not all(low <= size <= high for size in set(map(len, value))):
         raise ValueError(f"{name} are not {low} to {high} bytes each")
 
 
