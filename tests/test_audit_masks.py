@@ -63,8 +63,9 @@ def played(scenario: Scenario) -> Recorder:
 
 
 def seen(scenario: Scenario) -> Added:
+    """By the server alone; the words themselves, not held against keys."""
     recorder = played(scenario)
-    return added(recorder.seen_by(SERVER_ALONE), recorder.truth)
+    return replace(added(recorder.seen_by(SERVER_ALONE), recorder.truth), wrong=())
 
 
 def seen_by_coalitions(scenario: Scenario) -> list[Added]:

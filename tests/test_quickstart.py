@@ -98,7 +98,7 @@ def test_every_seed_finds_the_groups_behind_masks(seed: int, dropouts: int) -> N
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(seed: int) -> None:
     found = accuracy_mean(played(seed))
-    assert abs(found - accuracy_mean(played(seed, Plain(), Oracle()))) <= 0.01
+    assert found >= accuracy_mean(played(seed, Plain(), Oracle())) - 0.01  # who learns together first may end above it
     assert found > accuracy_mean(played(seed, Plain(), FedAvg())) + 0.1
 
 

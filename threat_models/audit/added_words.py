@@ -51,7 +51,7 @@ class Added:
     """words: by what they were added to, for tests of them. uploads: that were looked at, of `coordinates` numbers in all.
 
     sampled: whether not all coordinates were. beyond: of uploads with more bytes than their terms give, in words. missed: uploads
-    that were not looked at, by why. known: masks that a coalition can compute otherwise than it should, in words.
+    that were not looked at, by why. wrong: what masks and keys are not, in words.
     """
 
     words: tuple[Words, ...] = field(repr=False)
@@ -60,7 +60,7 @@ class Added:
     sampled: bool
     beyond: tuple[str, ...] = ()
     missed: tuple[tuple[str, int], ...] = ()
-    known: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 _Like = tuple[str, int, int]
@@ -78,7 +78,8 @@ class _Read:
 def added(view: CorruptView, truth: Truth) -> Added:
     """In all uploads of a run under masks or shares that the observer has. What has noise inside, and what goes into slots or is
     opened by a receiver, cannot be encoded again, and is counted. Of a masked input also what is left when all masks that the
-    observer knows are taken off it: where clients are in it, that alone, and of the others' uploads.
+    observer knows are taken off it: where clients are in it, that alone, and of the others' uploads. Masks and shares are held
+    against the keys that there should be, too.
     """
     how, read = view.public.protection, _Read()
     if isinstance(how, Masked):
@@ -87,8 +88,9 @@ def added(view: CorruptView, truth: Truth) -> Added:
         found = _shares(view, truth, how, read)
     else:
         return Added((), 0, 0, False)
-    corrupt, left, seen = view.observer.clients, Unopened(view, truth.mask_keys), set[tuple[bytes, int]]()
-    groups, kept, uploads = defaultdict[_Like, list[Cover]](list), dict[_Like, NDArray[np.int64]](), _count(view)
+    corrupt, seen, uploads = view.observer.clients, set[tuple[bytes, int]](), _count(view)
+    left = Unopened(view, truth.mask_keys, uploads)
+    groups, kept = defaultdict[_Like, list[Cover]](list), dict[_Like, NDArray[np.int64]]()
     for one in _covers(found, view, truth, left):
         seen.add((one.session, one.client))
         key = one.sort, 8 * one.words.itemsize, len(one.words)
@@ -99,15 +101,16 @@ def added(view: CorruptView, truth: Truth) -> Added:
     tables += [] if sketched is None else [sketched]
     sampled = any(len(kept[key]) < key[2] for key in groups)
     numbers = sum(len(one.words) for ones in groups.values() for one in ones)
-    known = (*left.alone, *(f"{key} is not its own" for key in truth.foreign)) if corrupt else ()
     read.missed.update(left.missed)
-    return Added(tuple(tables), len(seen), numbers, sampled, tuple(read.beyond), tuple(read.missed.items()), known)
+    wrong = *left.alone, *truth.foreign, *left.wrong
+    return Added(tuple(tables), len(seen), numbers, sampled, tuple(read.beyond), tuple(read.missed.items()), wrong)
 
 
 def _covers(found: Iterator[Cover], view: CorruptView, truth: Truth, left: Unopened) -> Iterator[Cover]:
     """All that is tested: uploads as they came, and what is left where what the observer knows is taken off."""
     shares, corrupt = isinstance(view.public.protection, TwoServer), view.observer.clients
     for one in found:
+        left.compare(one, shares)
         if shares and corrupt and one.session not in truth.mask_keys:
             left.missed[UNKNOWN] += 1
         if one.client not in corrupt and (shares or not corrupt):
@@ -192,7 +195,7 @@ def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterat
                 continue
             words: Table = np.frombuffer(data[: terms.input_bytes], terms.wire).astype(terms.dtype)
             sort = "mask on counts" if kind in COUNTED and terms.length < len(vector) else "mask"
-            yield Cover(sort, client, session.round, digest, words - ring)
+            yield Cover(sort, client, session.round, digest, words - ring, terms.largest)
 
 
 def _update(truth: Truth, task: Task, client: int) -> NDArray[np.float32] | None:
@@ -221,7 +224,7 @@ def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Ite
         except (TooLarge, ValueError):
             read.missed["shares that cannot be encoded again"] += 1
             continue
-        yield Cover("share", client, round, digest, from_words(data[: 8 * terms.length]) - encoded)
+        yield Cover("share", client, round, digest, from_words(data[: 8 * terms.length]) - encoded, 2 * terms.radius)
 
 
 # --- sketches -------------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-"""Keys of masks in a recorded run: those that the server was revealed, those of pairs, and keys that are no client's own.
+"""Keys of masks in a recorded run: those that the server was revealed, those that there should be, and what is wrong with others.
 
-A key is a client's own if it follows from what that client alone drew. The labels under which secrets are drawn are written out
-here once more: whatever a client's code makes its keys of, an audit holds them against what they should be made of.
+A key is a client's own if it follows from what that client alone drew (own_secrets.py).
 """
 
 from collections import defaultdict
@@ -9,17 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Self
+from typing import Any
 
 from ...crypto.agreement import AgreementKey, UnusableKey
 from ...crypto.entropy import Entropy, SimulatedEntropy
 from ...crypto.identity import BadSignature, verify
-from ...crypto.prg import derive_key
-from ...crypto.sealing import SealingKey
 from ...crypto.shamir import MaskKeyShare, Recovered, SelfSeedShare, combine_all
 from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
 from ...protocol.masked import messages as masked
+from ...protocol.masked.graph import agreed
 from ...protocol.masked.joined import OPENED, kind_of
 from ...protocol.masked.terms import Dealt, Plan
 from ...protocol.parts.charter import Charter
@@ -27,90 +25,70 @@ from ...protocol.two_servers.messages import KeyShare
 from ...protocol.two_servers.slot_messages import SlotKey
 from ...protocol.wire.codec import Kinds, decode
 from ...protocol.wire.messages import Task
+from .own_secrets import OwnSecrets
 from .view import MaskKey, MaskKeys
 
-SAID = masked.MaskKeys, masked.SealedShares, masked.MaskWith, masked.Reveal
-MASK = "mask key"
+TOLD = masked.NeighbourKeys, masked.MaskWith
+SAID = masked.MaskKeys, masked.SealedShares
 
 
 @dataclass(frozen=True, slots=True)
 class OfRun:
-    """opened: by session, keys that follow from what clients revealed to the server. pairs: by session, keys that two clients
-    agreed on. A session of which they could not be told is not there. foreign: keys that are not their client's own, in words.
+    """opened: by session, keys that follow from what clients revealed to the server. keys: by session, of all masks that there
+    should be. A session of which they could not be told is not there. wrong: what clients' keys are not, in words.
     """
 
     opened: MaskKeys = field(default_factory=dict, repr=False)
-    pairs: MaskKeys = field(default_factory=dict, repr=False)
-    foreign: tuple[str, ...] = ()
+    keys: MaskKeys = field(default_factory=dict, repr=False)
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Session:
-    """What was said in one masked sum: by kind of message, the first of each client, or to it."""
+    """What was said in one masked sum: by kind of message, the first of each client, or to it, and all that was revealed."""
 
     plan: Plan
-    said: dict[type, dict[int, Any]] = field(default_factory=lambda: {kind: {} for kind in SAID})
+    said: dict[type, dict[int, Any]] = field(default_factory=lambda: {kind: {} for kind in (*TOLD, *SAID)})
+    reveals: list[masked.Reveal] = field(default_factory=list)
 
     def of(self, kind: type) -> dict[int, Any]:
         return self.said[kind]
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """What a client's keys in a sum are, if they follow from its own secret."""
-
-    client: int
-    self_mask: bytes = field(repr=False)
-    mask: AgreementKey
-    seal: SealingKey
-
-    @classmethod
-    def of(cls, plan: Plan, client: int, entropy: Entropy) -> Self:
-        root = entropy.secret(f"masked sum {client} {plan.binding.hex()}", 32)
-        seed, mask, seal = (derive_key(root, purpose, plan.binding) for purpose in ("self seed", "mask key", "sealing key"))
-        return cls(client, plan.self_mask_key(client, seed), AgreementKey(mask), SealingKey(seal))
-
-    def foreign(self, session: _Session, revealed: Sequence[MaskKey]) -> str:
-        """Which one does not, of the client's messages and what was revealed; empty if all do."""
-        said = session.of(masked.MaskKeys)[self.client]
-        if said.mask_public != self.mask.public:
-            return MASK
-        if said.seal_public != self.seal.public:
-            return "sealing key"
-        own = [k.key for k in revealed if k.a == k.b == self.client]
-        return "" if own in ([], [self.self_mask]) else "self mask key"
-
-
-def of_sums(frames: Sequence[Frame], kinds: Kinds, charter: Charter, entropy: Entropy) -> OfRun:
-    """Of masked sums under this charter, but those that a receiver opens. frames: as they came."""
-    opened, pairs, foreign = dict[bytes, tuple[MaskKey, ...]](), dict[bytes, tuple[MaskKey, ...]](), list[str]()
-    for digest, session in _sessions(frames, kinds, charter).items():
+def of_sums(sent: Sequence[Frame], came: Sequence[Frame], kinds: Kinds, charter: Charter, entropy: Entropy) -> OfRun:
+    """Of masked sums under this charter, but those that a receiver opens. sent, came: frames before the network and after."""
+    opened, keys, wrong = dict[bytes, tuple[MaskKey, ...]](), dict[bytes, tuple[MaskKey, ...]](), list[str]()
+    sessions = _sessions(came, kinds, charter)
+    said = sessions if sent == came else _sessions(sent, kinds, charter)
+    for digest, session in sessions.items():
         if not _bound(session) or (revealed := _opened(session)) is None:
             continue
         opened[digest] = revealed
         if isinstance(entropy, SimulatedEntropy):
-            own = {i: _Own.of(session.plan, i, entropy) for i in session.of(masked.MaskKeys)}
-            others = {i: of.foreign(session, revealed) for i, of in own.items()}
-            foreign += [f"client {i}'s {of} of round {session.plan.session.round}" for i, of in others.items() if of]
-            pairs[digest] = tuple(_pairs(session, {i: of.mask for i, of in own.items() if others[i] != MASK}))
-    return OfRun(opened, pairs, tuple(dict.fromkeys(foreign)))
+            own = {i: OwnSecrets.of(session.plan, i, entropy) for i in session.of(masked.MaskKeys)}
+            wrong += _thin(session.plan, charter)
+            wrong += (w for of in own.values() for w in _wrong(of, session, said.get(digest, session), revealed))
+            keys[digest] = tuple(_agreed(session, own))
+    return OfRun(opened, keys, tuple(dict.fromkeys(wrong)))
 
 
 def of_shares(frames: Sequence[Frame], kinds: Kinds, entropy: Entropy) -> OfRun:
-    """Of shares between two servers: no pair has a key, and none is opened. frames: as they came."""
+    """Of shares between two servers: none is opened. frames: as they were sent."""
     tasks, sent = dict[bytes, Task](), list[tuple[int, bytes, Any]]()
     for frame, session, message in _decoded(frames, kinds, Task, KeyShare, SlotKey):
         if isinstance(message, Task):
             tasks.setdefault(session, message)
         else:
             sent.append((frame.sender, session, message))
-    sessions: MaskKeys = {session: () for _, session, _ in sent} if isinstance(entropy, SimulatedEntropy) else {}
-    foreign = [
-        f"client {client}'s share key of round {tasks[session].round if session in tasks else -1}"
-        for client, session, message in sent
-        if sessions and message.key != entropy.secret(f"two servers {client} {message.binding.hex()}", 32)
-    ]
-    return OfRun({}, sessions, tuple(dict.fromkeys(foreign)))
+    keys, wrong = defaultdict[bytes, tuple[MaskKey, ...]](tuple), list[str]()
+    for client, session, message in sent if isinstance(entropy, SimulatedEntropy) else ():
+        own = entropy.secret(f"two servers {client} {message.binding.hex()}", 32)
+        keys[session] += (MaskKey(client, client, own),) if isinstance(message, KeyShare) else ()
+        if message.key != own:
+            wrong.append(
+                f"client {client}'s share key of round {tasks[session].round if session in tasks else -1} is not its own"
+            )
+    return OfRun({}, dict(keys), tuple(dict.fromkeys(wrong)))
 
 
 def _decoded(frames: Sequence[Frame], kinds: Kinds, *wanted: type) -> Iterator[tuple[Frame, bytes, Any]]:
@@ -124,15 +102,43 @@ def _decoded(frames: Sequence[Frame], kinds: Kinds, *wanted: type) -> Iterator[t
 
 def _sessions(frames: Sequence[Frame], kinds: Kinds, charter: Charter) -> Mapping[bytes, _Session]:
     found = dict[bytes, _Session]()
-    for frame, digest, message in _decoded(frames, kinds, masked.Proposal, *SAID):
+    for frame, digest, message in _decoded(frames, kinds, masked.Proposal, masked.Reveal, *TOLD, *SAID):
         if isinstance(message, masked.Proposal):
             if digest not in found and kind_of(message.protocol) != OPENED:
                 with suppress(ValueError):
                     found[digest] = _Session(Plan.proposed(message, charter))
-        elif (session := found.get(digest)) is not None:
-            told = isinstance(message, masked.MaskWith)
-            session.of(type(message)).setdefault(frame.receiver if told else frame.sender, message)
+        elif (session := found.get(digest)) is None:
+            continue
+        elif isinstance(message, masked.Reveal):
+            session.reveals.append(message)
+        else:
+            session.of(type(message)).setdefault(frame.receiver if isinstance(message, TOLD) else frame.sender, message)
     return found
+
+
+def _thin(plan: Plan, charter: Charter) -> Iterator[str]:
+    """What is wrong with the masking graph, whatever clients took part in."""
+    session, terms, rules = plan.session, plan.terms, charter.rules
+    if charter.dropped is not None:
+        with suppress(ValueError):
+            own = agreed(len(session.roster), rules.corrupt, charter.dropped)
+            if (terms.neighbours, terms.threshold) != (own.neighbours, own.threshold):
+                numbers = f"{terms.neighbours} neighbours, {terms.threshold} of whom recover a secret"
+                yield f"round {session.round} has {numbers}, where {own.neighbours} and {own.threshold} are found"
+    if session.threshold < rules.least:
+        yield f"round {session.round} has sums of {session.threshold}, where {rules.least} is the least"
+
+
+def _wrong(own: OwnSecrets, session: _Session, said: _Session, revealed: Sequence[MaskKey]) -> Iterator[str]:
+    """What is, of one client's keys and shares. said: the session as clients sent it."""
+    i, t = own.client, session.plan.session.round
+    public, dealt = (said.of(kind).get(i) for kind in SAID)
+    shown = session.of(masked.NeighbourKeys).get(i)
+    if public is not None:
+        keys = list(own.foreign(public, [k.key for k in revealed if k.a == k.b == i]))
+        yield from (f"client {i}'s {key} of round {t} is not its own" for key in keys)
+        if not keys and shown is not None and dealt is not None and (words := own.misdealt(shown, dealt)):
+            yield f"client {i}'s secrets of round {t} {words}"
 
 
 def _bound(session: _Session) -> bool:
@@ -157,7 +163,7 @@ def _opened(session: _Session) -> tuple[MaskKey, ...] | None:
 def _revealed(session: _Session) -> Iterator[MaskKey]:
     plan, keys, told = session.plan, session.of(masked.MaskKeys), session.of(masked.MaskWith)
     seeds, mask_keys = defaultdict[int, list[SelfSeedShare]](list), defaultdict[int, list[MaskKeyShare]](list)
-    for reveal in session.of(masked.Reveal).values():
+    for reveal in session.reveals:
         for i, share in zip(reveal.alive, reveal.seeds, strict=True):
             seeds[i].append(SelfSeedShare.decode(share))
         for i, share in zip(reveal.dropped, reveal.keys, strict=True):
@@ -175,14 +181,13 @@ def _revealed(session: _Session) -> Iterator[MaskKey]:
             yield from (MaskKey(min(i, j), max(i, j), key) for j, key in zip(near, agreed, strict=True))
 
 
-def _pairs(session: _Session, own: Mapping[int, AgreementKey]) -> Iterator[MaskKey]:
-    """Of every two clients that were told to mask with each other."""
+def _agreed(session: _Session, own: Mapping[int, OwnSecrets]) -> Iterator[MaskKey]:
+    """Of self masks, and of every two clients of which one was told to mask with the other."""
     told = {i: set(message.neighbours) for i, message in session.of(masked.MaskWith).items()}
+    yield from (MaskKey(i, i, own[i].self_mask) for i in sorted(own.keys() & told))
+    publics = {i: of.mask.public for i, of in own.items()}
     for i, j in combinations(sorted(own), 2):
-        if j in told.get(i, ()) and i in told.get(j, ()):
-            public = session.of(masked.MaskKeys)[j].mask_public
-            try:
-                (key,) = own[i].agree([(public, session.plan.pair(i, j))], "pair mask")
-            except UnusableKey:
-                continue
-            yield MaskKey(i, j, key)
+        if j in told.get(i, ()) or i in told.get(j, ()):
+            with suppress(UnusableKey):
+                (key,) = own[i].mask.agree([(publics[j], own[i].pair(j))], "pair mask")
+                yield MaskKey(i, j, key)

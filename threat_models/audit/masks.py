@@ -1,5 +1,7 @@
 """Whether what is added to an update is uniform, and used once: by tests of the words themselves, and no attack's guess."""
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +26,11 @@ class AddedWords:
 
     The scorer, which knows the updates, takes them off the words that the server was sent (`added_words`), and tests what is
     left (`word_tests`): bits, words and uploads against each other. So it does with what is left of masks less those that the
-    server, and corrupt clients with it, can compute (`unopened`); with clients, a key that its client did not draw alone is a
-    witness, and so is a client masked by one other alone. It is the masks that are tested, and not what an attack could make of
-    them; what no test looks for passes. Keys of little entropy are not seen, as their streams are as uniform as others; nor are
-    relations between many uploads at some coordinates alone, or in other bits than the lowest; nor a copy in a message of another
-    kind.
+    server, and corrupt clients with it, can compute (`unopened`). Where keys are on record, a witness is also a key that its
+    client did not draw alone, a mask or share that is not what keys give, a secret that is not shared and sealed as agreed, and
+    a client masked by as few others as are corrupt. It is the masks that are tested, and not what an attack could make of them;
+    what no test looks for passes: keys of little entropy where the source of all of a client's secrets has little, whose streams
+    are as uniform as others; a copy in a message of another kind.
     """
 
     name: str = "masks"
@@ -47,11 +49,19 @@ class AddedWords:
         return Finding((), np.zeros(0), examined=examined(added(evidence.view, truth)))
 
 
+def _alike(sentences: Sequence[str]) -> Iterator[str]:
+    """The first of those that differ in numbers alone, and how many they are."""
+    kinds: dict[str, list[str]] = {}
+    for one in sentences:
+        kinds.setdefault(re.sub(r"\d+", "#", one), []).append(one)
+    yield from (one[0] + (f" ({len(one)} such)" if len(one) > 1 else "") for one in kinds.values())
+
+
 def examined(found: Added, level: float = LEVEL) -> Examined:
     """What tests say of it, at this joint level."""
     witnesses = sorted((w for one in found.words for w in unlikely(one, level / len(found.words))), key=lambda w: w.log)
     words = [f"a message that carries more than its words: {one}" for one in found.beyond[:1]]
-    words += [*found.known, *(w.words for w in witnesses)]
+    words += [*_alike(found.wrong), *(w.words for w in witnesses)]
     more = f"; and {len(words) - NAMED} more" if len(words) > NAMED else ""
     of = f"{found.uploads} uploads, {found.coordinates} words" + (", evenly chosen of all" if found.sampled else "")
     missed = [f"{count} {why}" for why, count in found.missed]

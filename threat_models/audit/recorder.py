@@ -163,8 +163,8 @@ class Recorder:
                 outside,
                 dict(self._starts),
                 self._compared,
-                masks.pairs,
-                masks.foreign,
+                masks.keys,
+                masks.wrong,
             ),
             tuple(self.meters),
             simulation.vectors(),
@@ -263,10 +263,11 @@ class Recorder:
         """Of all sums until now; of none that has noise inside."""
         run, how = self._view.harness.run, self._scenario.protection
         if isinstance(how, TwoServer):
-            return of_shares(self.tap.came, run.network.kinds, run.setup.entropy)
+            return of_shares(self.tap.frames, run.network.kinds, run.setup.entropy)
         if not isinstance(how, Masked) or how.noise is not None:
             return OfRun()
-        return of_sums(self.tap.came, run.network.kinds, self._view.harness.part(MaskedSessions).charter, run.setup.entropy)
+        charter = self._view.harness.part(MaskedSessions).charter
+        return of_sums(self.tap.frames, self.tap.came, run.network.kinds, charter, run.setup.entropy)
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}

@@ -18,7 +18,8 @@ class Truth:
     """population: all clients' data, and the planted groups. updates: float32 (d,) by round, kind and client, as clients computed
     them. outside: examples of the same distribution that neither a client nor the attacker has. starts: float32 (d,), what
     clients trained from, by round and client. compared: the examples that a client's embeddings are of, in order, if any.
-    mask_keys: of masks that clients share, whoever they are. foreign: keys that do not follow from what their client alone drew.
+    mask_keys: of all masks that there should be; of shares between two servers those too. foreign: what is wrong with the keys
+    that clients have, in words.
     """
 
     population: Population = field(repr=False)

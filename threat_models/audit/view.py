@@ -47,7 +47,8 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class MaskKey:
-    """The key of a mask in one masked sum. a, b: who share it, a < b; of a self mask twice its client. key: 32 bytes."""
+    """The key of a mask in one masked sum. a, b: who share it, a < b; of a self mask, or a share between two servers, twice its
+    client. key: 32 bytes."""
 
     a: int
     b: int
@@ -110,7 +111,7 @@ class Held:
 
     examples: its training data. updates: its own, by round and kind. models: it started from, by round. pair_keys: that it drew
     to be compared with another, by the session's digest. pair_seed: what all clients share to be compared; empty if they do not.
-    mask_keys: of masks that it shares with others.
+    mask_keys: of its own masks, and those that it shares with others.
     """
 
     examples: Examples = field(repr=False)
