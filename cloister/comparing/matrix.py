@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.algorithm import Measured
+from ..fl.algorithms.emd_cfl import State as EmdState
 from ..fl.runs.simulation import Simulation
 from ..reporting import figures
 from ..reporting.distances import shades
@@ -33,7 +34,7 @@ class Looked:
                 kind, matrix = "cosine about the mean" if measured.centred else "cosine", measured.similarity
             if matrix is not None and (self._found is None or len(matrix) >= len(self._found[2])):
                 self._found = state.round - 1, kind, matrix, measured
-        if hasattr(state, "matrix"):  # EMD-CFL's, which its state keeps
+        if isinstance(state, EmdState):  # whose state keeps it
             self._distances = state.clients, state.matrix(), state.eps
         self._clusters = [tuple(c.members) for c in simulation.clusters.values()]
 

@@ -171,6 +171,14 @@ class Algorithm(Protocol[V]):
     def round(self, state: Any, view: V, rng: np.random.Generator, /) -> Any: ...
 
 
+class TakesNewcomers(Protocol):
+    """An algorithm whose clients may come late."""
+
+    def join(self, state: Any, newcomers: Sequence[int], /) -> Any:
+        """The state with these clients, who are not in it yet."""
+        ...
+
+
 def mean_of(members: Sequence[int], by_samples: bool) -> Weights:
     """The weights of a mean over these clients: uniform, or by their numbers of samples."""
     return Weights(dict.fromkeys(members, 1.0), times_samples=by_samples)

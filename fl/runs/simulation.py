@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import numpy as np
 from torch import nn
@@ -11,11 +11,14 @@ from torch import nn
 from ...crypto.entropy import Entropy
 from ...protocol.core.errors import PAST_BUDGET, Fault, Silent
 from ...protocol.parts.models import Models
+from ...protocol.parts.record import Record
+from ...protocol.parts.run import Harness
 from ...protocol.parts.scores import Scores
 from ...protocol.view.answers import BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.protection import Setup
-from ..algorithms.algorithm import Cluster, Start
+from ...protocol.work.maker import Maker
+from ..algorithms.algorithm import Cluster, Start, State, TakesNewcomers
 from ..clients.embedders import Facts
 from ..clients.slots import Values, one_hot
 from ..clients.spending import together
@@ -29,6 +32,8 @@ from .parties import seed_of as seed_of
 from .scenario import Scenario
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from ...protocol.pairs.question import Comparing
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
@@ -55,16 +60,16 @@ class Hosts(Protocol):
     def entropy(self) -> Entropy: ...
     @property
     def scores(self) -> bool: ...
-    def __call__(self, maker: Any, /) -> Mapping[int, Any]: ...
-    def helpers(self) -> Mapping[int, Any]:
+    def __call__(self, maker: Maker, /) -> Mapping[int, object]: ...
+    def helpers(self) -> Mapping[int, object]:
         """A second server and a dealer, where the run has them."""
         ...
 
-    def begin(self, round: int, view: Any, /) -> None:
+    def begin(self, round: int, view: ServerView, /) -> None:
         """What follows is of this round, whose checkpoint is there, or is written next."""
         ...
 
-    def admit(self, view: Any, /) -> None:
+    def admit(self, view: ServerView, /) -> None:
         """Before a round: who was not ready for the run, and is there now, takes part from here on."""
         ...
 
@@ -76,7 +81,7 @@ class Hosts(Protocol):
 def _elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Setup:
     """What a server begins with: secrets that it keeps, and no data."""
 
-    def nobody(_: Any) -> Any:
+    def nobody(_: object) -> NoReturn:
         raise RuntimeError("a coordinator does no work of a client's")
 
     mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, helpers=hosts.helpers, comparing=comparing)
@@ -89,10 +94,11 @@ def _spent(faults: Iterable[Fault]) -> set[int]:
     return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
 
 
-def _lost(state: Any) -> Any:
+def _lost(state: State) -> State:
     """The state after a round of which nothing came."""
-    measured: dict[str, Any] = {"measured": {}} if any(field.name == "measured" for field in fields(state)) else {}
-    return replace(state, round=state.round + 1, **measured)
+    frozen = cast("DataclassInstance", state)
+    measured = {"measured": dict[str, object]()} if any(field.name == "measured" for field in fields(frozen)) else {}
+    return cast(State, replace(frozen, **measured, round=state.round + 1))
 
 
 class Simulation(Parties):
@@ -109,17 +115,16 @@ class Simulation(Parties):
         setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on, self.watch.here = not self.view.record.sees_updates, hosts is None
-        self.accounted: list[dict[str, Any]] = []  # what the last round added to the account, for the record
+        self.accounted: Sequence[Mapping[str, object]] = ()  # what the last round added to the account, for the record
         present = tuple(i for i in self.setup.clients if scenario.arrivals.get(i, 0) <= 0)
         models = tuple(Model(f"init {k + 1}") for k in range(len(self.setup.others)))
         start = Start(present, self.population.groups, INITIAL, seed_of(scenario.seed, "cohorts"), models)
-        self.state: Any = scenario.algorithm.init(start)
-        self._used: tuple[Any, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
+        self.state: State = scenario.algorithm.init(start)
+        self._used: tuple[State, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
         self.told: Scores | None = None  # how clients elsewhere are asked how well they predict
         self.asks_all = False  # and not only those with models that are not here
         if hosts is not None:
-            harness: Any = self.view.harness
-            self.told = Scores(harness.run, self._models)
+            self.told = Scores(self._harness.run, self._models)
             self.asks_all = hosts.scores or self.view.owner == "clients" or self.weighing is not None
         self.went: dict[int, int] = {}  # of clients that weigh models elsewhere, which they last said that they go by
         if hosts is not None:  # what clients spend is on ledgers of their own
@@ -132,7 +137,7 @@ class Simulation(Parties):
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
-            algorithm: Any = self.scenario.algorithm  # that it can was checked when the scenario was built
+            algorithm = cast(TakesNewcomers, self.scenario.algorithm)  # that it can was checked when the scenario was built
             self.state = algorithm.join(self.state, arriving)
         known, refused = len(self.view.record.faults), len(self.view.record.below_floor)
         sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
@@ -141,8 +146,7 @@ class Simulation(Parties):
         try:
             self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         except Silent as silent:
-            record: Any = self.view.record
-            record.fault(silent.blame, silent.reason)
+            cast(Record, self.view.record).fault(silent.blame, silent.reason)
             self.state = _lost(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
@@ -169,7 +173,7 @@ class Simulation(Parties):
             few = "no slot was chosen by" in faults[-1].reason
             what = "a larger algorithm.participation, fewer models, a lower protection.floor" if few else "a smaller training.lr"
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); {what} may help"
-            present = {*getattr(self.state, "open_to", ()), *(i for c in clusters for i in c.members)}
+            present = {*self._open_to, *(i for c in clusters for i in c.members)}
             hopeless = present <= {f.blame for f in faults}
         self.in_vain = self.in_vain + 1 if self.lost else 0
         hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
@@ -177,7 +181,7 @@ class Simulation(Parties):
         if self.lost and (hopeless or ended):
             raise NothingLearned(self.lost)
 
-    def vectors(self, without: Collection[int] = ()) -> dict[int, np.ndarray[Any, np.dtype[np.float32]]]:
+    def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.
 
         Of one that predicts with several models, the one that it goes by most. without: clients that are left out.
@@ -217,8 +221,14 @@ class Simulation(Parties):
         if self.told is not None:
             return {i: one_hot(k, len(self.state.clusters)) for i, k in sorted(self.went.items())}
         if self._used is None or self._used[0] is not self.state:
-            self._used = self.state, self.weighing.uses(self.state.open_to, self.state.round, self._offered)
+            self._used = self.state, self.weighing.uses(self._open_to, self.state.round, self._offered)
         return self._used[1]
+
+    @property
+    def _open_to(self) -> tuple[int, ...]:
+        """Clients that choose among the state's models for themselves."""
+        found: tuple[int, ...] = getattr(self.state, "open_to", ())
+        return found
 
     @property
     def _offered(self) -> list[Vector]:
@@ -257,9 +267,12 @@ class Simulation(Parties):
     @property
     def _models(self) -> Models:
         """What the server has, or knows of."""
-        harness: Any = self.view.harness
-        found: Models = harness.part(Models)
-        return found
+        return self._harness.part(Models)
+
+    @property
+    def _harness(self) -> Harness:
+        """Of a protection of ours, which are those that are played between processes."""
+        return cast(Harness, self.view.harness)
 
     @property
     def unseen(self) -> dict[int, tuple[Model, ...]]:
@@ -270,7 +283,7 @@ class Simulation(Parties):
     def _predicted_with(self) -> dict[int, tuple[Model, ...]]:
         """What each client that is in a cluster predicts with: the cluster's model, or all of those that it weighs."""
         if self.weighing is not None:
-            return dict.fromkeys(self.state.open_to, tuple(c.model for c in self.state.clusters.values()))
+            return dict.fromkeys(self._open_to, tuple(c.model for c in self.state.clusters.values()))
         return {i: (c.model,) for c in self.state.clusters.values() for i in c.members}
 
     @property
