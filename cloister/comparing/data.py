@@ -94,6 +94,10 @@ class Found:
         missing = len(self.seeds) - len(self.cells.get(spot, ()))
         if missing:
             return f"not played yet: {missing} of {len(self.seeds)} seeds"
+        return self.partial(spot)
+
+    def partial(self, spot: Spot) -> str:
+        """Why a mean of a spot's lines is not over all clients; empty where each is."""
         return next(filter(None, map(_unscored, self.lines(spot))), "")
 
     def searched(self, name: str) -> str:
