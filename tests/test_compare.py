@@ -607,6 +607,23 @@ def test_nobody_is_the_best_before_every_seed_is_there(tmp_path: Path) -> None:
 def test_a_model_that_is_not_finite_is_no_result(tmp_path: Path) -> None:
     found = made(tmp_path, {"a": (0.8, 0.8, 0.8, 0.81), "b": (0.9, 0.9, 0.9, math.nan)})
     assert standings(found, "turned", "Plain").keys() == {"a"}
+    assert block_lines(found, "turned", "Plain")[1].instead == "partial: no accuracy with seed 3"
+
+
+def test_a_mean_over_the_clients_that_a_method_serves_wins_nothing(tmp_path: Path) -> None:
+    """FeSEM of random samples leaves whom it never asked without a model: its mean is over those whom it has one for."""
+    found = made(tmp_path, {"a": (0.8, 0.8, 0.8, 0.81), "fitting": (0.99, 0.99, 0.99, 0.98)}, yardstick="a")
+    assert fits(found)
+    for k, rows in enumerate(found.cells.values()):
+        for row in rows:
+            row["accuracy"]["of"] = {str(i): 0.9 for i in range(3 if k and row["seed"] == 2 else 4)}
+    assert standings(found, "turned", "Plain").keys() == {"a"}
+    line = block_lines(found, "turned", "Plain")[1]
+    assert (line.words["verdict"], line.best) == ("\u2013", False)
+    assert line.instead == "partial: 1 of 4 clients have no model with seed 2"
+    assert line.instead in markdown(found)
+    assert "fitting" not in headline(found)
+    assert not fits(found)
 
 
 def test_the_deviation_is_of_the_seeds(tmp_path: Path) -> None:

@@ -87,12 +87,18 @@ class Found:
         return {row["seed"]: metric(row, *path) for row in self.lines(spot)}
 
     def without(self, spot: Spot) -> str:
-        """Why a spot has no result with some seed; empty where it has all."""
+        """Why a spot has no result with some seed, or of some client; empty where it has all."""
         for row in self.cells.get(spot, ()):
             if row["status"] != "done":
                 return f"{row['status']}: {row['reason']}"
         missing = len(self.seeds) - len(self.cells.get(spot, ()))
-        return f"not played yet: {missing} of {len(self.seeds)} seeds" if missing else ""
+        if missing:
+            return f"not played yet: {missing} of {len(self.seeds)} seeds"
+        return self.partial(spot)
+
+    def partial(self, spot: Spot) -> str:
+        """Why a mean of a spot's lines is not over all clients; empty where each is."""
+        return next(filter(None, map(_unscored, self.lines(spot))), "")
 
     def searched(self, name: str) -> str:
         """How many configurations of a method were searched, of how many that each may have; a dash without a search."""
@@ -109,6 +115,15 @@ class Found:
     @property
     def attacked(self) -> list[str]:
         return list(self.about["attacked"])
+
+
+def _unscored(row: Row) -> str:
+    """Of a run that is done, who has no model, or none with an accuracy: a mean over the others is no other method's mean."""
+    known = row["accuracy"]["of"]
+    if metric(row, "accuracy", "mean") != metric(row, "accuracy", "mean"):
+        return f"partial: no accuracy with seed {row['seed']}"
+    missing = row.get("clients", 0) - len(known) if known else 0
+    return f"partial: {missing} of {row['clients']} clients have no model with seed {row['seed']}" if missing > 0 else ""
 
 
 def read_comparison(folder: Path) -> Found:

@@ -74,7 +74,8 @@ def fits(found: Found) -> list[Fit]:
     for data, protection in found.blocks if yardstick in found.methods else ():
         base = found.by_seed(Spot(data, yardstick, protection), "accuracy", "mean")
         for method in (m for m in found.methods if data in found.method(m)["fits"]):
-            of = found.by_seed(Spot(data, method, protection), "accuracy", "mean")
+            spot = Spot(data, method, protection)
+            of = {} if found.partial(spot) else found.by_seed(spot, "accuracy", "mean")
             pair = paired(of, base, pairs, margin)
             rows += [Fit(method, data, protection, pair)] if isfinite(pair.gap) else []
     return rows

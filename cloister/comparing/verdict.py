@@ -117,14 +117,15 @@ def undecided_words(pair: Paired) -> str:
 
 
 def standings(found: Found, data: str, protection: str) -> dict[str, Standing]:
-    """Of every method of a block that has a result with every seed; nothing of the others, who would be paired with too few.
+    """Of every method of a block that has a result with every seed and of every client; nothing of the others, who would be
+    paired with too few, or with means over other clients.
 
     Nothing at all before every run without attack of the block has a line: who is missing may be the best.
     """
     if any(len(found.cells.get(Spot(data, m, protection), ())) < len(found.seeds) for m in found.methods):
         return {}
     known = {m: found.by_seed(Spot(data, m, protection), "accuracy", "mean") for m in found.methods}
-    whole = {m: of for m, of in known.items() if len(of) == len(found.seeds) and all(map(isfinite, of.values()))}
+    whole = {m: of for m, of in known.items() if not found.without(Spot(data, m, protection)) and all(map(isfinite, of.values()))}
     means = {m: sum(of.values()) / len(of) for m, of in whole.items()}
     pairs, margin = max(1, comb(len(whole), 2)), float(found.about["margin"])
     duels: dict[tuple[str, str], Paired] = {}

@@ -15,7 +15,8 @@ Where paper and authors' code differ or are silent, this is what happens:
   image has pixels (10 labels of 3 on 8 x 8), and small long before. The code takes the least entry of arccos U_i^T U_j, with
   signs, which is neither.
 - Linkage "weighted" is what the code calls average. Examples are as training sees them.
-- A client of whom nothing was compared waits like a newcomer, and is asked again; of two others it is 90 degrees.
+- A client of whom nothing was compared waits like a newcomer, and is asked again; of two others it is 90 degrees. A single
+  client of a run is a cluster of its own.
 - A newcomer that joins as above moves nobody else; the code clusters everybody anew.
 - Clusters begin at w^0 and train from the round on in which they are found. Where a protection publishes no sum of so few
   clients as a cluster has, each of them trains alone; once newcomers make it large enough, it begins again at w^0.
@@ -127,7 +128,8 @@ class PACFL(Averaging):
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
         view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge))
         state = replace(state, angles={**state.angles, **judge.found})
-        known = tuple(i for i in everyone.members if any(i in pair for pair in state.angles))
+        single = len(everyone.members) == 1  # nobody is there to be compared with
+        known = tuple(i for i in everyone.members if single or any(i in pair for pair in state.angles))
         new = tuple(i for i in state.waiting if i in known)
         state = replace(state, waiting=tuple(i for i in state.waiting if i not in known))
         return self._joined(state, new) if state.clusters else self._first(state, known)
