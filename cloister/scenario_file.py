@@ -120,13 +120,15 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
 
 
 def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
-    """The module of FILE[:name], what the file is called, and the name."""
+    """The module of FILE[:name], what the file is called, and the name. What lies beside the file it may import."""
     path, file, name = file_and_name(where)
     if not path.is_file():
         raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
+    beside = str(path.resolve().parent)  # the last place to look, so that no file of a user's takes the name of a library
+    sys.path += [beside] if beside not in sys.path else []
     return _executed(spec, spec.loader, file), file, name
 
 
