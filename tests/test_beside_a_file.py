@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister.scenario_file import load_scenario
+from cloister.scenario_file import load
 
 SCENARIO = """
 import rules_of_mine_xyz
@@ -20,7 +20,7 @@ def test_a_module_beside_the_file_is_found(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "rules_of_mine_xyz.py").write_text("ROUNDS = 7\n")
     (tmp_path / "mine.py").write_text(SCENARIO)
-    assert load_scenario(str(tmp_path / "mine.py")).rounds == 7
+    assert load(str(tmp_path / "mine.py")).rounds == 7
 
 
 def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,4 +29,4 @@ def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: p
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('not the library')\n")
     (tmp_path / "mine.py").write_text("import colorsys\n" + SCENARIO)
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    assert load_scenario(str(tmp_path / "mine.py")).rounds == 7
+    assert load(str(tmp_path / "mine.py")).rounds == 7
