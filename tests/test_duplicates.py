@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl.algorithms.algorithm import Start
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.flic import FLIC
+from cloister.fl.algorithms.pacfl import PACFL
+from cloister.fl.algorithms.pfed_graph import PFedGraph
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
@@ -14,12 +19,15 @@ from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import FRAMES, SESSIONS, Party, Received, Send
 from cloister.protocol.messages import MESSAGES
 from cloister.protocol.view.answers import Assignment, Model, Weights
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
 from cloister.protocol.wire.messages import Mean, Ready
 
 from . import sides
+from .golden_runs import Embedding, judge, vector
+from .golden_runs import work as whole_work
 from .masked_sum_session import Play as MaskedPlay
 from .test_group_seed import Exchange, seed
 from .two_server_session import Play as TwoServerPlay
@@ -68,6 +76,35 @@ def test_a_haunted_network_changes_nothing_in_any_protection(protection):
     assert not view.record.faults
     assert rows == whole
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+RUNS = {
+    "keys that are forgotten": (FedAvg(by_samples=False), TwoServer(max_norm=128.0, k=64), 12),
+    "what is discarded": (FLIC(rounds_before=2, similarities="recalled", by_samples=False), Masked(clip=64.0), 8),
+    "sums for single clients": (PFedGraph(), Masked(clip=64.0), 9),
+    "a seed in the middle": (PACFL(beta=10.0), Permuted(floor=2), 8),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_a_haunted_network_blames_nobody_over_the_rounds_of_an_algorithm(run):
+    algorithm, protection, count = run
+
+    def played(tap):
+        pairs = Embedding() if Functionality.PAIRS in algorithm.needs else None
+        clients, initial = tuple(range(count)), np.zeros(len(vector(0, 0, "update")), np.float32)
+        apart = getattr(algorithm, "starts_apart", False)
+        setup = Setup(bytes(16), initial, clients, whole_work, SimulatedEntropy(1), tap, judge, pairs, starts_apart=apart)
+        view, state = protection.open(setup), algorithm.init(Start(clients, {}, Model("init"), 3))
+        for t in range(4):
+            state = algorithm.round(state, view, np.random.default_rng(t))
+            view.harness.retire(state.models, state.remembered)
+        return view
+
+    expected, view = played(None), played(Haunted())
+    assert not expected.record.faults
+    assert not view.record.faults
+    assert view.record.log == expected.record.log
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)

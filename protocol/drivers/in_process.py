@@ -117,6 +117,7 @@ class InProcess:
         jobs: dict[int, Any] = {}
         asked: set[int] = set()
         models: dict[bytes, bytes] = {}
+        begun = dict.fromkeys(sessions)  # and sessions of words that nobody answers, which the server has no role in
 
         def act(party: int, effects: Iterable[Effect]) -> None:
             for effect in effects:
@@ -156,6 +157,8 @@ class InProcess:
 
         try:
             for party, effect in opening:
+                if isinstance(effect, Send):
+                    begun[effect.envelope.session] = None
                 act(party, (effect,))
                 drain()  # at once, so that a model for a thousand clients is not queued a thousand times
             performed, due = 0, list(sessions.values())
@@ -184,7 +187,7 @@ class InProcess:
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
-            self._over |= dict.fromkeys(sessions, clients)
+            self._over |= dict.fromkeys(begun, clients)
             drop_oldest(self._over, MOST_OVER)
             for client in dict.fromkeys([*(client for client, _ in tasks), *sorted(asked)]):
                 clients[client].handle(Deadline())

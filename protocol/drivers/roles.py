@@ -197,11 +197,15 @@ class Party:
             self.state, effects = self._step(self.state, event)
             return effects
         session, sender, mark = event.envelope.session, event.envelope.sender, event.mark
-        if mark in self._taken.get(session, {}).get(sender, {}):
+        if self.took(event):
             return ()
         self.state, effects = self._step(self.state, Received(event.envelope, mark))
         self._remember(session, sender, mark)
         return effects
+
+    def took(self, event: Received) -> bool:
+        """Whether this is a duplicate: who checks a message before it is handed here lets such a one pass."""
+        return event.mark in self._taken.get(event.envelope.session, {}).get(event.envelope.sender, {})
 
     def _remember(self, session: bytes, sender: int, mark: bytes) -> None:
         of_sender = self._taken.setdefault(session, {}).setdefault(sender, {})

@@ -69,7 +69,9 @@ class MaskingClient:
         match event:
             case Computed(work=work):
                 return self._computed(work)
-            case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle):
+            case Received(Envelope(message=Proposal() as proposal)) if isinstance(self.state, Idle) and not self.masker.took(
+                event
+            ):
                 if against_its_name(proposal):
                     raise ProtocolError("a sum that counts samples, or does not, against its name", SERVER)
                 taken = self._client.taken.get(self._name(proposal.protocol, proposal.update))

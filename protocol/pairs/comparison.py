@@ -123,14 +123,9 @@ class PairQuestions:
         """All clients of the run agree on one secret that the server lacks, once."""
         if self._agreed:
             return
-        setup, clients = self._run.setup, self._run.clients
-        network = exchanged(clients, setup, seeding_of(setup), PAIR_SEED, lambda: clients.holders(PAIR_SEED))
+        clients = self._run.clients
+        exchanged(clients, self._network, seeding_of(self._run.setup), PAIR_SEED, lambda: clients.holders(PAIR_SEED))
         self._agreed = True
-        self._network.faults += network.faults
-        self._network.add_costs(network)
-        self._network.messages += network.messages
-        self._network.bytes_up += network.bytes_up
-        self._network.bytes_down += network.bytes_down
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

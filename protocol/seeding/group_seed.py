@@ -64,11 +64,12 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     if maker.exchange is None:
         return None
     session = maker.exchange.session(setup)
-    network, relay = _exchanged(clients, setup, session, SEED)
+    network, relay = _room(session, clients.enrolled[SEED], setup.tap, clients.verify)
+    _exchanged(clients, network, relay, session, SEED)
     _check(network, session, clients.begin())
 
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
-        late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 120 * len(session.roster))
+        late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=_most_bytes(session))
         _play(late, relay, session, clients.of(SEED), newcomers, clients.hello)
         return late.faults
 
@@ -76,19 +77,19 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     return network
 
 
-def exchanged(clients: Clients, setup: Setup, session: Session, name: str, ended: Callable[[], Sequence[int]]) -> InProcess:
-    """Play the exchange in which clients have roles of this name. ended: who holds the seed then. Otherwise as `seat`."""
-    network, _ = _exchanged(clients, setup, session, name)
-    _check(network, session, ended())
-    return network
+def exchanged(clients: Clients, network: InProcess, session: Session, name: str, ended: Callable[[], Sequence[int]]) -> None:
+    """Play the exchange in which clients have roles of this name, in the middle of a run. network: the run's, which knows what is
+    over. ended: who holds the seed then. Raises as `agree`.
+    """
+    known = len(network.faults)
+    network.allow(_most_bytes(session))
+    _exchanged(clients, network, _relay(session, clients.enrolled[name], clients.verify), session, name)
+    _check(network, session, ended(), known)
 
 
-def _exchanged(clients: Clients, setup: Setup, session: Session, name: str) -> tuple[InProcess, Party]:
-    """What carried the exchange, and the server's role in it."""
-    network, relay = _room(session, clients.enrolled[name], setup.tap, clients.verify)
+def _exchanged(clients: Clients, network: InProcess, relay: Party, session: Session, name: str) -> None:
     _play(network, relay, session, clients.of(name), session.roster, lambda i: clients.hello(i, name))
     network.faults += _left_out(clients.left_out(name))
-    return network, relay
 
 
 def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: Verify = verify) -> AgreedSeed:
@@ -140,8 +141,17 @@ def _public(identities: Mapping[int, SigningKey]) -> dict[int, bytes]:
 
 def _room(session: Session, enrolled: Mapping[int, bytes], tap: Tap | None, check: Verify) -> tuple[InProcess, Party]:
     """What carries the exchange, and the server's role in it."""
-    network = InProcess(tap, kinds=MESSAGES, max_bytes=HEAD_BYTES + 120 * len(session.roster))
-    return network, Party(SERVER, gather(Room(session, enrolled, check)), server_step)
+    return InProcess(tap, kinds=MESSAGES, max_bytes=_most_bytes(session)), _relay(session, enrolled, check)
+
+
+def _relay(session: Session, enrolled: Mapping[int, bytes], check: Verify) -> Party:
+    """The server's role."""
+    return Party(SERVER, gather(Room(session, enrolled, check)), server_step)
+
+
+def _most_bytes(session: Session) -> int:
+    """Of one message."""
+    return HEAD_BYTES + 120 * len(session.roster)
 
 
 def _joined(agreed: AgreedSeed, joining: Sequence[int]) -> AgreedSeed:
@@ -167,8 +177,9 @@ def _play(
     network.run(parties, {session.digest: relay}, hellos, no_work, _no_lesson)
 
 
-def _check(network: InProcess, session: Session, holders: Sequence[int]) -> None:
-    have, faults = len(holders), network.faults
+def _check(network: InProcess, session: Session, holders: Sequence[int], known: int = 0) -> None:
+    """known: faults that there were before the exchange."""
+    have, faults = len(holders), network.faults[known:]
     if have < session.threshold:
         reasons = "; ".join(dict.fromkeys(fault.reason for fault in faults)) or "messages were lost"
         reason = f"{have} of {len(session.roster)} clients hold the group seed, {session.threshold} must: {reasons}"

@@ -105,12 +105,10 @@ def _take(state: OpeningClient, digest: bytes, offer: OpeningOffer) -> tuple[Ope
     except ValueError as error:
         raise ProtocolError(f"an offer that cannot be: {error}", SERVER) from None
     session, receiver, policy = opening.session, opening.receiver, state.policy
+    if old(state, offer):
+        return state, ()
     sending, held = state.me != receiver, state.updates.get(opening.update)
     earlier = tuple(other for other in state.taken if other.session.round == session.round)
-    latest = max((other.session.round for other in state.taken), default=0)
-    gone = max(state.since, latest, state.next_round.get(receiver, 0) - 1)
-    if session.run == state.run and session.round < gone:  # late, or sent again (before a restart, perhaps), and no fault
-        return state, ()
     problems = {
         "an offer under another session's digest": session.digest != digest,
         "an offer of another protocol": session.protocol != PROTOCOL,
@@ -140,6 +138,13 @@ def _take(state: OpeningClient, digest: bytes, offer: OpeningOffer) -> tuple[Ope
     signed = ReceiverKey(key.public, state.identity.sign(RECEIVER_KEY, opening.binding, key.public))
     phases = {**state.phases, digest: AwaitingSum(opening, key)}
     return replace(state, next_round=next_round, phases=phases), (spent, Send(Envelope(digest, state.me, SERVER, signed)))
+
+
+def old(state: OpeningClient, offer: OpeningOffer) -> bool:
+    """Whether an offer is of a round gone by: late, or sent again (before a restart, perhaps), and no fault."""
+    latest = max((other.session.round for other in state.taken), default=0)
+    gone = max(state.since, latest, state.next_round.get(offer.opener, 0) - 1)
+    return offer.run == state.run and offer.round < gone
 
 
 def _fresh_key(state: OpeningClient, opening: ReceiverSum) -> AgreementKey:

@@ -22,7 +22,7 @@ from ...work.uploads import Vector, from_bytes, to_bytes
 from ..input import beyond
 from ..joined import WITHOUT_NOISE, works_held
 from ..terms import Plan, Ring
-from .client import AwaitingSum, Blinding, blinded_input
+from .client import AwaitingSum, Blinding, blinded_input, old
 from .messages import OpenedTotal, OpeningOffer
 from .terms import ReceiverSum, most_bits
 
@@ -60,7 +60,7 @@ class Opener:
                 if isinstance(phase, AwaitingSum) and (total := next((e for e in effects if isinstance(e, Learned)), None)):
                     self._open(phase.opening, opened.survivors, total)
                 return effects
-            case Received(Envelope(message=OpeningOffer() as offer)):
+            case Received(Envelope(message=OpeningOffer() as offer)) if not (self.role.took(event) or old(self.state, offer)):
                 if (reason := self._against(offer)) is not None:
                     raise ProtocolError(reason, SERVER)
                 held = {session: (taken.round, taken.model) for session, taken in works_held(self._client).items()}
