@@ -58,8 +58,9 @@ class OwnSecrets:
             yield "self mask key"
 
     def misdealt(self, shown: NeighbourKeys, sent: SealedShares) -> str:
-        """What is wrong with its shares for those whose keys it was shown; empty if nothing is. Of all seals `SEALS` are compared,
-        other ones in every session."""
+        """What is wrong with its shares for those whose keys it was shown; empty if nothing is. Of all seals some are compared,
+        other ones in every session (`SEALS`).
+        """
         threshold, context = self.plan.terms.threshold, (shown.neighbours, self._dealt_by)
         seeds = split(SelfSeedShare, self.seed, threshold, *context)
         keys = split(MaskKeyShare, self.mask.secret, threshold, *context)
