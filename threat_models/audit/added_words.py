@@ -215,6 +215,9 @@ def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Ite
         round = -1 if task is None else task.round
         if len(data) > 8 * terms.length:
             read.beyond.append(f"client {client}, round {round}: a share of {len(data)} bytes, where {8 * terms.length} belong")
+        of = truth.population.clients.get(client)
+        if of is not None and isinstance(message, ExplicitShare) and message.samples != (n := len(of.train)):
+            read.beyond.append(f"client {client}, round {round}: it says that it has {message.samples} samples, where it has {n}")
         vector = None if task is None else _update(truth, task, client)
         if len(data) < 8 * terms.length or vector is None:
             read.missed["shares whose update is not on record"] += 1

@@ -19,6 +19,8 @@ from ...protocol.masked.messages import MaskKeys, NeighbourKeys, SealedShares
 from ...protocol.masked.terms import Plan, encode_dealing
 
 Pieces = Sequence[SelfSeedShare] | Sequence[MaskKeyShare]
+SEALS = 8
+"""Of a client's sealed shares, so many are made anew, or all if they are fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,15 @@ class OwnSecrets:
             yield "self mask key"
 
     def misdealt(self, shown: NeighbourKeys, sent: SealedShares) -> str:
-        """What is wrong with its shares for those whose keys it was shown; empty if nothing is. One seal of all is compared."""
+        """What is wrong with its shares for those whose keys it was shown; empty if nothing is. Of all seals some are compared,
+        other ones in every session (`SEALS`).
+        """
         threshold, context = self.plan.terms.threshold, (shown.neighbours, self._dealt_by)
         seeds = split(SelfSeedShare, self.seed, threshold, *context)
         keys = split(MaskKeyShare, self.mask.secret, threshold, *context)
-        if sent.dealing != encode_dealing(seeds, keys) or sent.sealed[:1] != self._sealed(shown, seeds, keys, sent.dealing):
+        if sent.dealing != encode_dealing(seeds, keys) or any(
+            sent.sealed[k : k + 1] != self._sealed(k, shown, seeds, keys, sent.dealing) for k in self._looked_at(len(sent.sealed))
+        ):
             return "are not shared and sealed as agreed"
         few = _joined(seeds.shares, threshold - 1) == self.seed or _joined(keys.shares, threshold - 1) == self.mask.secret
         return f"follow from fewer than {threshold} shares" if few else ""
@@ -69,13 +75,21 @@ class OwnSecrets:
     def _dealt_by(self) -> bytes:
         return self.plan.binding + self.client.to_bytes(4, "big")
 
+    def _looked_at(self, seals: int) -> Sequence[int]:
+        """Places of those that are compared."""
+
+        def drawn(k: int) -> bytes:
+            return hashlib.sha256(self._dealt_by + k.to_bytes(4, "big")).digest()
+
+        return sorted(range(seals), key=drawn)[:SEALS]
+
     def _sealed(
-        self, shown: NeighbourKeys, seeds: DealtShares[SelfSeedShare], keys: DealtShares[MaskKeyShare], dealing: bytes
+        self, k: int, shown: NeighbourKeys, seeds: DealtShares[SelfSeedShare], keys: DealtShares[MaskKeyShare], dealing: bytes
     ) -> tuple[bytes, ...]:
-        """What it seals to the first of them."""
-        content = seeds.shares[0].encode() + keys.shares[0].encode() + hashlib.sha256(dealing).digest()
+        """What it seals to the one at this place."""
+        content = seeds.shares[k].encode() + keys.shares[k].encode() + hashlib.sha256(dealing).digest()
         try:
-            return (self.seal.seal(shown.seal_publics[0], content, self._dealt_by + shown.neighbours[0].to_bytes(4, "big")),)
+            return (self.seal.seal(shown.seal_publics[k], content, self._dealt_by + shown.neighbours[k].to_bytes(4, "big")),)
         except InvalidSeal:
             return ()
 

@@ -37,7 +37,9 @@ from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weigh
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
 from .mask_keys import OfRun, of_shares, of_sums
-from .observer import Observer
+from .observer import SERVER_ALONE, Observer
+from .own_sketches import foreign_sketches
+from .reading import Instance
 from .recorded import Recorded
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Public, PublishedSum
@@ -108,6 +110,7 @@ class Recorder:
         self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
         self._apart: set[tuple[int, int]] = set()
+        self._sketched: dict[Instance, Vector] = {}
         self._invited: dict[str, frozenset[int]] = {}
         self._known, self._ran_out = 0, dict[int, int]()
         self._scenario = scenario
@@ -147,16 +150,19 @@ class Recorder:
         """What was kept until now."""
         simulation = self.simulation
         mine, outside = self._parts
-        clients, masks = self._view.harness.run.clients.all, self._mask_keys()
+        clients, masks, public = self._view.harness.run.clients.all, self._mask_keys(), self._public(mine)
+        seeds = {i: of_client.admission[1] for i, of_client in sorted(clients.items())}
+        sent = CorruptView(SERVER_ALONE, public, tuple(self.tap.frames))
+        sketches = foreign_sketches(sent, seeds, self._sketched, self._view.harness.run.setup.entropy)
         return Recorded(
-            self._public(mine),
+            public,
             self._view.owner,
             tuple(self.tap.frames),
             dict(self._starts),
             tuple(self.sums),
             tuple(self.compared),
             tuple(self.answered),
-            {i: of_client.admission[1] for i, of_client in sorted(clients.items())},
+            seeds,
             Truth(
                 simulation.population,
                 dict(self.updates),
@@ -164,7 +170,7 @@ class Recorder:
                 dict(self._starts),
                 self._compared,
                 masks.keys,
-                masks.wrong,
+                (*masks.wrong, *sketches),
             ),
             tuple(self.meters),
             simulation.vectors(),
@@ -276,6 +282,7 @@ class Recorder:
             job = made[client]
             if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
+                self._sketched[job.round, job.work, client] = work.sketched
                 self._starts[job.round, client] = job.start
                 if self._view.owner == "server" and job.start.tobytes() not in held:
                     self._apart.add((job.round, client))
