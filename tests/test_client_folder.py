@@ -21,7 +21,7 @@ def test_two_processes_do_not_take_part_with_one_folder(tmp_path):
     first = OwnRecord(tmp_path / LOG)
     first.alone()
     link = Dialled("127.0.0.1:1", None, 0, patience=0.1)
-    with pytest.raises(ValueError, match="another process takes part with .* already"):
+    with pytest.raises(ValueError, match=r"another process takes part with .* already"):
         next(join(SMALL, link, tmp_path))
     assert (tmp_path / LOG).read_text() == ""
     first.close()
@@ -51,8 +51,9 @@ def test_a_file_that_is_no_journal_is_named(tmp_path):
 def test_a_coordinator_that_heard_of_nobody_yet_waits_for_as_many_as_before(tmp_path):
     """It could not listen when it was first started: that was no life in which the run began."""
     keys = authority(tmp_path / "pki", 4)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="cannot listen"):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        list(serve(SMALL, tmp_path / "run", Listening(where, standing(keys, -1), Limits(), 5.0)))
+        with pytest.raises(OSError, match="cannot listen"):
+            list(serve(SMALL, tmp_path / "run", Listening(where, standing(keys, -1), Limits(), 5.0)))
     with pytest.raises(ValueError, match=r"clients \[0, 1, 2, 3\] are not there, and the run begins with all of them"):
         list(serve(SMALL, tmp_path / "run", Listening("127.0.0.1:0", standing(keys, -1), Limits(), 0.2)))
