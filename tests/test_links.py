@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+import cbor2
 import pytest
 
 from cloister.protocol.links.dialled import Dialled
@@ -30,6 +31,7 @@ from cloister.protocol.links.terms import (
     hello,
     hello_of,
 )
+from cloister.protocol.links.words import ANSWER
 from cloister.protocol.pki.standing import Standing
 
 from .deployed import authority, of, standing, unlisted
@@ -222,6 +224,29 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         assert listener.heard().data == b"ee"
         slow.stop()
         quick.stop()
+
+
+def test_a_late_answer_is_taken_once_however_often_it_comes():
+    """Else who was given up on could fill the coordinator's memory, and its journal."""
+    with listening() as listener:
+        link, go = dialled(listener), threading.Event()
+        link.start()
+        answering(link, lambda data: go.wait(20))
+        asked = [listener.post(0, data) for data in (b"a", b"b")]
+        assert [listener.heard().data for _ in asked] == [None, None]
+        for number in (asked[0], asked[0], asked[0] + 7, asked[0]):
+            link._background.result(link._flow.send(ANSWER.pack(number) + b"early"))
+        go.set()
+        assert [(h.number, h.data) for h in (listener.heard(), listener.heard())] == [(asked[0], b"early"), (asked[1], b"bb")]
+        listener.post(0, b"c")
+        assert listener.heard().data == b"cc"
+        link.stop()
+
+
+@pytest.mark.parametrize("version", [1 << 30_000, -1, 6.0, "6", None, [6]], ids=lambda version: str(type(version)))
+def test_a_version_that_is_none_is_no_first_message(version):
+    with pytest.raises(LinkRefused, match="not a client's first message"):
+        hello_of(cbor2.dumps([version, 1, bytes(16), b"", b"", 0, 0]))
 
 
 def test_who_was_slow_and_lost_its_connection_is_asked_again():

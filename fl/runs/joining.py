@@ -57,6 +57,7 @@ def join(
     if is_over(folder):
         return
     record = OwnRecord(folder / LOG)
+    record.alone()
     record.add(started=True)
     link.noted = record.connected
     try:
@@ -96,6 +97,7 @@ def join(
         link.stop()
         if aside is not None:
             aside.stop()
+        record.close()
 
 
 def is_over(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 The record says what it told whom, what it spent of its privacy budget, and what it refused.
 """
 
+import fcntl
 import json
 import os
 import threading
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import cbor2
 import numpy as np
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from ...crypto.entropy import KeptEntropy, OsEntropy
 from ...protocol.core.errors import Revoked
@@ -49,9 +50,21 @@ class OwnRecord:
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
         self._away = False
         self._one = threading.Lock()
+
+    def alone(self) -> None:
+        """Until it is closed, no other process takes part with this folder. Raises ValueError where one does."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"another process takes part with {self._path.parent} already") from None
+
+    def close(self) -> None:
+        """Nothing more is added."""
+        self._file.close()
 
     def add(self, **what: object) -> None:
         """A line, with the time."""
@@ -230,5 +243,6 @@ def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
     partial, data = path.with_suffix(".partial"), parties.scenario.data
     table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario)
     about = {} if table is None else {"columns": json.dumps(table.columns), "labels": json.dumps(table.kinds)}
-    save_file({n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}, partial, about or None)
+    tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}
+    partial.write_bytes(save(tensors, about or None))
     partial.replace(path)

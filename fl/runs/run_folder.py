@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
 from ...protocol.view.answers import Vector
@@ -92,7 +92,7 @@ class RunFolder:
         for name, vector in vectors.items():
             load_vector(module, vector)
             tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(module).items()}
-            save_file(tensors, self.path / "models" / f"{name.replace(' ', '-')}.safetensors")
+            (self.path / "models" / f"{name.replace(' ', '-')}.safetensors").write_bytes(save(tensors))
 
 
 def _strict(value: Any) -> Any:

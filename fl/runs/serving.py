@@ -208,7 +208,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     control = listening.control
 
     def begin(hosts: LinkedHosts) -> Listener:
-        return _started(parties, listening, journal, hosts, resumed, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
+        return _started(parties, listening, journal, hosts, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
     def due() -> None:
         if hosts.listener is not None:
@@ -266,7 +266,6 @@ def _started(
     listening: Listening,
     journal: ServedJournal,
     hosts: LinkedHosts,
-    resumed: bool,
     others: OtherTerms,
 ) -> Listener:
     """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
@@ -284,14 +283,14 @@ def _started(
         listening.standing,
         replace(listening.limits, most=most),
         about,
-        listening.wait if resumed else 0.0,
+        listening.wait if words.settled else 0.0,
         listening.control.halt,
         others.note,
     )
     port = listener.start()
     hosts.listener = listener
     listening.told(port)
-    if resumed:
+    if words.settled:  # an answer was heard: the run has begun
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]

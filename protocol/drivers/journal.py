@@ -5,7 +5,8 @@ Entries by key, the latest of each. In a file they are kept by SQLite, synced wi
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -46,25 +47,29 @@ class InMemory:
 
 
 class InFile:
-    """A journal in a file, which is made with mode 0600. Raises sqlite3.DatabaseError for a file that is none."""
+    """A journal in a file, which is made with mode 0600. Raises OSError, with one line, for a file that is none, that cannot be
+    written, or whose disk is full.
+    """
 
     def __init__(self, path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._file = sqlite3.connect(path, isolation_level=None)
-        self._file.execute("PRAGMA journal_mode = WAL")
-        self._file.execute("PRAGMA synchronous = FULL")
-        self._file.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, entry BLOB NOT NULL)")
+        self._path = path
+        with self._in_words():
+            self._file = sqlite3.connect(path, isolation_level=None)
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute("PRAGMA synchronous = FULL")
+            self._file.execute("CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, entry BLOB NOT NULL)")
 
     def put(self, entries: Mapping[str, bytes], /) -> None:
         """See `Journal`."""
         if entries:
-            with self._file:
+            with self._in_words(), self._file:
                 self._file.execute("BEGIN")
                 self._file.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", entries.items())
 
     def replace(self, entries: Mapping[str, bytes], /, *, but: frozenset[str] = frozenset()) -> None:
         """See `Journal`."""
-        with self._file:
+        with self._in_words(), self._file:
             self._file.execute("BEGIN")
             gone = [(key,) for (key,) in self._file.execute("SELECT key FROM entries") if key not in but]
             self._file.executemany("DELETE FROM entries WHERE key = ?", gone)
@@ -72,4 +77,12 @@ class InFile:
 
     def read(self) -> dict[str, bytes]:
         """See `Journal`."""
-        return dict(self._file.execute("SELECT key, entry FROM entries"))
+        with self._in_words():
+            return dict(self._file.execute("SELECT key, entry FROM entries"))
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise OSError(f"the journal {self._path}: {error}") from error

@@ -74,8 +74,9 @@ def _items(data: bytes, count: int) -> list[Any]:
     except (TypeError, ValueError, OverflowError, RecursionError, cbor2.CBORDecodeError):
         raise Refused("a message that is none") from None
     _check(type(found) is list and len(found) == count)
+    _check(_is_number(found[0]))
     if found[0] != BATCH_VERSION:
-        raise Refused(f"a message of version {found[0]!s:.20}, where this side has {BATCH_VERSION}: all need the same release")
+        raise Refused(f"a message of version {found[0]}, where this side has {BATCH_VERSION}: all need the same release")
     return list(found[1:])
 
 

@@ -97,7 +97,8 @@ class Flow:
             for index in range(pieces):
                 while index >= self._granted:
                     self._grant.clear()
-                    await self._grant.wait()
+                    if not self._ended:
+                        await self._grant.wait()
                     if self._ended:
                         raise ConnectionResetError("the stream has ended")
                 await self._put(_PIECE, number, index, pieces, total, next(found))

@@ -35,7 +35,7 @@ class Owing:
         """The client owes an answer to one word more; of one that is gone it is heard at once that there is none."""
         peer = self.peers[client]
         number = peer.number = peer.number + 1 if given is None else given
-        if peer.expired is not None or (peer.flow is None and not self._may_be_back(peer)):
+        if peer.expired or (peer.flow is None and not self._may_be_back(peer)):
             self.heard.put(Heard(client, number, None))
             self.sent_off(sum(map(len, parts)))
         else:
@@ -80,7 +80,7 @@ class Owing:
             peer.moved = now
         if now - max(since, peer.moved) > self._limits.patience or now - since > self._limits.at_most:
             self.slow += 1
-            peer.expired = max((n for n, owed in peer.owed.items() if owed.sent), default=None)
+            peer.expired = {n for n, owed in peer.owed.items() if owed.sent}
             self.drop(peer, "slow")
 
     def settled(self, peer: Peer) -> int:
@@ -96,13 +96,15 @@ class Owing:
         number, forgotten = number & ~FORGOTTEN, number >= FORGOTTEN
         owed = peer.owed.pop(number, None)
         late = owed is None
-        if late and (peer.expired is None or not 0 < number <= peer.expired):
+        if late and number not in peer.expired:
             arrived.free()  # given already
             return
         if owed is not None and not owed.sent:
             self.sent_off(owed.size)
-        if late and number == peer.expired:
-            peer.expired = None
+        newest = max(peer.expired, default=0)
+        peer.expired.discard(number)
+        if late and number == newest:
+            peer.expired.clear()
             log.info("caught up", extra={"client": peer.id})
         for later in peer.owed.values():
             later.since = max(later.since, time.monotonic())  # its time runs from when the one before is answered

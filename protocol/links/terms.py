@@ -114,8 +114,10 @@ def hello_of(data: bytes) -> tuple[bytes, bytes, ClientRun]:
         link, version, *of = cbor2.loads(data[:4096])
     except (TypeError, ValueError, cbor2.CBORDecodeError):
         raise LinkRefused("not a client's first message") from None
+    if not (type(link) is type(version) is int and 0 <= link < 1 << 63 and 0 <= version < 1 << 63):
+        raise LinkRefused("not a client's first message")
     if (link, version) != (LINK_VERSION, VERSION):
-        theirs, ours = f"{link!r:.20}.{version!r:.20}", f"{LINK_VERSION}.{VERSION}"
+        theirs, ours = f"{link}.{version}", f"{LINK_VERSION}.{VERSION}"
         raise LinkRefused(f"this coordinator speaks version {ours}, the client {theirs}: all parties need the same release")
     right = [type(item) for item in of] == [bytes, bytes, bytes, int, int]
     if not right or len(of[0]) != BOOT_BYTES or len(of[1]) not in (0, CHALLENGE_BYTES):

@@ -43,8 +43,8 @@ class Owed:
 
 @dataclass(slots=True)
 class Peer:
-    """What is known of a client. until: when it may be back, after a lost connection. expired: of the newest word that was given
-    up, while its answer is due; None where none is.
+    """What is known of a client. until: when it may be back, after a lost connection. expired: the words that it was given up on,
+    until it has answered the newest of them; each answer may come once.
 
     barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
     """
@@ -56,7 +56,7 @@ class Peer:
     flow: Flow | None = None
     moved: float = 0.0
     until: float = 0.0
-    expired: int | None = None
+    expired: set[int] = field(default_factory=set)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     certificate: bytes = b""
     barred: bool = False

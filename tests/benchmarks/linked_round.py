@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, SimulatedEntropy
-from cloister.fl.runs.run_folder import machine, versions
 from cloister.protocol import Masked
 from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
@@ -49,6 +48,8 @@ def main() -> None:
         found = linked(options) if options.side == "linked" else in_process(options)
         sys.stdout.write(json.dumps(found) + "\n")
         return
+    from cloister.fl.runs.run_folder import machine, versions  # here, as it imports torch, which neither side needs
+
     sides = {side: _apart(options, side) for side in ("in process", "linked")}
     found = {
         "benchmark": "linked_round",
