@@ -95,9 +95,11 @@ def file_and_name(where: str) -> tuple[Path, str, str]:
 
 def load_source(source: str, name: str, where: str) -> Scenario:
     """The scenario of this name, or `scenario`, that a file with this source held. It is run, as the file was, but has no
-    `__file__`: it was at another place. where: what errors call it. Raises ValueError of one line.
+    `__file__`: it was at another place;
+    what it imports is looked for in the working directory, too. where: what errors call it. Raises ValueError of one line.
     """
     loader = _Source(source)
+    _find_beside(Path("scenario.py"))
     spec = importlib.util.spec_from_loader(f"{PREFIX}recorded", loader)
     if spec is None:
         raise ValueError(f"{where} holds no source")
@@ -127,7 +129,15 @@ def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
+    _find_beside(path)
     return _executed(spec, spec.loader, file), file, name
+
+
+def _find_beside(path: Path) -> None:
+    """Lets a file import those beside it, as it may where Python runs it. After all others: `evaluate.py` hides no library."""
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
