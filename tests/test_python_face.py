@@ -216,4 +216,4 @@ def test_what_is_no_scenario_is_refused_with_what_to_do(tmp_path: Path, monkeypa
 def test_the_folder_of_an_audit_is_sent_to_the_command_that_shows_it(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text("{}")
     with pytest.raises(ValueError, match="is the folder of an audit; its report is made by: cloister audit"):
-        cloister.load(tmp_path)
+        read_run(tmp_path)
