@@ -72,7 +72,8 @@ def record_of(folder: Path) -> dict[str, Any]:
         if not all(isinstance(part, str) for part in text) or not isinstance(found["file"], str | None):
             raise TypeError
     except FileNotFoundError:
-        raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}") from None
+        shown = f"; it is an audit, shown by: cloister audit {folder}" if (folder / "audit.json").is_file() else ""
+        raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}{shown}") from None
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(f"{folder / ORIGIN} is damaged") from None
     return found

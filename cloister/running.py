@@ -48,6 +48,7 @@ def run(
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
     """
     check_not_reading("run")
+    _check_scenario(scenario)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
@@ -60,6 +61,14 @@ def run(
             add_yardsticks(scenario, folder, where, lambda what, done, of: show(what, done, of, ""))
     write_report(folder)
     return load_run(folder)
+
+
+def _check_scenario(given: object) -> None:
+    """Raises TypeError that says what to give."""
+    if not isinstance(given, Scenario):
+        path = isinstance(given, str | Path)
+        hint = "import the scenario from that file, or play it with `cloister run`" if path else "make one with Scenario(...)"
+        raise TypeError(f"a Scenario is played, not {given!r:.80}: {hint}")
 
 
 def iterate(

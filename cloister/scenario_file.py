@@ -95,9 +95,11 @@ def file_and_name(where: str) -> tuple[Path, str, str]:
 
 def load_source(source: str, name: str, where: str) -> Scenario:
     """The scenario of this name, or `scenario`, that a file with this source held. It is run, as the file was, but has no
-    `__file__`: it was at another place. where: what errors call it. Raises ValueError of one line.
+    `__file__`: it was at another place. What it imports is looked for in the working directory, too. where: what errors call it.
+    Raises ValueError of one line.
     """
     loader = _Source(source)
+    _find_beside(Path("scenario.py"))
     spec = importlib.util.spec_from_loader(f"{PREFIX}recorded", loader)
     if spec is None:
         raise ValueError(f"{where} holds no source")
@@ -120,16 +122,22 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
 
 
 def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
-    """The module of FILE[:name], what the file is called, and the name. What lies beside the file it may import."""
+    """The module of FILE[:name], what the file is called, and the name."""
     path, file, name = file_and_name(where)
     if not path.is_file():
         raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
-    beside = str(path.resolve().parent)  # the last place to look, so that no file of a user's takes the name of a library
-    sys.path += [beside] if beside not in sys.path else []
+    _find_beside(path)
     return _executed(spec, spec.loader, file), file, name
+
+
+def _find_beside(path: Path) -> None:
+    """Lets a file import those beside it, as it may where Python runs it. After all others: `evaluate.py` hides no library."""
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:

@@ -102,7 +102,11 @@ def test_a_name_of_nobody_is_refused_in_one_line(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("whom", "words"),
-    [((server_and(9),), "there is no client 9; there are 0 to 5"), ((server_and(*range(6)),), "nobody is left")],
+    [
+        ((server_and(9),), "there is no client 9; there are 0 to 5"),
+        ((server_and(*range(6)),), "nobody is left"),
+        ((named("dealer"),), "there is no dealer"),
+    ],
 )
 def test_clients_that_there_are_not_are_found_out_before_anything_is_played(whom: Sequence[Observer], words: str) -> None:
     with pytest.raises(ValueError, match=words):

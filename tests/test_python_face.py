@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -203,3 +204,16 @@ def test_first_words_are_true_of_slots_personal_sums_pairs_and_noise():
     assert "epsilon 2.01 for any client" in privacy_in_words(noisy)
     elsewhere = made([told("server", "sums", [0, 1, 2])], scenario={"training": {"privacy": {"clip": 1.0}}})
     assert "Clients train with differential privacy; how much of it is spent is not in this folder" in privacy_in_words(elsewhere)
+
+
+def test_what_is_no_scenario_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=r"not 'mine.py': import the scenario from that file, or play it with `cloister run`"):
+        cloister.run("mine.py")  # type: ignore[arg-type]  # what is tried
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_an_audit_is_sent_to_the_command_that_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "audit.json").write_text("{}")
+    with pytest.raises(ValueError, match="is the folder of an audit; its report is made by: cloister audit"):
+        read_run(tmp_path)

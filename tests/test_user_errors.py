@@ -2,10 +2,12 @@
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from cloister import cli
+from cloister.scenario_file import load_poisoning
 
 HEAD = "from cloister import Scenario, Training, algorithms, data, models, partitions, protections, rules\n"
 BODY = """
@@ -126,3 +128,10 @@ def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r"])
     with pytest.raises(KeyError, match="a bug"):
         cli.main()
+
+
+def test_a_file_may_import_those_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "my_own_numbers.py").write_text("most = 3\n")
+    (tmp_path / "wanted.py").write_text("from my_own_numbers import most\nattack = lambda own: most\n")
+    assert load_poisoning(f"{tmp_path / 'wanted.py'}")(None) == 3

@@ -21,10 +21,12 @@ from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
 from ..grids.watching import folder_for, seeds_of
 from ..progress import shown
+from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
+from ..protocol.two_servers.protection import TwoServer
 from ..scenario_file import load, load_attack, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
-from ..threat_models.audit.observer import Observer, named
+from ..threat_models.audit.observer import NAMES, Observer, named
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
@@ -107,7 +109,8 @@ def play(
         say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
         raise typer.Exit(REFUTED)
     if failed:
-        say(f"{len(failed)} tries failed, first {failed[0]['experiment']}, {failed[0]['observer']}: {failed[0]['reason']}")
+        tries = "1 try" if len(failed) == 1 else f"{len(failed)} tries"
+        say(f"{tries} failed, first {failed[0]['experiment']}, {failed[0]['observer']}: {failed[0]['reason']}")
         raise typer.Exit(FAILED)
 
 
@@ -126,7 +129,12 @@ def write_audit(folder: Path, found: Mapping[str, Any]) -> None:
 
 
 def check_observers(scenario: Scenario, data: Path | None, against: Sequence[Observer]) -> None:
-    """Raises ValueError of one line for clients that the scenario has not, and for those after whom no client is honest."""
+    """Raises ValueError of one line for parties that the scenario has not, and for clients after whom none is honest."""
+    for observer in against:
+        absent = observer.servers - {SERVER} - ({SECOND_SERVER, DEALER} if isinstance(scenario.protection, TwoServer) else set())
+        if absent:
+            used = type(scenario.protection).__name__
+            raise ValueError(f"{observer.name}: under {used} there is no {NAMES[min(absent)]}; TwoServer() has one")
     if not any(observer.clients for observer in against):
         return
     known = Simulation(scenario, data).population.clients.keys()

@@ -102,6 +102,8 @@ def read_run(folder: Path) -> Run:
     """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
     names = ("summary.json", "scenario.json", "metrics.jsonl")
     if not any((folder / name).is_file() for name in names):
+        if (folder / "audit.json").is_file():
+            raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
         raise ValueError(
             f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"
         )

@@ -171,7 +171,8 @@ class Simulation(Parties):
             self.lost = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
         elif faults and models <= before and not self.state.measured:
             few = "no slot was chosen by" in faults[-1].reason
-            what = "a larger algorithm.participation, fewer models, a lower protection.floor" if few else "a smaller training.lr"
+            slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
+            what = slots if few else "inputs of one scale, or a smaller training.lr,"
             self.lost = f"no update of round {t} could be used ({faults[-1].reason}); {what} may help"
             present = {*self._open_to, *(i for c in clusters for i in c.members)}
             hopeless = present <= {f.blame for f in faults}

@@ -58,7 +58,7 @@ class Peer:
     boot: int = 0
     gone: float = 0.0
     moved: float = 0.0
-    expired: int | None = None
+    expired: set[int] = field(default_factory=set)
     given: dict[int, bytes] = field(default_factory=dict)
     taken: int = 0
     words: deque[tuple[int, bytes, str]] = field(default_factory=deque)
@@ -99,7 +99,7 @@ class Link:
         number = peer.number = peer.number + 1
         if self._fallen:
             return number
-        if peer.expired is not None or (not peer.up and self.clock.now - peer.gone >= BACK):
+        if peer.expired or (not peer.up and self.clock.now - peer.gone >= BACK):
             self._inbox.append(Heard(client, number, None))
         else:
             peer.owed[number] = [data, self.clock.now, False]
@@ -127,7 +127,7 @@ class Link:
         self._inbox.clear()
         for peer in self.peers.values():
             peer.owed.clear()
-            peer.expired = None
+            peer.expired = set()
             if peer.up:
                 self._break(peer, 0.2)
         self.clock.until(self.clock.now + 2.0)
@@ -151,7 +151,7 @@ class Link:
                 if now - peer.gone >= BACK and not self.patient:
                     self._drop(peer)
             elif not self.patient and (now - max(since, peer.moved) > PATIENCE or now - since > AT_MOST):
-                peer.expired = max((n for n, owed in peer.owed.items() if owed[2]), default=None)
+                peer.expired = {n for n, owed in peer.owed.items() if owed[2]}
                 self._drop(peer)
         if any(peer.owed for peer in self.peers.values()):
             self._watch()
@@ -171,11 +171,13 @@ class Link:
         peer.moved = self.clock.now
         owed = peer.owed.pop(number, None)
         late = owed is None
-        if late and (peer.expired is None or not 0 < number <= peer.expired):
+        if late and number not in peer.expired:
             return
+        newest = max(peer.expired, default=0)
+        peer.expired.discard(number)
         self.arrived.append((peer.machine.id, data, late))
-        if number == peer.expired:
-            peer.expired = None
+        if late and number == newest:
+            peer.expired.clear()
         for later in peer.owed.values():
             later[1] = max(float(later[1]), self.clock.now)  # type: ignore[arg-type]
         self._inbox.append(Heard(peer.machine.id, number, data, late))
@@ -230,7 +232,7 @@ class Link:
         if peer.boot != peer.machine.life:
             self._drop(peer)
             peer.boot = peer.machine.life
-        peer.expired = None
+        peer.expired = set()
         for owed in peer.owed.values():
             owed[2] = False
         self._tell(peer)

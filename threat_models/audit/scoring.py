@@ -152,7 +152,7 @@ def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
     """What it would take to tell whether a leakage is above the bound; empty where it can be told. seeds: that were played."""
     if not found.valid:
         apart = max(0.0, found.plain - found.aggregate)
-        words = f"in clear the attack finds but {apart:.2f} more than is known without it, and less than {APART} says nothing:"
+        words = f"in clear the attack finds only {apart:.2f} more than is known without it, and less than {APART} says nothing:"
         return f"{words} it takes data or training on which the attack works, and not more victims"
     if not np.isfinite(found.value):
         return "what was found is no number"
