@@ -19,6 +19,7 @@ from .fl.robust.coordinates import (
 from .fl.robust.diameter import MDA, SMEA
 from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
+from .fl.robust.krum_share import KrumOfShare
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from .fl.robust.rule import Sight
 from .fl.robust.signs import SignGuard
@@ -48,6 +49,7 @@ __all__ = [
     "FreqFed",
     "GeometricMedian",
     "Krum",
+    "KrumOfShare",
     "Meamed",
     "Mean",
     "MeanAroundMedian",

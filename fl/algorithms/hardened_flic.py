@@ -29,8 +29,9 @@ not seen at once, nor lengths in those of fewer than eight, but by the evidence,
 updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it stand against clients
 that lie about the Gram matrix, or show one update and sum another (the protection says who can); nor, with `by_samples`, about
 how many examples they have: 6 of 20 that report eighteen times as many and triple their updates lose .5 to .7 of accuracy then,
-and nothing by default. A backdoor in four parts succeeds with loyal clients in .5 to .7 of the tests by 3 of 20, in .86 and
-more by 5.
+and nothing by default. Without an inner rule a backdoor whose trigger is dealt out in parts (DBA) succeeds by 3 of 20, in nearly
+all tests by 5 and more. `inner=KrumOfShare()` keeps it out up to 4 of 20, at the cost of some accuracy where data are skewed; no
+rule does from 8 of 20 on (`examples/evaluate_inner_rule.py`).
 What other searches found (`examples/hardened_flic_search.py`): attackers that differ from each other about a common shift
 (loose ALIE, Min-Max), .03 below half and up to .1 at 12 of 20; from half of the clients on, updates that push honest ones apart,
 scaled, .1 to .2.
@@ -93,8 +94,8 @@ class HardenedFLIC:
 
     rounds_before: T, rounds before clients choose without a fork. every: rounds between such choices on average, and the least
     between models to go back to. guard: times the median norm to which longer updates are shortened. share: of all clients that
-    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community; a
-    rule that cannot stand so few, or trusts nobody, leaves the model as it is. by_samples: weigh clients by how many examples
+    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community, such as
+    `KrumOfShare()` where backdoors count; a rule that cannot stand so few, or trusts nobody, leaves the model as it is. by_samples: weigh clients by how many examples
     they say they have, which nobody checks: not by default, unlike FLIC. The rest as in FLIC.
     """
 

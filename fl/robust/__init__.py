@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | sum | Mean | Bucketing |
 | norms | NormBound | Clip, ARC |
-| Gram matrix | Krum, MultiKrum, MDA, SMEA, GeometricMedian, RFA, CenteredClipping, CAF, FoolsGold, FLTrust, FLAME, ClippedClustering, CFLDefence | NNM, KrumPicks |
+| Gram matrix | Krum, MultiKrum, KrumOfShare, MDA, SMEA, GeometricMedian, RFA, CenteredClipping, CAF, FoolsGold, FLTrust, FLAME, ClippedClustering, CFLDefence | NNM, KrumPicks |
 | coordinates | Median, TrimmedMean, Meamed, Phocas, Bulyan, RobustLearningRate, DnC | |
 | updates | SignGuard, FreqFed | |
 
