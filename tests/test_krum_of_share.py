@@ -18,7 +18,9 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
-@pytest.mark.parametrize(("n", "share", "f"), [(20, 0.25, 5), (19, 0.25, 4), (12, 0.25, 3), (10, 0.3, 3), (6, 0.25, 1), (20, 0.45, 8)])
+@pytest.mark.parametrize(
+    ("n", "share", "f"), [(20, 0.25, 5), (19, 0.25, 4), (12, 0.25, 3), (10, 0.3, 3), (6, 0.25, 1), (20, 0.45, 8)]
+)
 def test_it_is_the_rule_for_as_many(n: int, share: float, f: int) -> None:
     gram = gram_of(n)
     expected = Mixed((NNM(f),), MultiKrum(f)).weights(gram, rng())
@@ -34,7 +36,8 @@ def test_every_number_has_weights() -> None:
     for n in range(1, 40):
         for share in (0.0, 0.1, 0.25, 0.4, 0.49):
             weights = KrumOfShare(share).weights(gram_of(n, n), rng())
-            assert weights.min() >= 0 and weights.sum() == pytest.approx(1.0)
+            assert weights.min() >= 0
+            assert weights.sum() == pytest.approx(1.0)
 
 
 def test_far_ones_up_to_the_share_have_no_weight() -> None:
@@ -46,7 +49,7 @@ def test_far_ones_up_to_the_share_have_no_weight() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 0.5, float("nan")])
 def test_shares_that_krum_cannot_stand_are_refused(share: float) -> None:
-    with pytest.raises(ValueError, match="at least 0 and below 0.5"):
+    with pytest.raises(ValueError, match="at least 0 and below"):
         KrumOfShare(share)
 
 

@@ -135,3 +135,11 @@ def test_a_file_may_import_those_beside_it(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "my_own_numbers.py").write_text("most = 3\n")
     (tmp_path / "wanted.py").write_text("from my_own_numbers import most\nattack = lambda own: most\n")
     assert load_poisoning(f"{tmp_path / 'wanted.py'}")(None) == 3
+
+
+def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('not the library')\n")
+    (tmp_path / "wanted.py").write_text("import colorsys\nattack = lambda own: colorsys.ONE_THIRD\n")
+    assert load_poisoning(f"{tmp_path / 'wanted.py'}")(None) == pytest.approx(1 / 3)

@@ -94,9 +94,10 @@ class HardenedFLIC:
 
     rounds_before: T, rounds before clients choose without a fork. every: rounds between such choices on average, and the least
     between models to go back to. guard: times the median norm to which longer updates are shortened. share: of all clients that
-    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community, such as
-    `KrumOfShare()` where backdoors count; a rule that cannot stand so few, or trusts nobody, leaves the model as it is. by_samples: weigh clients by how many examples
-    they say they have, which nobody checks: not by default, unlike FLIC. The rest as in FLIC.
+    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community,
+    such as `KrumOfShare()` where backdoors count; a rule that cannot stand so few, or trusts nobody, leaves the model as it is.
+    by_samples: weigh clients by how many examples they say they have, which nobody checks: not by default, unlike FLIC. The rest
+    as in FLIC.
     """
 
     rounds_before: int
