@@ -15,13 +15,16 @@ from cloister.fl.emd.distances import Euclidean, MeanDistance
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, Choice, MeanSketch, ServerSamples
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.question import Rows
+from cloister.protocol.view.work import LocalOffer
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cell_metrics import attacked_metrics
 from cloister.threat_models.evaluation import Cell, Evaluation, resolved
+from cloister.threat_models.forged_choices import WorstModel
 from cloister.threat_models.forged_embeddings import Copied, Disguised, ForgedEmbeddings, Joined, Undisguised, joined
 from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.membership import Fixed
@@ -148,6 +151,18 @@ def test_a_member_that_is_joined_does_there_what_it_likes() -> None:
     vectors = [run.simulation.vectors() for run in (honest, trial)]
     assert not np.allclose(vectors[0][4], vectors[1][4])
     np.testing.assert_array_equal(vectors[0][1], vectors[1][1])
+
+
+@pytest.mark.trains
+def test_a_scenario_plays_it_and_members_choose_as_the_inner_adversary_says() -> None:
+    worst = Adversary(members=Fixed((0,)), choice=WorstModel())
+    simulation = Simulation(replace(DIGITS, adversary=forger(Disguised(turned), inner=worst)), None)
+    simulation.step()
+    assert any({0, 4} <= set(c.members) for c in simulation.state.clusters.values())
+    models = tuple(simulation.vectors()[i] for i in (4, 1))
+    corrupted: Any = simulation.corrupted
+    member, loyal = (corrupted.judge(LocalOffer(i, 0, (0, 1), models)) for i in (0, 1))
+    assert (member, loyal) == (0, 1)  # the model of the turned digits is the worst for either
 
 
 @pytest.mark.trains

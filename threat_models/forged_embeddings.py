@@ -25,7 +25,7 @@ from ..fl.clients.corruption import Computers, Corrupted, Corruption, embedders_
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
-from ..protocol.view.work import LocalJob, LocalWork, Unwilling
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .membership import Members
 from .witness import Nobody
 
@@ -121,6 +121,9 @@ class Posed:
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         return self.inner(jobs)
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.inner.judge(offer)
 
     def embedders(self, honest: Embedders, /) -> Embedders:
         return Forging(embedders_of(self.inner, honest), self.conduct, self.forgers)
