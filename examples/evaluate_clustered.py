@@ -1,8 +1,8 @@
-"""Methods that group clients, taken for defences: minus gradient, backdoors and forgeries against CFL, FLIC, IFCA, FPFC and EMD-CFL.
+"""Methods that group clients as defences: minus gradient, backdoors, forgeries against CFL, FLIC, IFCA, FPFC and EMD-CFL.
 
-Run it:  cloister evaluate examples/evaluate_clustered.py                   the grid: isolation, harm, and what a backdoor gains
+Run it:  cloister evaluate examples/evaluate_clustered.py         the grid: isolation, harm, and what a backdoor gains
          cloister attack examples/evaluate_clustered.py --against CFL --attackers 1-4 --goal accuracy
-                                                                            the cheapest break that a search finds; likewise the others
+                                                  the cheapest break that a search finds; likewise the others
 
 12 clients in two groups, one of which sees its digits turned by 90 degrees, so that a method has something to group by beside
 attackers, and all five find the groups without an attack; 20 rounds, everybody in every round. No method is built for attackers.
