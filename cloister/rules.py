@@ -19,6 +19,7 @@ from .fl.robust.coordinates import (
 from .fl.robust.diameter import MDA, SMEA
 from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
+from .fl.robust.layers import LASA, sizes_of
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from .fl.robust.rule import Sight
 from .fl.robust.signs import SignGuard
@@ -32,6 +33,7 @@ __all__ = [
     "CAF",
     "CRFL",
     "FLAME",
+    "LASA",
     "MDA",
     "NNM",
     "RFA",
@@ -61,4 +63,5 @@ __all__ = [
     "SignGuard",
     "TrimmedMean",
     "aggregate",
+    "sizes_of",
 ]
