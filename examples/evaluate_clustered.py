@@ -6,9 +6,10 @@ Run it:  cloister evaluate examples/evaluate_clustered.py         the grid: isol
 
 12 clients in two groups, one of which sees its digits turned by 90 degrees, so that a method has something to group by beside
 attackers, and all five find the groups without an attack; 20 rounds, everybody in every round. No method is built for attackers.
-A forgery is a lie about something that is no update: which model serves best (IFCA, and FLIC once it has grouped), or what one's
-data look like (EMD-CFL: `a colluder's embeddings`, by members that have client 0's data, or `largest reference`, and minus
-gradient besides). To a method that does not ask, a forged vote is honest work, and forged embeddings are minus gradient.
+A forgery is a lie about something that is no update: which model serves best, or what one's data look like (EMD-CFL: `a
+colluder's embeddings`, by members that have client 0's data, or `largest reference`, and minus gradient besides). To a method
+that does not ask, forged embeddings are minus gradient, and a forged vote is honest work: it is to all five where everybody takes
+part, as FLIC asks newcomers alone, and IFCA's clients choose inside their work, where no attack here lies about it.
 """
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree

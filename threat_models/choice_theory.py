@@ -6,9 +6,9 @@ least mean loss on these so far, as it is. Then with probability at least 1 - de
 that of the best model offered so far plus `keep_best_bound(K, m, delta)`.
 
 **Proof.** By Hoeffding a mean over m examples is further than e from its expectation with probability at most 2 exp(-2 m e^2);
-for all K at once with at most delta, where e = sqrt(log(2 K / delta) / (2 m)). Then the kept model's expected loss is at most its
-mean loss plus e, that is at most the mean loss of the best plus e, which is at most its expected loss plus 2 e. Nothing is said of
-who offers.
+for all K at once with at most delta, where e = sqrt(log(2 K / delta) / (2 m)). Then the kept model's expected loss is at most
+its mean loss plus e, that is at most the mean loss of the best plus e, which is at most its expected loss plus 2 e. Nothing is
+said of who offers.
 
 **What it does not say.** That a good model is on the list: the best one offered may be that of the client alone. Anything of
 harm below the bound, which is .11 for ten models and 1,000 examples and .92 for 14 (delta .05), or of backdoors, whose inputs the
