@@ -182,7 +182,7 @@ def table_8() -> Iterator[Published]:
 
 WHY: dict[Place, str] = {
     (FLIC, "minus gradient, 40 of 100", "FedAvg", "left"): (
-        "a mean step is a fifth of an honest one, and digits are still learning after 300 rounds: .70 and .52 at round 200, .735 and"
+        "a mean step is a fifth of an honest one, and digits still learn after 300 rounds: .70 and .52 at round 200, .735 and"
         " .724 at the end"
     ),
     (FLIC, "minus gradient, 30 of 100", "FLIC", "left"): (
