@@ -26,8 +26,12 @@ from cloister.threat_models.cell_metrics import attacked_metrics
 from cloister.threat_models.evaluation import Cell, Evaluation, resolved
 from cloister.threat_models.forged_choices import WorstModel
 from cloister.threat_models.forged_embeddings import Copied, Disguised, ForgedEmbeddings, Joined, Undisguised, joined
+from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
-from cloister.threat_models.membership import Fixed
+from cloister.threat_models.membership import Fixed, Pool
+from cloister.threat_models.search.choosing import Usual
+from cloister.threat_models.search.space import Space
+from cloister.threat_models.suites.clusters import embeddings
 from cloister.threat_models.trial import Trial, played
 
 DIGITS = Scenario(
@@ -182,6 +186,18 @@ def test_it_is_an_attack_of_an_evaluation() -> None:
     assert clusters(trial) == [(0, 1, 4, 5, 6, 7), (2, 3)]
     assert found["clusters"]["ari"] < 1.0
     assert found["rejected"] == {"loyal": 0, "members": 0}
+
+
+def test_a_search_takes_it_as_a_whole_with_members_of_its_own() -> None:
+    posing = embeddings()["a colluder's embeddings"]
+    space = Space(DIGITS, only=("posing",), own={"posing": posing})
+    assert space.attacks == ["posing"]
+    adversary: Any = space.adversary(Usual(), Pool(2))
+    assert isinstance(adversary, ForgedEmbeddings)
+    assert (adversary.members, adversary.inner.members) == (Pool(2), Pool(2))
+    assert adversary.knows == Level.OWN
+    knowing = ForgedEmbeddings(members=Pool(1), pose=Copied(1), inner=Adversary(members=Pool(1), knows=Level.OMNISCIENT))
+    assert knowing.knows == Level.OMNISCIENT
 
 
 @pytest.mark.trains

@@ -26,6 +26,7 @@ from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, R
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
+from .knowledge import Level
 from .membership import Members
 from .witness import Nobody
 
@@ -87,6 +88,13 @@ class ForgedEmbeddings:
     def __post_init__(self) -> None:
         if not 0 <= self.spread <= 1:
             raise ValueError(f"spread is from 0 to 1, not {self.spread}")
+
+    @property
+    def knows(self) -> Level:
+        """What members know besides what they pose with."""
+        inner: Any = self.inner
+        found: Level = getattr(inner, "knows", Level.OWN)
+        return found
 
     def corrupt(self, computers: Computers, /) -> "Posed":
         inner = Nobody(computers) if self.inner is None else self.inner.corrupt(computers)
