@@ -3,7 +3,9 @@
 The paper's server keeps every update. This one asks for inner products of updates over rounds, which views give that compare
 updates of several rounds (gram(history)), and for sums: `robust.prediction` says why these are enough. Everybody takes part in
 every round, since a prediction is of the round before. It looks for clients that contradict themselves: a poison that is the same
-in every round, added to an honest update, is none, and stays.
+in every round, added to an honest update, is none, and stays. Where honest updates are noisy, by minibatches say, attackers that
+send smooth ones contradict themselves less than the loyal, who are then removed: so it was on digits, in every attack played
+(`examples/results/attacks_and_defences.md`).
 """
 
 from collections.abc import Mapping, Sequence
