@@ -11,6 +11,7 @@ from .fl.algorithms.fedrc import FedRC
 from .fl.algorithms.fedsac import FedSaC
 from .fl.algorithms.fedsoft import FedSoft
 from .fl.algorithms.fesem import FeSEM
+from .fl.algorithms.fl_detector import FLDetector
 from .fl.algorithms.flex_cfl import FlexCFL
 from .fl.algorithms.flic import FLIC
 from .fl.algorithms.fpfc import FPFC
@@ -33,6 +34,7 @@ __all__ = [
     "IFCA",
     "PACFL",
     "Absolute",
+    "FLDetector",
     "FeSEM",
     "FedAvg",
     "FedCE",

@@ -20,6 +20,7 @@ from .fl.robust.diameter import MDA, SMEA
 from .fl.robust.frequency import FreqFed
 from .fl.robust.krum import Krum, MultiKrum
 from .fl.robust.krum_share import KrumOfShare
+from .fl.robust.layers import LASA, sizes_of
 from .fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from .fl.robust.rule import Sight
 from .fl.robust.signs import SignGuard
@@ -33,6 +34,7 @@ __all__ = [
     "CAF",
     "CRFL",
     "FLAME",
+    "LASA",
     "MDA",
     "NNM",
     "RFA",
@@ -63,4 +65,5 @@ __all__ = [
     "SignGuard",
     "TrimmedMean",
     "aggregate",
+    "sizes_of",
 ]

@@ -74,7 +74,7 @@ def played(value: Scenario, turned: Mapping[int, Examples]) -> Cell:
         seconds.append(time.perf_counter() - started)
     cpu = time.process_time() - cpu
     scores = {i: score.accuracy for i, score in simulation.evaluate().items()}
-    members = [cluster.members for cluster in simulation.state.clusters.values()]
+    members = [cluster.members for cluster in simulation.clusters.values()]
     found: Cell = {
         "accuracy": float(np.mean(list(scores.values()))),
         "worst": min(scores.values()),

@@ -3,6 +3,7 @@
 Run it:  cloister evaluate examples/evaluate_digits.py            the grid, 1050 runs
          cloister evaluate examples/evaluate_digits.py:skewed     6 attackers, labels dealt by Dirichlet(0.5) and (0.1), 1080 runs
          cloister evaluate examples/evaluate_digits.py:families   every attack on accuracy, at every strength of the suites
+         cloister evaluate examples/evaluate_digits.py:later      two defences of 2022 and 2025, one seed
          cloister breakdown examples/evaluate_digits.py           the fewest attackers that break each defence
 
 All rules are built for 6 attackers, whatever the attack is: nobody knows it beforehand; 9 are beyond. Members are drawn from the
@@ -12,6 +13,7 @@ run's seed. `private` asks what is left of some of them under secure aggregation
 from dataclasses import replace
 
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.fl_detector import FLDetector
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Dirichlet, Iid
@@ -19,7 +21,9 @@ from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.clustering import ClippedClustering
 from cloister.fl.robust.coordinates import Median, TrimmedMean
+from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.robust.layers import LASA
 from cloister.fl.robust.mixing import ARC, NNM, Mixed
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.spectral import CAF
@@ -77,6 +81,20 @@ families = replace(
     attacks=untargeted() | insiders(),
     strengths=(F,),
     partitions={"IID": evaluation.scenario.partition, **skewed.partitions},
+    seeds=(0,),
+)
+
+later = replace(
+    evaluation,
+    name="LASA and FLDetector, beside federated averaging and FreqFed",
+    defences={
+        "FedAvg": FedAvg(),
+        "LASA": RobustFedAvg(rule=LASA(layers=(64 * 32, 32, 32 * 10, 10))),
+        "FLDetector": FLDetector(window=5),
+        "FreqFed": RobustFedAvg(rule=FreqFed()),
+    },
+    limits={"LASA": F, "FLDetector": F, "FreqFed": F},
+    strengths=(F,),
     seeds=(0,),
 )
 

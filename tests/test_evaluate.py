@@ -24,6 +24,7 @@ from scipy import stats
 
 from cloister import cli
 from cloister.attacking.defence import subject_of
+from cloister.evaluating import summaries
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -33,6 +34,7 @@ from cloister.evaluating.run import Ledger, play_grid
 from cloister.evaluating.workers import Bench, Origin, Task, crew
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.averages import Mean
 from cloister.fl.robust.coordinates import Median, TrimmedMean
@@ -61,6 +63,7 @@ from cloister.threat_models.alternating import AlternatingMinimisation
 from cloister.threat_models.attack_metrics import empirical_kappa
 from cloister.threat_models.cell_metrics import attacked_metrics, clean_metrics
 from cloister.threat_models.critical_layers import CriticalLayers
+from cloister.threat_models.design_limit import HARDENED_FLIC
 from cloister.threat_models.evaluation import (
     Cell,
     Evaluation,
@@ -747,6 +750,17 @@ def test_an_evaluation_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path)
     folder.open(description(sample.evaluation), resume=False)
     assert "No verdict: 20 of 20 cells are not played yet" in render(read_grid(tmp_path))
+
+
+def test_what_searches_found_against_a_defence_is_printed_beside_what_was_played(tmp_path: Path) -> None:
+    known = HardenedFLIC(rounds_before=2, every=2)
+    defences = {"FedAvg": FedAvg(), "hardened": known, "by a function": lambda scenario: replace(scenario, algorithm=known)}
+    for name, of in (("all", defences), ("one", {"FedAvg": FedAvg()})):
+        EvaluationFolder(tmp_path / name).open(description(replace(sample.evaluation, defences=of)), resume=False)
+    page, grid = render(read_grid(tmp_path / "all")), read_grid(tmp_path / "all")
+    assert page.count(HARDENED_FLIC.split(":")[0]) == summaries.markdown(grid).count(HARDENED_FLIC) == 2
+    assert "Known of <b>hardened</b>" in page
+    assert "Known of" not in render(read_grid(tmp_path / "one"))
 
 
 def folder_of(path: Path, accuracy: Mapping[tuple[str, str], list[float]], seeds: int = 3) -> Path:

@@ -15,16 +15,23 @@ from cloister.fl.emd.distances import Euclidean, MeanDistance
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, Choice, MeanSketch, ServerSamples
 from cloister.protocol.pairs.noise import Noise
 from cloister.protocol.pairs.question import Rows
+from cloister.protocol.view.work import LocalOffer
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cell_metrics import attacked_metrics
 from cloister.threat_models.evaluation import Cell, Evaluation, resolved
+from cloister.threat_models.forged_choices import WorstModel
 from cloister.threat_models.forged_embeddings import Copied, Disguised, ForgedEmbeddings, Joined, Undisguised, joined
+from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
-from cloister.threat_models.membership import Fixed
+from cloister.threat_models.membership import Fixed, Pool
+from cloister.threat_models.search.choosing import Usual
+from cloister.threat_models.search.space import Space
+from cloister.threat_models.suites.clusters import embeddings
 from cloister.threat_models.trial import Trial, played
 
 DIGITS = Scenario(
@@ -151,6 +158,18 @@ def test_a_member_that_is_joined_does_there_what_it_likes() -> None:
 
 
 @pytest.mark.trains
+def test_a_scenario_plays_it_and_members_choose_as_the_inner_adversary_says() -> None:
+    worst = Adversary(members=Fixed((0,)), choice=WorstModel())
+    simulation = Simulation(replace(DIGITS, adversary=forger(Disguised(turned), inner=worst)), None)
+    simulation.step()
+    assert any({0, 4} <= set(c.members) for c in simulation.state.clusters.values())
+    models = tuple(simulation.vectors()[i] for i in (4, 1))
+    corrupted: Any = simulation.corrupted
+    member, loyal = (corrupted.judge(LocalOffer(i, 0, (0, 1), models)) for i in (0, 1))
+    assert (member, loyal) == (0, 1)  # the model of the turned digits is the worst for either
+
+
+@pytest.mark.trains
 def test_it_is_an_attack_of_an_evaluation() -> None:
     evaluation = Evaluation(
         name="forged embeddings",
@@ -167,6 +186,18 @@ def test_it_is_an_attack_of_an_evaluation() -> None:
     assert clusters(trial) == [(0, 1, 4, 5, 6, 7), (2, 3)]
     assert found["clusters"]["ari"] < 1.0
     assert found["rejected"] == {"loyal": 0, "members": 0}
+
+
+def test_a_search_takes_it_as_a_whole_with_members_of_its_own() -> None:
+    posing = embeddings()["a colluder's embeddings"]
+    space = Space(DIGITS, only=("posing",), own={"posing": posing})
+    assert space.attacks == ["posing"]
+    adversary: Any = space.adversary(Usual(), Pool(2))
+    assert isinstance(adversary, ForgedEmbeddings)
+    assert (adversary.members, adversary.inner.members) == (Pool(2), Pool(2))
+    assert adversary.knows == Level.OWN
+    knowing = ForgedEmbeddings(members=Pool(1), pose=Copied(1), inner=Adversary(members=Pool(1), knows=Level.OMNISCIENT))
+    assert knowing.knows == Level.OMNISCIENT
 
 
 @pytest.mark.trains

@@ -1,6 +1,7 @@
 """Defects that were found in other implementations of robust rules, one test each, named after the defect."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from cloister.fl.robust.coordinates import Bulyan, Meamed, MeanAroundMedian, Med
 from cloister.fl.robust.diameter import MDA, SMEA
 from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
+from cloister.fl.robust.layers import LASA
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rejection import after_rejecting
 from cloister.fl.robust.rows import Rows, gram_of
@@ -54,6 +56,7 @@ EVERY: Sequence[Rule] = (
     DnC(2, b=50),
     SignGuard(part=0.5),
     FreqFed(),
+    LASA((200, 99, 1)),
     Median(),
     TrimmedMean(2),
     Meamed(2),
@@ -73,6 +76,8 @@ def honest(n: int = 12, d: int = 300, seed: int = 0) -> NDArray[np.float32]:
 
 
 def applied(rule: Rule, x: NDArray[np.float32]) -> Aggregate:
+    if isinstance(rule, LASA):
+        rule = replace(rule, layers=(x.shape[1] - 1, 1))
     extra = np.full(x.shape[1], 0.1, dtype=np.float32) if isinstance(rule, FLTrust) else None
     return aggregate(rule, x, np.random.default_rng(7), extra=extra)
 

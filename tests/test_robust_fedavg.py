@@ -25,6 +25,7 @@ from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
 from cloister.fl.robust.coordinates import Bulyan, Meamed, Median, Phocas, RobustLearningRate, TrimmedMean
 from cloister.fl.robust.diameter import MDA, SMEA
 from cloister.fl.robust.krum import Krum, MultiKrum
+from cloister.fl.robust.layers import LASA
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
 from cloister.fl.robust.rule import Rule
 from cloister.fl.robust.signs import SignGuard
@@ -572,6 +573,11 @@ def test_rules_of_updates_run_in_the_clear_alone() -> None:
     assert np.linalg.norm(model) > 0
     with pytest.raises(Refused, match="SignGuard reads the signs"):
         play(RobustFedAvg(rule=SignGuard()), Permuted(SignedPermutation))
+    lasa = LASA((4, update_of(0).size - 4), sparsity=0.0)
+    _, model, _ = play(RobustFedAvg(rule=lasa))
+    np.testing.assert_allclose(model, expected(lasa), atol=2e-5)
+    with pytest.raises(Refused, match="LASA reads the signs"):
+        play(RobustFedAvg(rule=lasa), Permuted(SignedPermutation))
     _, model, _ = play(RobustFedAvg(rule=DnC(2, b=20)), Permuted(SignedPermutation))
     assert np.linalg.norm(model) > 0
 

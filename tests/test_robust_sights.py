@@ -12,6 +12,7 @@ from cloister.fl.robust.coordinates import Bulyan, Meamed, Median, Phocas, Robus
 from cloister.fl.robust.diameter import MDA, SMEA
 from cloister.fl.robust.frequency import FreqFed
 from cloister.fl.robust.krum import Krum, MultiKrum
+from cloister.fl.robust.layers import LASA
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
 from cloister.fl.robust.rule import Sight
 from cloister.fl.robust.signs import SignGuard
@@ -77,6 +78,7 @@ def test_every_rule_declares_it(sight: Sight, rule: Any) -> None:
 
 def test_the_others_declare_it_too() -> None:
     assert FLTrust().sees == Sight.GRAM
+    assert LASA((D,)).sees == Sight.UPDATES
     assert CRFL(rho_0=1, rate=0, sigma=1, sigma_test=1, T=1).sees == Sight.SUM
 
 

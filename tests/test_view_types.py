@@ -21,6 +21,7 @@ from cloister.fl.algorithms.fedrc import FedRC
 from cloister.fl.algorithms.fedsac import FedSaC
 from cloister.fl.algorithms.fedsoft import FedSoft
 from cloister.fl.algorithms.fesem import FeSEM
+from cloister.fl.algorithms.fl_detector import FLDetector
 from cloister.fl.algorithms.flex_cfl import FlexCFL
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.fpfc import FPFC
@@ -50,6 +51,7 @@ ALGORITHMS = (
     EMDCFL(eps=0.5),
     RobustFedAvg(rule=GeometricMedian()),
     FPFC(rounds=3),
+    FLDetector(),
     IFCA(models=2),
     FedEM(),
     FedRC(),

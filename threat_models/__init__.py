@@ -32,8 +32,10 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 
 `suites` has families of them, at several strengths each. Plain functions are attacks, too (`functions.py`).
 
-Not here: 3DFed (Li et al. 2023) and CerP (Lyu et al. 2023), backdoors that tune their training to a defence: training attacks that look
-back could be either.
+Not here, attacks that tune their training to a defence: CerP (Lyu et al. 2023), a learned trigger with a penalty on the distance to the
+opened model and on cosines between members' updates, of which A3FL has the first part, and a training attack that hears what other
+members send in the same session would have the second; 3DFed (Li et al. 2023), which also learns from the next model whether its
+indicator was accepted and sends decoys: an attack on uploads that looks back (`attack.LearningAttack`) could. Neither needs anything of a view.
 
 Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
 these against the rules of `cloister.fl.robust` and the algorithms; `cloister attack` searches among them (`search`).

@@ -8,6 +8,14 @@ from ..fl.robust.averages import Mean
 from ..fl.robust.coordinates import Median, TrimmedMean
 from ..fl.robust.weiszfeld import GeometricMedian
 
+HARDENED_FLIC = (
+    "By searches of minutes, 20 clients, digits and Fashion-MNIST: below half of alike clients at most 3.1 points of accuracy"
+    " were lost, where labels are skewed up to 7.7 by 6 and 16.8 by 9 in one seed; a backdoor in four parts succeeds in 50 to"
+    " 68 % of the tests by 3 of 20; with by_samples 9 that lie about their examples cost up to 71.8 points. From half on up to"
+    " 20.2 points by 10 of 20, and no bound exists. A search that found no more is no proof."
+)
+"""`examples/results/robustness_search.md`, `hardened_flic.md`."""
+
 
 def built_for(algorithm: object, n: int) -> int | None:
     """Attackers among n updates of a round that an algorithm is built for; None where it states no number.
@@ -22,6 +30,11 @@ def built_for(algorithm: object, n: int) -> int | None:
     if isinstance(algorithm, HardenedFLIC):
         return (n - 1) // 2
     return 0 if isinstance(algorithm, FedAvg) else None
+
+
+def known_breaks(algorithm: object) -> str:
+    """What searches have found against an algorithm, in words for whoever is offered it; empty where nothing is recorded."""
+    return HARDENED_FLIC if isinstance(algorithm, HardenedFLIC) else ""
 
 
 def _of_rule(rule: Any, n: int) -> int | None:

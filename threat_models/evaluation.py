@@ -8,6 +8,7 @@ written for any.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from math import isfinite
@@ -24,6 +25,7 @@ from ..protocol.view.protection import Protection
 from .backdoors import LearnedTarget, Target
 from .breakdown import Steps
 from .broken import Bounds
+from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
 from .evaluation_check import check_attacks, check_defences
 
@@ -236,6 +238,7 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
         "partitions": {name: described(partition) for name, partition in evaluation.partitions.items()},
         "absent": {f"{s:g}": ABSENT in names_of(evaluation, float(s)) for s in evaluation.strengths},
         "limits": dict(evaluation.limits),
+        "known_breaks": {name: words for name in evaluation.defences if (words := _known_breaks(evaluation, name))},
         "bounds": asdict(evaluation.bounds),
         "seeds": list(evaluation.seeds),
         "targets": {name: described(target) for name, target in evaluation.targets.items()},
@@ -249,6 +252,14 @@ def description(evaluation: Evaluation) -> dict[str, Any]:
             for of in evaluation.partitions or ("",)
         ],
     }
+
+
+def _known_breaks(evaluation: Evaluation, defence: str) -> str:
+    """What searches have found against a defence; empty, too, for one of the user's own that cannot be made here."""
+    with suppress(Exception):  # its cells' lines will say it
+        of = Cell(None, defence, None, next(iter(evaluation.named_protections)), 0, next(iter(evaluation.partitions), ""))
+        return known_breaks(resolved(evaluation, of).algorithm)
+    return ""
 
 
 def _adversaries(evaluation: Evaluation, name: str, attack: Attack) -> Any:

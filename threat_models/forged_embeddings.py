@@ -25,7 +25,8 @@ from ..fl.clients.corruption import Computers, Corrupted, Corruption, embedders_
 from ..protocol.pairs.question import Answered, Embedders, Occasion, Released, Reported, Rows, held_out_for
 from ..protocol.pairs.terms import PROTOCOL
 from ..protocol.view.answers import Vector
-from ..protocol.view.work import LocalJob, LocalWork, Unwilling
+from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
+from .knowledge import Level
 from .membership import Members
 from .witness import Nobody
 
@@ -88,6 +89,13 @@ class ForgedEmbeddings:
         if not 0 <= self.spread <= 1:
             raise ValueError(f"spread is from 0 to 1, not {self.spread}")
 
+    @property
+    def knows(self) -> Level:
+        """What members know besides what they pose with."""
+        inner: Any = self.inner
+        found: Level = getattr(inner, "knows", Level.OWN)
+        return found
+
     def corrupt(self, computers: Computers, /) -> "Posed":
         inner = Nobody(computers) if self.inner is None else self.inner.corrupt(computers)
         return Posed(self, self.members.everyone(tuple(sorted(computers.clients)), computers.seed), inner)
@@ -121,6 +129,9 @@ class Posed:
 
     def __call__(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         return self.inner(jobs)
+
+    def judge(self, offer: LocalOffer, /) -> int | None:
+        return self.inner.judge(offer)
 
     def embedders(self, honest: Embedders, /) -> Embedders:
         return Forging(embedders_of(self.inner, honest), self.conduct, self.forgers)

@@ -55,6 +55,7 @@ def render(grid: Grid) -> str:
         breakdowns=breakdowns(grid),
         late=late_words(grid),
         courses=backdoor_courses(grid),
+        known_breaks=about.get("known_breaks", {}),
         broken=broken_words(grid.bounds),
         bounds={name: points(value) for name, value in asdict(grid.bounds).items()},
         command=command(grid),

@@ -113,6 +113,8 @@ def markdown(grid: Grid) -> str:
         words = [f"{row.strength:g}" if name == "strength" else str(row.names[name]) for name in kept]
         body.append([*words, *_cells(grid, row)])
     notes = [f"- {line}" for place in grid.protections for line in reasons(grid, place)]
+    known: dict[str, str] = grid.about.get("known_breaks", {})
+    notes += [f"- Known of {name}, whatever was played here. {words}" for name, words in known.items()]
     how = (
         "Accuracy of loyal clients late in the run, means over seeds; ± is half of Student's t interval of that mean at 95 %; of"
         " two seeds both values stand there. Absent: without the attackers' data. Lost: against the lower of the runs without"

@@ -20,7 +20,10 @@ their differences. All that it keeps is ids, numbers and models.
 
 What it does not stand against. With half or more of the clients corrupt there is no bound, and cannot be: k equal groups may
 each be honest for a different task, and a loyal minority with odd data looks like poisoners. What it has then is the choice,
-which sees harm on a client's own examples, and no backdoor. Harm below what a fork or a choice tells from noise stays: updates
+which sees harm on a client's own examples, and no backdoor. Nor has the choice a bound here: what is provable of a client that
+keeps the best model of those offered, and which of its assumptions fail, is in `threat_models/choice_theory.py`. The limit that
+searches found is .20 of accuracy by 10 of 20; reports print it (`threat_models/design_limit.py`).
+Harm below what a fork or a choice tells from noise stays: updates
 that are like the loyal ones, or orthogonal to them and to each other; turning when honest updates are noise themselves; a
 backdoor among clients whose data differ as much as its poison does. Very different data look like attacks, and communities are
 then many: where labels are skewed and a round draws a quarter of twenty clients, loyal ones part by what they chose on their own

@@ -6,7 +6,7 @@
 | norms | NormBound | Clip, ARC |
 | Gram matrix | Krum, MultiKrum, KrumOfShare, MDA, SMEA, GeometricMedian, RFA, CenteredClipping, CAF, FoolsGold, FLTrust, FLAME, ClippedClustering, CFLDefence | NNM, KrumPicks |
 | coordinates | Median, TrimmedMean, Meamed, Phocas, Bulyan, RobustLearningRate, DnC | |
-| updates | SignGuard, FreqFed | |
+| updates | SignGuard, FreqFed, LASA | |
 
 The kinds are what views can answer. Five rules use less than theirs, for which no view has an answer of its own: RobustLearningRate
 the sum and the sum of signs, DnC Gram matrices of random coordinates, Bulyan one Gram matrix and order statistics of its picks,
@@ -16,12 +16,13 @@ them.
 `aggregate` applies any of them to full updates; `fl.algorithms.robust_sum` has a server view answer them. CRFL, which acts on
 the model that a sum has made, is in `smoothing`. A plain function of all updates is a rule, too (`function.py`).
 
+FLDetector, which keeps updates and asks for inner products over rounds, is an algorithm of its own
+(`fl.algorithms.fl_detector`, its arithmetic in `prediction`).
+
 Not here, and what a view would have to answer for it:
 
 | rule | what it looks at |
 | --- | --- |
-| LASA (Xu et al. 2025) | each layer by itself: its norm and its signs in every update. A rule is given one vector, without its layers |
-| FLDetector (Zhang et al. 2022) | whether a client's update is what its last one and the models since predict: every client's updates and the models, kept |
-| DeepSight (Rieger et al. 2022) | what every client's model predicts on random inputs, and the update of its output layer: whole models, by client |
+| DeepSight (Rieger et al. 2022) | what every client's model predicts on random inputs (its DDifs): whole models, by client, run at the server. Its other two looks, the cosines and the energies of the output layer's update, are of updates alone; a third of three votes would not be the rule |
 | BackdoorIndicator (Li and Dai 2024) | what every client's model does with inputs that the server has planted before: whole models, and training at the server |
 """  # noqa: E501

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..functions import as_vector
 from ..own_code import is_own
-from .function import FunctionRule, as_rule, checked_weights
+from .function import as_rule, checked_weights
 from .mixing import Prepared, Step, mixing_of, of_gram
 from .rejection import after_rejecting
 from .rows import Rows, Updates, Vector, combination, coordinatewise, gram_of, one_thread, squared_norms
@@ -23,6 +23,18 @@ class UpdateRule(Protocol):
 
     def weigh(self, rows: Rows, rng: np.random.Generator, /) -> Matrix:
         """The weights of the result: float64 (len(rows),)."""
+        ...
+
+
+@runtime_checkable
+class WholeRule(Protocol):
+    """A rule that makes its result of whole updates, and no weighted sum."""
+
+    @property
+    def sees(self) -> Sight: ...
+
+    def combine_all(self, updates: Block, /) -> Block:
+        """The result, float32 (d,), of all updates, float32 (n, d), which are not changed."""
         ...
 
 
@@ -91,13 +103,13 @@ def _aggregated(
             return as_vector(named.combine(block), block.shape[1:], named, finite=is_own(named))
 
         return Aggregate(coordinatewise(rows, combined), None, rejected)
-    if isinstance(last, FunctionRule):
+    if isinstance(last, WholeRule):
         return Aggregate(last.combine_all(rows.block(0, rows.length)), None, rejected)
     if isinstance(last, UpdateRule):
         weights = checked_weights(last, last.weigh(rows, rng), len(rows))
         weights = weights if rows.mixing is None else rows.mixing.T @ weights
         return Aggregate(combination(Rows(updates, kept), weights), _spread(weights, finite), rejected)
-    raise ValueError(f"{type(last).__name__} is no rule: it has none of weights, weights_with, combine and weigh")
+    raise ValueError(f"{type(last).__name__} is no rule: it has none of weights, weights_with, combine, weigh and combine_all")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

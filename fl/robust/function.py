@@ -15,14 +15,14 @@ METHODS = {
     Sight.NORMS: "weights(gram, rng)",
     Sight.GRAM: "weights(gram, rng)",
     Sight.COORDINATES: "combine(block)",
-    Sight.UPDATES: "weigh(rows, rng)",
+    Sight.UPDATES: "weigh(rows, rng) or combine_all(updates)",
 }
 """What a rule of our kinds does its work by."""
-CALLS = {"weights": ["gram", "rng"], "combine": ["block"], "weigh": ["rows", "rng"]}
+CALLS = {"weights": ["gram", "rng"], "combine": ["block"], "weigh": ["rows", "rng"], "combine_all": ["updates"]}
 """What rules of our kinds are called with, by position."""
 WRITTEN_SO = "write yours as a class with sees = Sight.GRAM and weights(gram, rng), which is given inner products alone"
 """What may do the work of a function of updates where a protection gives none."""
-KNOWN = ("weights", "weights_with", "combine", "weigh", "steps")
+KNOWN = ("weights", "weights_with", "combine", "weigh", "combine_all", "steps")
 
 
 @dataclass(frozen=True, slots=True)
