@@ -34,12 +34,12 @@ def _literal(name: str, value: str) -> bytes:
     return b"\x00" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
-def opening(path: str = "/cloister.Link/Stream") -> bytes:
-    """What comes before the first message of a stream."""
+def opening(path: str = "/cloister.Link/Stream", window: int | None = None) -> bytes:
+    """What comes before the first message of a stream. window: bytes that may be sent to it; None for HTTP/2's own number."""
     fields = {":method": "POST", ":scheme": "https", ":path": path, ":authority": "coordinator"}
     fields |= {"te": "trailers", "content-type": "application/grpc"}
     block = b"".join(_literal(name, value) for name, value in fields.items())
-    return PREFACE + frame(SETTINGS, 0, 0, b"") + frame(HEADERS, 4, 1, block)
+    return PREFACE + frame(SETTINGS, 0, 0, b"" if window is None else struct.pack(">HI", 4, window)) + frame(HEADERS, 4, 1, block)
 
 
 def message(content: bytes, declared: int | None = None) -> bytes:

@@ -249,6 +249,34 @@ def test_streams_of_one_client_that_say_nothing_keep_nobody_out(lasting, caplog)
             link.close()
 
 
+def test_streams_that_take_nothing_keep_nobody_out(lasting, caplog):
+    """With a window of 0 what is said to them never leaves, and gRPC holds them until their connection ends."""
+    with deployed(lasting, limits=replace(QUICK, displacing=100)) as run:
+        run.begin()
+        links = []
+        for _ in range(QUICK.unended + 3):
+            links.append(raw.connected(run.listener.port, of(lasting, BAD)))
+            first = raw.frame(raw.DATA, 0, 1, raw.message(hello(os.urandom(BOOT_BYTES), bytes(32))))
+            links[-1].sendall(raw.opening(window=0) + first)
+            time.sleep(0.1)
+        eventually(lambda: len(logged(caplog, "refused", who="client-3", why="takes nothing of what it is told")) >= 3)
+        assert run.round() == OTHERS
+        for link in links:
+            link.close()
+        eventually(lambda: 3 not in run.listener.present())
+        back = Dialled(f"127.0.0.1:{run.listener.port}", standing(lasting, BAD), patience=QUICK.patience)
+        eventually(lambda: _starts(back))
+        back.stop()
+
+
+def _starts(link):
+    try:
+        link.start()
+    except ConnectionError:
+        return False
+    return True
+
+
 # --- who is nobody learns nothing ------------------------------------------------------------------------------------------
 
 

@@ -38,9 +38,11 @@ class TurnedAway(Exception):
 
 @dataclass(slots=True)
 class _Known:
-    """Of a client: its streams that have not said who they are, and how many may still displace one another at `since`."""
+    """Of a client: its streams that have not said who they are, and that are not over; how many may still displace one another at
+    `since`."""
 
     opening: int
+    unended: int
     left: float
     since: float
 
@@ -65,7 +67,7 @@ class Door:
     def __init__(self, clients: Iterable[int], standing: Standing | None, limits: Limits, run: CoordinatorRun) -> None:
         self._standing, self._limits, self._run = standing, limits, run
         now = time.monotonic()
-        self._known = {client: _Known(0, float(limits.displacing), now) for client in clients}
+        self._known = {client: _Known(0, 0, float(limits.displacing), now) for client in clients}
 
     async def enter(self, context: "grpc.aio.ServicerContext[bytes, bytes]") -> Entered:
         """Hear what a stream says first. Raises TurnedAway."""
@@ -76,7 +78,12 @@ class Door:
         known = self._known[client]
         if known.opening >= self._limits.opening:
             raise TurnedAway(OFTEN, "other streams of this client have not said anything yet", who=name_of(client))
+        if known.unended >= self._limits.unended:
+            words = "earlier streams of this client are not over: it takes nothing of what it is told"
+            raise TurnedAway(OFTEN, words, who=name_of(client))
         known.opening += 1
+        known.unended += 1
+        context.add_done_callback(lambda _: self._over(known))
         try:
             async with asyncio.timeout(self._limits.greeting):
                 first = await context.read()
@@ -96,6 +103,10 @@ class Door:
         except ValueError:
             words = "a client does not ask who this is: all parties need the same release"
             raise TurnedAway(WRONG, words, who=name_of(client)) from None
+
+    def _over(self, known: _Known) -> None:
+        """A stream of this client has ended, for its connection too."""
+        known.unended -= 1
 
     def whose(self, certificate: bytes) -> int:
         """The client whose certificate this is, and who may be here now. Raises TurnedAway."""

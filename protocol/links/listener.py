@@ -177,7 +177,7 @@ class Listener:
         import grpc
 
         known = [*options(), ("grpc.server_handshake_timeout_ms", round(1000 * self.limits.greeting))]
-        server = grpc.aio.server(options=known, maximum_concurrent_rpcs=2 * len(self._owing.peers) + 16)
+        server = grpc.aio.server(options=known, maximum_concurrent_rpcs=self.limits.unended * len(self._owing.peers) + 16)
         handler = grpc.stream_stream_rpc_method_handler(self._streams.serve)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
         try:

@@ -36,7 +36,8 @@ class Limits:
     has said who it is. patience: seconds in which a client that owes an answer moves nothing, until it counts as absent.
     at_most: seconds until it does, whatever it moves. back: seconds that a client has to connect again before it is absent.
     ahead: bytes of words on their way, over which the next word waits. opening: streams of a client that have not said who they
-    are. displacing: streams of a client that may take one another's place, and one more for every `calm` seconds.
+    are. displacing: streams of a client that may take one another's place, and one more for every `calm` seconds. unended:
+    streams of a client that are not over, with those that its end keeps open though this one has left them.
     """
 
     most: int = MOST_BYTES
@@ -49,6 +50,7 @@ class Limits:
     opening: int = 2
     displacing: int = 6
     calm: float = 20.0
+    unended: int = 8
 
 
 class LinkRefused(ConnectionError):
