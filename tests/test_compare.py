@@ -325,6 +325,24 @@ def test_a_setting_is_of_all_scenarios_or_of_one() -> None:
         Origin(f"{FILE}:tiny", ("data.moon.rounds=2",)).load()
 
 
+@pytest.mark.parametrize(
+    "setting", ["protection=Masked()", "seed=9", "algorithm=Local()", "algorithm.by_samples=False", "data.turned.seed=9"]
+)
+def test_what_would_change_nothing_is_not_set(setting: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"--set {setting} changes nothing: a comparison has ")):
+        Origin(str(FILE), (setting,)).load()
+
+
+def test_an_algorithm_that_a_method_takes_from_the_scenario_can_be_set(tmp_path: Path) -> None:
+    file = tmp_path / "taken.py"
+    methods = 'methods={"its": Method(algorithm=lambda base: base.algorithm)}'
+    text = f"{FILE.read_text(encoding='utf-8')}\nfrom dataclasses import replace\n\ntaken = replace(tiny, {methods})\n"
+    file.write_text(text, encoding="utf-8")
+    found = Origin(f"{file}:taken", ("algorithm.by_samples=False",)).load()
+    scenario = found.without_attack("iid", "its", 0, Plain(), 0)
+    assert scenario.algorithm == FedAvg(by_samples=False)
+
+
 @pytest.mark.trains
 def test_measures_of_any_number_are_taken_and_of_anything_else_fail(tmp_path: Path) -> None:
     measures = {"half": lambda _: np.float32(0.5), "one": lambda _: torch.tensor(1)}
@@ -622,8 +640,38 @@ def test_a_mean_over_the_clients_that_a_method_serves_wins_nothing(tmp_path: Pat
     assert (line.words["verdict"], line.best) == ("\u2013", False)
     assert line.instead == "partial: 1 of 4 clients have no model with seed 2"
     assert line.instead in markdown(found)
+    assert line.accuracy == f"{line.words['accuracy']}, not all clients"
+    assert markdown(found).count(line.accuracy) == 2  # beside all others, and in its block
+    assert line.accuracy in render(found)
     assert "fitting" not in headline(found)
     assert not fits(found)
+
+
+def test_a_mean_over_some_of_the_seeds_says_so_and_which_are_missing(tmp_path: Path) -> None:
+    found = made(tmp_path, {"LOCAL": (0.8, 0.8, 0.8, 0.81), "fitting": (0.9, 0.9, 0.9, 0.9)})
+    for row in found.cells[Spot("turned", "fitting", "Plain")]:
+        row.update({"status": "refused", "reason": "too few"} if row["seed"] in (1, 3) else {})
+    line = block_lines(found, "turned", "Plain")[1]
+    assert line.instead == "refused: too few (with seed 1, 3)"
+    assert line.accuracy == "90.0 (90.0 and 90.0), not all seeds"
+    assert line.accuracy in markdown(found)
+    assert line.accuracy in render(found)
+    (_, values) = csv.DictReader(io.StringIO(csv_text(found)))
+    assert (values["status"], values["accuracy_seeds"]) == ("refused", "2")
+    for row in found.cells[Spot("turned", "fitting", "Plain")]:
+        row.update({"status": "refused", "reason": "too few"})
+    line = block_lines(found, "turned", "Plain")[1]
+    assert (line.accuracy, line.instead) == ("refused", "refused: too few")
+    assert fits_words(found, fits(found)) == ""
+
+
+def test_a_method_without_a_result_where_it_fits_is_named(tmp_path: Path) -> None:
+    found = made(tmp_path, {"LOCAL": (0.8,) * 4, "fitting": (0.9,) * 4, "fitting too": (0.9,) * 4})
+    found.method("fitting too")["fits"] = ["turned"]
+    for row in found.cells[Spot("turned", "fitting too", "Plain")]:
+        row.update({"status": "failed", "reason": "no"})
+    words = fits_words(found, fits(found))
+    assert words.endswith(": 1 of 1; nothing to tell it by: fitting too on turned under Plain.")
 
 
 def test_the_deviation_is_of_the_seeds(tmp_path: Path) -> None:
@@ -669,6 +717,19 @@ def test_a_column_of_ones_own_is_measured_at_the_end_of_each_run(tmp_path: Path)
     assert "first group" in page
     cell = Cell("turned", "a", "Plain", 0, 0)
     assert key_of(comparison, cell) != key_of(replace(comparison, measures={}), cell)  # a column more is played anew
+
+
+def test_a_measure_that_was_edited_is_taken_anew(tmp_path: Path) -> None:
+    """Resumed, its column would have numbers of the earlier code."""
+    keys = []
+    for k, value in enumerate(("0.5", "0.5", "0.9")):
+        file = tmp_path / f"measured{k}.py"
+        text = FILE.read_text(encoding="utf-8").replace('name="tiny",', 'name="tiny", measures={"own": own},')
+        text = text.replace("tiny = Comparison(", f"def own(simulation):\n    return {value}\n\n\ntiny = Comparison(")
+        file.write_text(text, encoding="utf-8")
+        keys.append(key_of(Origin(f"{file}:tiny").load(), Cell("iid", "LOCAL", "Plain", 0, 0)))
+    assert keys[0] == keys[1]
+    assert keys[0] != keys[2]
 
 
 # --- what is written --------------------------------------------------------------------------------------------------

@@ -4,9 +4,17 @@ from typing import Annotated
 
 import typer
 
-from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Seeds, Set, Workers
+from ..grids.options import Data, Engine, EngineName, Json, Out, Resume, Seeds, Workers
 
 File = Annotated[str, typer.Argument(metavar="FILE[:NAME]", help="A Python file with a Comparison; NAME picks one of several.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set a field of all scenarios, e.g. rounds=5, or of one: data.NAME.rounds=5. Repeatable.",
+    ),
+]
 
 
 def compare(
@@ -32,7 +40,8 @@ def compare(
     method groups clients by; and comparison.json, written before anything is played. What a protection refuses stands in the
     table with the reason. Who is better is said where seeds can tell; where not, about how many would.
 
-    --set changes a field of every data set's scenario, training.lr=0.3, or with data.NAME. before the path of one alone.
+    --set changes a field of every data set's scenario, training.lr=0.3, or with data.NAME. before the path of one alone. Methods,
+    protections and seeds are the comparison's own: what is set of a scenario's and changes nothing is refused.
 
     A comparison that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume; so does one that has
     grown by a method, a seed or a data set.

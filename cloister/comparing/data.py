@@ -88,9 +88,10 @@ class Found:
 
     def without(self, spot: Spot) -> str:
         """Why a spot has no result with some seed, or of some client; empty where it has all."""
-        for row in self.cells.get(spot, ()):
-            if row["status"] != "done":
-                return f"{row['status']}: {row['reason']}"
+        rows = self.cells.get(spot, ())
+        if bad := [row for row in rows if row["status"] != "done"]:
+            some = f" (with seed {', '.join(str(row['seed']) for row in bad)})" if len(bad) < len(rows) else ""
+            return f"{bad[0]['status']}: {bad[0]['reason']}{some}"
         missing = len(self.seeds) - len(self.cells.get(spot, ()))
         if missing:
             return f"not played yet: {missing} of {len(self.seeds)} seeds"

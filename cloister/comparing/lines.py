@@ -31,6 +31,15 @@ class Line:
     instead: str
 
     @property
+    def accuracy(self) -> str:
+        """The mean accuracy; where it is not over all seeds and clients, why in a word, behind it or in its place."""
+        words, status = self.words["accuracy"], self.instead.partition(":")[0]
+        if self.numbers["accuracy"] is None:
+            return status or DASH
+        missing = "clients" if status == "partial" else "seeds"
+        return f"{words}, not all {missing}" if status else words
+
+    @property
     def best(self) -> bool:
         """Whether no method has a higher mean accuracy."""
         return self.standing is not None and self.standing.best

@@ -42,8 +42,8 @@ def footnotes(found: Found) -> list[str]:
     margin = f"{100 * about['margin']:g}"
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
-        f" the table at once at 95 % (Bonferroni). behind: below 0; tie: within {margin} points; else undecided, as all"
-        " is by one seed, which tells nothing of chance."
+        " the table at once at 95 % (Bonferroni), with a standard deviation of at least a tenth of the margin."
+        f" behind: below 0; tie: within {margin} points; else undecided, as all is by one seed, which tells nothing of chance."
     )
     notes.append(
         "Span: the largest part of what sets one client's update apart from its cluster's mean that the server knows;"
@@ -90,7 +90,11 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
     ]
     words = f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for"
     words += f": {len(rows) - len(short)} of {len(rows)}"
-    return words + (f"; below it: {', '.join(short)}." if short else ".")
+    words += f"; below it: {', '.join(short)}" if short else ""
+    known = {(f.method, f.data, f.protection) for f in rows}
+    places = [(m, *block) for block in found.blocks for m in found.methods if block[0] in found.method(m)["fits"]]
+    nothing = [f"{m} on {data} under {protection}" for m, data, protection in places if (m, data, protection) not in known]
+    return words + (f"; nothing to tell it by: {', '.join(nothing)}." if nothing else ".")
 
 
 def _below(pair: Paired) -> str:

@@ -48,8 +48,7 @@ def overview(found: Found) -> dict[str, Any]:
 def _accuracy(line: Line) -> dict[str, Any]:
     """A cell of accuracy. share: for its bar, NaN without."""
     spot = line.numbers["accuracy"]
-    words = line.words["accuracy"] if spot is not None else line.instead.partition(":")[0]
-    return {"words": words, "best": line.best, "share": spot.mean if spot else nan, "tip": line.instead}
+    return {"words": line.accuracy, "best": line.best, "share": spot.mean if spot else nan, "tip": line.instead}
 
 
 def blocks(found: Found) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
-from ..reporting.run_data import DASH
 from ..tables_out import SHARE, markdown_of
 from .data import Found, Spot
 from .lines import Line, block_lines, columns, holds_updates, marked
@@ -50,12 +49,13 @@ def _block(found: Found, lines: list[Line]) -> str:
     return "\n\n".join([markdown_of(["method", *heads.values()], rows), *reasons])
 
 
-def _cell(line: Line, key: str) -> str:
+def _shown(line: Line, key: str) -> str:
     """A cell's words; of a method without any result the status, where the accuracy would stand."""
-    if key == "accuracy" and line.numbers["accuracy"] is None:
-        return line.instead.partition(":")[0] or DASH
-    words = line.words[key]
-    return f"**{words}**" if key == "accuracy" and line.best else words
+    return line.accuracy if key == "accuracy" else line.words[key]
+
+
+def _cell(line: Line, key: str) -> str:
+    return f"**{_shown(line, key)}**" if key == "accuracy" and line.best else _shown(line, key)
 
 
 def csv_text(found: Found) -> str:
@@ -109,10 +109,10 @@ def terminal(found: Found, data: str, protection: str) -> Table:
     for line in block_lines(found, data, protection):
         name = escape(marked(found, line.method))
         if line.numbers["accuracy"] is None:
-            table.add_row(name, line.instead.partition(":")[0], *[""] * len(heads))
+            table.add_row(name, line.accuracy, *[""] * len(heads))
             continue
         bold = "bold" if line.best else None
-        table.add_row(name, *(escape(line.words[key]) for key in heads), escape(line.words["verdict"]), style=bold)
+        table.add_row(name, *(escape(_shown(line, key)) for key in heads), escape(line.words["verdict"]), style=bold)
     return table
 
 

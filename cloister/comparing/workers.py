@@ -6,10 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.runs.comparison import Comparison
+from ..fl.runs.comparison_cells import places
 from ..fl.runs.results_folder import Row
+from ..fl.runs.scenario import described
 from ..grids.workers import Crew, Task, crew_of
+from ..protocol import Plain
 from ..scenario_file import load_comparison, with_settings
 from .cell import play_cell
+
+REPLACED = {"algorithm": "methods", "protection": "protections", "seed": "seeds"}
+"""Fields of a data set's scenario in whose place a comparison has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +38,38 @@ class Origin:
     def load(self) -> Comparison:
         """The comparison. Raises ValueError of one line."""
         comparison = load_comparison(self.where)
-        data = dict(comparison.data)
         for setting in self.settings:
-            first, _, rest = setting.partition(".")
-            name = next((name for name in data if first == "data" and rest.startswith(f"{name}.")), None)
-            if name is not None:
-                data[name] = with_settings(data[name], [rest.removeprefix(f"{name}.")])
-            else:
-                data = {name: with_settings(scenario, [setting]) for name, scenario in data.items()}
-        return replace(comparison, data=data, seeds=self.seeds or comparison.seeds)
+            comparison = _with(comparison, setting)
+        return replace(comparison, seeds=self.seeds or comparison.seeds)
 
     def bench(self) -> "Bench":
         return Bench(self.load(), self.data)
+
+
+def _with(comparison: Comparison, setting: str) -> Comparison:
+    """The comparison with its scenarios changed. Raises ValueError where that changes nothing that is played."""
+    data = comparison.data
+    name = next((name for name in data if setting.startswith(f"data.{name}.")), None)
+    inner = setting if name is None else setting.removeprefix(f"data.{name}.")
+    changed = {n: with_settings(scenario, [inner]) if name in (None, n) else scenario for n, scenario in data.items()}
+    found = replace(comparison, data=changed)
+    field = inner.partition("=")[0].partition(".")[0].strip()
+    if field in REPLACED and not (field == "algorithm" and _algorithms(found) != _algorithms(comparison)):
+        raise ValueError(
+            f"--set {setting} changes nothing: a comparison has {REPLACED[field]} of its own in place of the {field}"
+        )
+    return found
+
+
+def _algorithms(comparison: Comparison) -> list[Any]:
+    """What every method plays on each data set, as records say it; a method may take it from the scenario."""
+    found: list[Any] = []
+    for data, method in places(comparison):
+        try:
+            found.append(described(comparison.without_attack(data, method, 0, Plain(), comparison.seeds[0]).algorithm))
+        except ValueError:  # refused: its cells will say why
+            found.append(None)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def key_of(comparison: Comparison, cell: Cell) -> str:
     """
     made_of: dict[str, Any] = {"format": FORMAT, "cell": asdict(cell), "scale": comparison.scale}
     if comparison.measures and cell.protection is not None and cell.attack is None:
-        made_of["measures"] = sorted(comparison.measures)
+        made_of["measures"] = described(comparison.measures)
     try:
         made_of["scenario"] = described(resolved(comparison, cell))
     except ValueError:  # refused, or without a configuration: the cell's line will say it
