@@ -33,7 +33,7 @@ updates are noise, and attackers may come back into the sums, to the harm that n
 that lie about the Gram matrix, or show one update and sum another (the protection says who can); nor, with `by_samples`, about
 how many examples they have: 6 of 20 that report eighteen times as many and triple their updates lose .5 to .7 of accuracy then,
 and nothing by default.
-Without an inner rule a backdoor whose trigger is dealt out in parts (DBA) succeeds by 3 of 20, in nearly all tests by 5 and
+Without an inner rule a backdoor whose trigger is dealt out in parts (DBA) succeeds by 3 of 20, by 5 in up to all tests, and by
 more. `inner=KrumOfShare()` keeps it out up to 5 of 20 where data are alike, for nothing. Where labels are skewed it keeps
 parts by 4 of 20 out and costs accuracy, and a whole patch by 4 (BadNets) passes with it and without; from 8 of 20 on it helps
 nowhere (`examples/evaluate_inner_rule.py`).
