@@ -291,6 +291,7 @@ def report(
     from .evaluating.report import write_evaluation_report
     from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
+    from .reporting.run_data import missing_answers, read_run
 
     with one_line_errors():
         if (len(folders) > 1) != (out is not None):
@@ -303,7 +304,10 @@ def report(
         elif (folder / "search.json").is_file():
             path = write_search_report(folder)
         else:
-            path = write_evaluation_report(folder) if (folder / "results.jsonl").is_file() else write_report(folder)
+            grid = (folder / "results.jsonl").is_file()
+            path = write_evaluation_report(folder) if grid else write_report(folder)
+            if not grid and (words := missing_answers(read_run(folder))):
+                say(f"note: {words}")
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
 
 

@@ -36,6 +36,7 @@ from .scenario_file import check_not_reading, load
 from .threat_models.audit.experiment import Experiment
 from .threat_models.audit.observer import Observer, named
 from .threat_models.evaluation import Evaluation, description
+from .what_was_given import check_given
 from .where_from import NotLoadable, file_of_value
 
 FROM_PYTHON: dict[str, Any] = {"file": None, "settings": []}
@@ -64,6 +65,7 @@ def evaluate(
     Raises ValueError of one line for input that does not fit. What a protection refuses, and what fails, is in `cells`.
     """
     check_not_reading("evaluate")
+    check_given(evaluation, "evaluate", Evaluation, files=True)
     folder, where = None if out is None else Path(out), None if data is None else Path(data)
     origin, made = origin_of(evaluation, seeds, data, workers, quiet)
     folder, ledger = evaluation_opened(made, where, folder, resume, FROM_PYTHON if origin is None else origin.about)
@@ -91,6 +93,7 @@ def compare(
     Arguments as those of `evaluate`. Raises ValueError of one line for input that does not fit.
     """
     check_not_reading("compare")
+    check_given(comparison, "compare", Comparison, files=True)
     folder = None if out is None else Path(out)
     origin, made = _comparison_of(comparison, seeds, None if data is None else Path(data), workers, quiet)
     where = None if data is None else Path(data)
@@ -140,6 +143,7 @@ def audit(
     Raises ValueError of one line for input that does not fit. A claim that is refuted is no error: see `summary`.
     """
     check_not_reading("audit")
+    check_given(scenario, "audit", Scenario, files=True)
     if budget not in BUDGETS:
         raise ValueError(f"budget is {' or '.join(map(repr, BUDGETS))}, not {budget!r}")
     made = load(scenario) if isinstance(scenario, str) else scenario

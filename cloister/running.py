@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
@@ -16,6 +16,7 @@ from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
 from .scenario_file import check_not_reading
+from .what_was_given import check_given, check_names
 
 if TYPE_CHECKING:
     from .attacking.result import Attacked
@@ -36,6 +37,7 @@ def run(
     yardsticks: bool = False,
     callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
     engine: Engine | None = None,
+    **wrong: Never,
 ) -> Result:
     """Play the scenario to its end; what came out.
 
@@ -45,10 +47,14 @@ def run(
     for all, every client alone, and other seeds beside it, which say what the groups are worth. callbacks: called after each
     round (`cloister.callbacks`). engine: where clients train; by default here.
 
-    Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow.
+    wrong: nothing, an argument of another name is refused with what was perhaps meant.
+
+    Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow, TypeError for what
+    is no scenario.
     """
     check_not_reading("run")
-    _check_scenario(scenario)
+    check_given(scenario, "run", Scenario)
+    check_names(wrong, run)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
@@ -63,19 +69,18 @@ def run(
     return load_run(folder)
 
 
-def _check_scenario(given: object) -> None:
-    """Raises TypeError that says what to give."""
-    if not isinstance(given, Scenario):
-        path = isinstance(given, str | Path)
-        hint = "import the scenario from that file, or play it with `cloister run`" if path else "make one with Scenario(...)"
-        raise TypeError(f"a Scenario is played, not {given!r:.80}: {hint}")
-
-
 def iterate(
-    scenario: Scenario, out: str | Path | None = None, data: str | Path | None = None, *, resume: bool = False
+    scenario: Scenario,
+    out: str | Path | None = None,
+    data: str | Path | None = None,
+    *,
+    resume: bool = False,
+    **wrong: Never,
 ) -> Iterator[Round]:
     """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
     check_not_reading("iterate")
+    check_given(scenario, "iterate", Scenario)
+    check_names(wrong, iterate)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     return play(scenario, folder, None if data is None else Path(data), resume)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.abc import InspectLoader, Loader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -125,12 +126,20 @@ def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[
     """The module of FILE[:name], what the file is called, and the name."""
     path, file, name = file_and_name(where)
     if not path.is_file():
-        raise ValueError(f"there is no file {file} in {Path.cwd()}; give the path of {wanted}")
+        raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
     _find_beside(path)
     return _executed(spec, spec.loader, file), file, name
+
+
+def _beside(path: Path) -> str:
+    """What there is in its folder by a name much like its, as the middle of a sentence; empty where nothing is."""
+    home = path.parent
+    there = [one.name for one in home.iterdir() if one.suffix == ".py"] if home.is_dir() else []
+    close = get_close_matches(path.name, there, 1, 0.75)
+    return f"did you mean {home / close[0]}? Or " if close else ""
 
 
 def _find_beside(path: Path) -> None:

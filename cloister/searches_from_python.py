@@ -21,6 +21,7 @@ from .grids_from_python import FROM_PYTHON, file_for_workers, origin_of
 from .scenario_file import check_not_reading, load, load_evaluation
 from .threat_models.evaluation import Evaluation, description
 from .threat_models.search.tpe import available
+from .what_was_given import check_given
 
 
 def breakdown(
@@ -48,6 +49,7 @@ def breakdown(
     success: when a defence is broken, else the evaluation's `bounds`. Raises ValueError of one line for input that does not fit.
     """
     check_not_reading("breakdown")
+    check_given(evaluation, "breakdown", Evaluation, files=True)
     origin, made = origin_of(evaluation, seeds, data, workers, quiet)
     names = {"attack": attacks, "defence": defences, "protection": protections}
     asked = breakdown_asked(made, names, {"least": least, "most": most, "step": step}, {"loss": loss, "success": success})
@@ -98,6 +100,7 @@ def attack(
     Raises ValueError of one line for input that does not fit, and where Optuna is not installed (extra `search`).
     """
     check_not_reading("attack")
+    check_given(scenario, "attack", Scenario, Evaluation, files=True)
     available()
     own, names = _own(attacks)
     if own and workers not in (None, 1):

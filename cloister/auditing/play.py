@@ -90,7 +90,9 @@ def play(
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
             width = Console().width
-            tables, first_words = (measured_table(found, width), claims_table(found, width)), headline(found)
+            claimed = any(row["claims"] for row in found["rows"])
+            tables = measured_table(found, width), *([claims_table(found, width)] if claimed else ())
+            first_words = headline(found)
             last = [*(reasons(found) if width < NARROW else ()), *notes(found)]
             bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
             failed = [row for row in found["rows"] if row.get("failed")]

@@ -126,6 +126,19 @@ def read_run(folder: Path) -> Run:
     )
 
 
+def missing_answers(run: Run) -> str:
+    """A sentence where the log of disclosures has not as many answers as were counted when the run ended; empty where it has, or
+    where nothing was counted.
+    """
+    counted = [row.get("times") for rows in (run.summary.get("disclosed") or {}).values() for row in rows]
+    if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
+        return ""
+    return (
+        f"disclosure.jsonl has {len(run.answers):,} answers, where {sum(counted):,} were counted when the run ended: the log was"
+        " changed since, and what is said here of who learned what is not of the whole run"
+    )
+
+
 def number(value: object) -> float:
     """A finite number as it is, everything else (None, text, infinities) as NaN."""
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):

@@ -19,6 +19,7 @@ from .gathered import Given, check_finite, check_labels, examples_of, in_order, 
 from .own import TableSchema
 from .pictures import IMAGES, picture
 from .population import Source
+from .spelling import check_columns
 from .table import lines_of
 
 Rows = Sequence[Sequence[float]]
@@ -84,10 +85,7 @@ class CsvClients:
         """Names of the inputs; inputs, labels and clients of its rows."""
         lines = lines_of(file)
         _, names = next(lines)
-        for parameter, wanted in (("label", self.label), ("client", self.client)):
-            if wanted is not None and wanted not in names:
-                has = f"it has: {', '.join(names)}; another is named with from_csv(..., {parameter}=COLUMN)"
-                raise ValueError(f"{file} has no column {wanted!r}; {has}")
+        check_columns(str(file), {"label": self.label, "client": self.client}, names, "from_csv")
         columns = tuple(name for name in names if name not in (self.label, self.client))
         if known and {*columns} == {*known}:
             columns = known  # in another order
@@ -162,10 +160,8 @@ def from_dataframe(
     label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
     other columns are inputs, and numbers.
     """
+    check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
-    for wanted in (label, client):
-        if wanted not in list(frame.columns):
-            raise ValueError(f"the data frame has no column {wanted!r}; it has: {', '.join(map(str, frame.columns))}")
     try:
         x = np.column_stack([np.asarray(frame[column], np.float32) for column in columns])
     except (TypeError, ValueError) as error:

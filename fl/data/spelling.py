@@ -1,6 +1,6 @@
 """Labels as people write them: what one that is not known may have meant, and which two differ in spelling alone."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 
@@ -14,6 +14,25 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     by_plain = {plain(one): one for one in reversed(known)}
     found = get_close_matches(plain(word), list(by_plain), 1, 0.75)
     return by_plain[found[0]] if found else None
+
+
+def check_columns(name: str, wanted: Mapping[str, str | None], there: Sequence[object], by: str) -> None:
+    """Raises ValueError of one line where data lack a column; of several first that which is much like one that there is: it is
+    misspelt, and the others may be right in other data.
+
+    name: of the data. wanted: by the parameter of the function `by` that names it.
+    """
+    columns = [str(column) for column in there]
+    missing = [(parameter, column) for parameter, column in wanted.items() if column is not None and column not in there]
+    if not missing:
+        return
+    close = {parameter: nearest(column, columns) for parameter, column in missing}
+    parameter, column = min(missing, key=lambda one: close[one[0]] is None)
+    meant = f"; did you mean {close[parameter]!r}" if close[parameter] else ""
+    raise ValueError(
+        f"{name} has no column {column!r}{meant}; it has: {', '.join(columns)}; another is named with"
+        f" {by}(..., {parameter}=COLUMN)"
+    )
 
 
 def check_spelling(name: str, labels: Iterable[Hashable]) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from difflib import get_close_matches
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
@@ -154,7 +155,8 @@ def _with(value: Any, path: str, new: Callable[[Any, str], Any]) -> Any:
     known = _fields_of(value)
     if name not in known:
         inside = [f"{part}.{name}" for part in known if name in _fields_of(getattr(value, part))]
-        meant = f"; did you mean {inside[0]}" if inside else ""
+        close = inside or get_close_matches(name, known, 1)
+        meant = f"; did you mean {close[0]}" if close else ""
         raise NoField(f"no field {name!r} in {type(value).__name__}{meant}; it has: {', '.join(known) or 'none'}")
     return replace(value, **{name: _with(getattr(value, name), rest, new) if rest else new(value, name)})
 

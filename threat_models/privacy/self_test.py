@@ -10,6 +10,7 @@ records are sampled, and a fifth of it in one run (of head gradients, a twentiet
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from .central_sum import central_sum
 from .distance_releases import distances
@@ -79,7 +80,9 @@ def named(only: Iterable[str], faults: Iterable[Fault]) -> tuple[tuple[Callable[
     wanted = set(only)
     makers = {make().name: make for make in SHIPPED}
     if unknown := sorted(wanted - makers.keys()):
-        raise ValueError(f"there is no mechanism {unknown[0]!r}; there are {'; '.join(makers)}")
+        near = [name for name in makers if unknown[0].lower() in name.lower()] or get_close_matches(unknown[0], makers, 1)
+        meant = f"did you mean {' or '.join(map(repr, near))}; " if near else ""
+        raise ValueError(f"there is no mechanism {unknown[0]!r}; {meant}there are {'; '.join(makers)}")
     chosen = {name: make for name, make in makers.items() if not wanted or name in wanted}
     return tuple(chosen.values()), tuple(fault for fault in faults if fault.mechanism in chosen)
 

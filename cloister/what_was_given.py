@@ -1,0 +1,49 @@
+"""What a function of Cloister's was called with, where that is not what it takes: errors that say what to give."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from .fl.runs.comparison import Comparison
+from .fl.runs.scenario import Scenario
+from .threat_models.evaluation import Evaluation
+
+COMMANDS: tuple[tuple[type[Any], str], ...] = ((Scenario, "run"), (Evaluation, "evaluate"), (Comparison, "compare"))
+"""What plays each of them, by its name in Python and as a command."""
+
+
+def check_given(given: object, name: str, *kinds: type[Any], files: bool = False) -> None:
+    """Raises TypeError that says what to give where it is of none of these kinds. name: of the function. files: whether it takes
+    "FILE.py:NAME" too, as text.
+    """
+    if isinstance(given, kinds) or (files and isinstance(given, str)):
+        return
+    what = " or ".join(f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}" for kind in kinds)
+    kind = kinds[0].__name__
+    plays = next((command for of, command in COMMANDS if isinstance(given, of)), "")
+    if plays:
+        hint = f"a {type(given).__name__} is played by cloister.{plays}"
+    elif isinstance(given, str | Path):
+        file = f"{given}:NAME" if Path(given).suffix == ".py" else "FILE.py:NAME"
+        hint = f'give "{file}" as text' if files else "import the scenario from that file, or play it with `cloister run`"
+    else:
+        hint = f"make one with {kind}(...)"
+    raise TypeError(f"cloister.{name} takes {what}{', or the name of a file' * files}, not {given!r:.80}: {hint}")
+
+
+def check_names(wrong: Mapping[str, object], function: Callable[..., Any]) -> None:
+    """Raises TypeError that says what was perhaps meant where a function was given arguments by names that it has not."""
+    if not wrong:
+        return
+    name, value = next(iter(wrong.items()))
+    takes = [one.name for one in signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    if name in {field.name for field in fields(Scenario)}:
+        hint = f"it is the scenario's: dataclasses.replace(scenario, {name}={value!r:.40})"
+    elif close := get_close_matches(name, takes, 1):
+        hint = f"did you mean {close[0]!r}"
+    else:
+        hint = f"it takes {', '.join(takes)}"
+    raise TypeError(f"cloister.{function.__name__} takes no {name!r}; {hint}")

@@ -1,0 +1,75 @@
+"""What functions of Python's say where they are given something else, or by another name."""
+
+from pathlib import Path
+
+import pytest
+
+import cloister
+from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.scenario_file import load
+from cloister.threat_models.privacy.self_test import named
+
+PLAIN = Scenario(
+    name="plain",
+    data=data.Digits(),
+    partition=partitions.Iid(clients=4),
+    model=models.Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.FedAvg(),
+    protection=protections.Plain(),
+    rounds=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "words"),
+    [
+        ("run", "x.py", "import the scenario from that file, or play it with `cloister run`"),
+        ("iterate", "x.py", "import the scenario from that file, or play it with `cloister run`"),
+        ("iterate", 3, "cloister.iterate takes a Scenario, not 3: make one with Scenario"),
+        ("evaluate", Path("x.py"), 'give "x.py:NAME" as text'),
+        ("evaluate", PLAIN, "a Scenario is played by cloister.run"),
+        ("breakdown", 3, "cloister.breakdown takes an Evaluation, or the name of a file, not 3: make one with Evaluation"),
+        ("compare", PLAIN, "a Scenario is played by cloister.run"),
+        ("audit", 3, "cloister.audit takes a Scenario, or the name of a file, not 3"),
+        ("attack", 3, "cloister.attack takes a Scenario or an Evaluation, or the name of a file"),
+    ],
+)
+def test_what_is_none_is_refused_with_what_to_give(function, given, words, tmp_path):
+    with pytest.raises(TypeError) as refused:
+        getattr(cloister, function)(given, tmp_path / "out")
+    assert words in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"seed": 3}, "it is the scenario's: dataclasses.replace(scenario, seed=3)"),
+        ({"resum": True}, "did you mean 'resume'"),
+        ({"xyz": 1}, "it takes scenario, out, data"),
+    ],
+)
+def test_an_argument_that_there_is_not_says_what_was_meant(wrong, words, tmp_path):
+    with pytest.raises(TypeError) as refused:
+        cloister.run(PLAIN, tmp_path / "out", **wrong)
+    assert words in str(refused.value)
+    with pytest.raises(TypeError):
+        cloister.iterate(PLAIN, tmp_path / "out", **wrong)
+
+
+def test_a_misspelt_file_and_mechanism_say_what_is_near(tmp_path):
+    (tmp_path / "quickstart.py").write_text("")
+    with pytest.raises(ValueError, match=r"did you mean .*quickstart\.py"):
+        load(str(tmp_path / "quickstrt.py"))
+    with pytest.raises(ValueError, match="give the path") as far:
+        load(str(tmp_path / "other.py"))
+    assert "did you mean" not in str(far.value)
+    with pytest.raises(ValueError, match="there is no mechanism"):
+        named(["no such"], ())
+
+
+def test_of_two_columns_that_are_not_there_the_misspelt_one_is_named(tmp_path):
+    (tmp_path / "all.csv").write_text("x,hospital,diagnosis\n1,a,0\n")
+    with pytest.raises(ValueError, match="no column 'hospitl'; did you mean 'hospital'"):
+        data.from_csv(tmp_path / "all.csv", client="hospitl")(None)
