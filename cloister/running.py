@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
@@ -16,7 +16,7 @@ from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
 from .scenario_file import check_not_reading
-from .what_was_given import check_given, check_names
+from .what_was_given import check_given
 
 if TYPE_CHECKING:
     from .attacking.result import Attacked
@@ -37,24 +37,20 @@ def run(
     yardsticks: bool = False,
     callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
     engine: Engine | None = None,
-    **wrong: Never,
 ) -> Result:
     """Play the scenario to its end; what came out.
 
     out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
     cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
-    looks: in a terminal, or a notebook. yardsticks: play one model
-    for all, every client alone, and other seeds beside it, which say what the groups are worth. callbacks: called after each
-    round (`cloister.callbacks`). engine: where clients train; by default here.
-
-    wrong: nothing, an argument of another name is refused with what was perhaps meant.
+    looks: in a terminal, or a notebook. yardsticks: play one model for all, every client alone, and other seeds beside it, which
+    say what the groups are worth. callbacks: called after each round (`cloister.callbacks`). engine: where clients train; by
+    default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow, TypeError for what
     is no scenario.
     """
     check_not_reading("run")
     check_given(scenario, "run", Scenario)
-    check_names(wrong, run)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
@@ -75,12 +71,10 @@ def iterate(
     data: str | Path | None = None,
     *,
     resume: bool = False,
-    **wrong: Never,
 ) -> Iterator[Round]:
     """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
     check_not_reading("iterate")
     check_given(scenario, "iterate", Scenario)
-    check_names(wrong, iterate)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     return play(scenario, folder, None if data is None else Path(data), resume)
 

@@ -1,9 +1,5 @@
 """What a function of Cloister's was called with, where that is not what it takes: errors that say what to give."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from difflib import get_close_matches
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +28,3 @@ def check_given(given: object, name: str, *kinds: type[Any], files: bool = False
     else:
         hint = f"make one with {kind}(...)"
     raise TypeError(f"cloister.{name} takes {what}{', or the name of a file' * files}, not {given!r:.80}: {hint}")
-
-
-def check_names(wrong: Mapping[str, object], function: Callable[..., Any]) -> None:
-    """Raises TypeError that says what was perhaps meant where a function was given arguments by names that it has not."""
-    if not wrong:
-        return
-    name, value = next(iter(wrong.items()))
-    takes = [one.name for one in signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
-    if name in {field.name for field in fields(Scenario)}:
-        hint = f"it is the scenario's: dataclasses.replace(scenario, {name}={value!r:.40})"
-    elif close := get_close_matches(name, takes, 1):
-        hint = f"did you mean {close[0]!r}"
-    else:
-        hint = f"it takes {', '.join(takes)}"
-    raise TypeError(f"cloister.{function.__name__} takes no {name!r}; {hint}")

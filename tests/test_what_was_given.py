@@ -42,22 +42,6 @@ def test_what_is_none_is_refused_with_what_to_give(function, given, words, tmp_p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"seed": 3}, "it is the scenario's: dataclasses.replace(scenario, seed=3)"),
-        ({"resum": True}, "did you mean 'resume'"),
-        ({"xyz": 1}, "it takes scenario, out, data"),
-    ],
-)
-def test_an_argument_that_there_is_not_says_what_was_meant(wrong, words, tmp_path):
-    with pytest.raises(TypeError) as refused:
-        cloister.run(PLAIN, tmp_path / "out", **wrong)
-    assert words in str(refused.value)
-    with pytest.raises(TypeError):
-        cloister.iterate(PLAIN, tmp_path / "out", **wrong)
-
-
 def test_a_misspelt_file_and_mechanism_say_what_is_near(tmp_path):
     (tmp_path / "quickstart.py").write_text("")
     with pytest.raises(ValueError, match=r"did you mean .*quickstart\.py"):
