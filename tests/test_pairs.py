@@ -609,7 +609,12 @@ def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice)
         "SeedQuorum",
     )
     sides.network(view)._tap = lambda frame: [] if frame.kind in pair and frame.number - first - 8 in numbers else [frame]
-    answers = ask(view, choice)
+    try:
+        answers = ask(view, choice)
+    except ProtocolError as error:  # too few have the seed that clients of a pair share: nothing is asked then
+        if "hold the group seed, 3 must" not in str(error) or view.record.log:
+            raise
+        return
     truth = expected()
     assert all(truth[pair] == value for pair, value in answers.accepts.items())
     decided = {tuple(sorted(pair)) for pair in answers.accepts}

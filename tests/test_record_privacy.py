@@ -24,6 +24,7 @@ from cloister.fl.algorithms.fedrc import FedRC
 from cloister.fl.algorithms.fedsac import FedSaC
 from cloister.fl.algorithms.fedsoft import FedSoft
 from cloister.fl.algorithms.fesem import FeSEM
+from cloister.fl.algorithms.fl_detector import FLDetector
 from cloister.fl.algorithms.flex_cfl import FlexCFL
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.fpfc import FPFC
@@ -264,6 +265,7 @@ DECIDED: dict[str, tuple[Any, str | tuple[str, ...]]] = {
     "CFLGP": (CFLGP(models=2), ("full gradients",)),
     "EMDCFL": (EMDCFL(eps=0.2), ("pairs",)),
     "FLIC": (FLIC(rounds_before=2), ("choice",)),
+    "FLDetector": (FLDetector(), ()),
     "FPFC": (FPFC(rounds=2), ()),
     "FeSEM": (FeSEM(models=2), ()),
     "FedAvg": (FedAvg(), ()),

@@ -1,8 +1,8 @@
 """Whether clients' sketches are of their updates, under the keys that the seed gives which one of them drew.
 
 How the seed, and of it the key of a session, follows is written out here once more, as in own_secrets.py: an audit holds
-clients against what their code should do. Looked at are sketches of a session's own work; those beside a split's, and those
-that recall older work, are not.
+clients against what their code should do. Looked at are sketches of a session's own work; those beside a split's, those that
+recall older work, and those of clients that begin from a model of their own, are not.
 """
 
 import hashlib

@@ -282,10 +282,11 @@ class Recorder:
             job = made[client]
             if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
-                self._sketched[job.round, job.work, client] = work.sketched
                 self._starts[job.round, client] = job.start
                 if self._view.owner == "server" and job.start.tobytes() not in held:
                     self._apart.add((job.round, client))
+                else:  # the others sketch what lies between the public model and their result
+                    self._sketched[job.round, job.work, client] = work.sketched
             yield client, work
 
     # --- answers ------------------------------------------------------------------------------------------------------
