@@ -14,7 +14,7 @@ from .fl.runs.scenario import described
 from .protocol.view.answers import Cost
 from .protocol.view.disclosure import Party, party_of, totals
 from .protocol.view.protection import Protection
-from .reporting.figures import byte_words
+from .reporting.byte_words import byte_words
 
 COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
-from .reporting.figures import byte_words
+from .reporting.byte_words import byte_words
 from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, turned_down_in_words, up
 
 UNDECIDED = "not compared"

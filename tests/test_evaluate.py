@@ -24,7 +24,7 @@ from scipy import stats
 
 from cloister import cli
 from cloister.attacking.defence import subject_of
-from cloister.evaluating import summaries
+from cloister.evaluating import panels, summaries
 from cloister.evaluating.cells import MORE, details, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -53,8 +53,7 @@ from cloister.protocol.core.errors import Refused
 from cloister.protocol.privacy.ledger import Ledger as Spending
 from cloister.protocol.privacy.ledger import Release
 from cloister.protocol.view.answers import Model
-from cloister.reporting import figures
-from cloister.reporting.figures import Chart
+from cloister.reporting.curves import Chart
 from cloister.reporting.run_data import DASH
 from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.starting import Kind
@@ -705,7 +704,7 @@ def test_curves_begin_with_the_run_without_attack_where_strengths_count_attacker
     assert from_zero(grid)
     charts: list[Chart] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "curves", lambda chart, width: charts.append(chart) or Markup())
+        patch.setattr(panels, "draw_curves", lambda chart, width: charts.append(chart) or Markup())
         curves(grid)
         first = charts[0]
         assert [*first.thin[0].x] == [0, 1, 3]

@@ -29,8 +29,8 @@ from cloister.fl.runs.under_attack import deeds, under_attack
 from cloister.grids.spread import in_points, percent, spread
 from cloister.parts_from_text import made, tree_of
 from cloister.protocol.core.errors import Refused
-from cloister.reporting.figures import PHONE, outline
 from cloister.reporting.headline import corrupt_in_words, loyal_in_words
+from cloister.reporting.tree_drawing import PHONE, draw_outline
 from cloister.summary import _scores, summary_rows
 from cloister.tables_out import SHARE, print_table
 from cloister.threat_models.adversary import Adversary
@@ -313,7 +313,7 @@ def test_the_whole_of_a_tree_of_splits_is_on_a_phone(depth: int) -> None:
     """Before: a tree of three levels was 596 pixels wide, and its leaves' accuracy was beyond the edge."""
     names = ["0" * k for k in range(1, depth + 1)]
     parents = {name: name[:-1] or None for name in names} | {name[:-1] + "1": name[:-1] for name in names[1:]}
-    drawn = outline(parents, {})
+    drawn = draw_outline(parents, {})
     assert {box.name for box in drawn.boxes} == parents.keys()
     assert max(box.x for box in drawn.boxes) + drawn.box[0] <= drawn.width <= PHONE
     assert len(drawn.edges) == len(parents) - 1

@@ -18,8 +18,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cloister.reporting import figures
+from cloister.reporting.byte_words import byte_words
+from cloister.reporting.curves import Chart, Line, draw_curves
+from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.report import read_run, tiles, write_report
+from cloister.reporting.tree_drawing import draw_tree
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
@@ -273,7 +276,7 @@ def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
 
 def test_matrix_shows_every_value_in_the_shared_scale() -> None:
     values = np.array([[1, -1, np.nan], [-1, 1, 0], [np.nan, 0, 1.0]])
-    picture = figures.matrix(values, {"00": 1, "01": 2}, [0, 0, 9])
+    picture = draw_matrix(values, {"00": 1, "01": 2}, [0, 0, 9])
     light = pixels(picture.light)
     assert picture.edges == pytest.approx([1 / 3])
     assert [(round(a, 3), round(b, 3), hue) for a, b, hue in picture.strips] == [(0, 0.667, 0), (0.667, 0.333, 1)]
@@ -283,7 +286,7 @@ def test_matrix_shows_every_value_in_the_shared_scale() -> None:
     assert np.ptp(gap) == 0
     assert zero.min() > 230
     assert pixels(picture.dark)[1, 2].max() < 60
-    wider = figures.matrix(values / 2, {"00": 1, "01": 2}, [0, 0, 0])
+    wider = draw_matrix(values / 2, {"00": 1, "01": 2}, [0, 0, 0])
     assert (pixels(wider.light)[0, 0] != plus).any()
 
 
@@ -291,9 +294,9 @@ def test_large_matrices_are_averaged_within_children_only() -> None:
     sizes = {"00": 397, "01": 3}
     child = np.repeat([0, 1], list(sizes.values()))
     values = np.where(child[:, None] == child, 1.0, -1.0)
-    picture = figures.matrix(values, sizes, child.tolist())
+    picture = draw_matrix(values, sizes, child.tolist())
     light = pixels(picture.light)
-    assert len(light) <= figures.MATRIX_PIXELS + 1
+    assert len(light) <= MATRIX_PIXELS + 1
     edge = round(picture.edges[0] * len(light))
     assert (light[:edge, :edge] == light[0, 0]).all()
     assert (light[edge:, :edge] == light[-1, 0]).all()
@@ -302,7 +305,7 @@ def test_large_matrices_are_averaged_within_children_only() -> None:
 
 def test_matrix_refuses_sizes_that_do_not_add_up() -> None:
     with pytest.raises(ValueError, match="3 rows"):
-        figures.matrix(np.eye(3), {"00": 1, "01": 1}, [0, 0, 0])
+        draw_matrix(np.eye(3), {"00": 1, "01": 1}, [0, 0, 0])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -313,7 +316,7 @@ def test_boxes_of_a_tree_never_overlap_and_stay_inside(seed: int) -> None:
         name = leaves.pop(rng.integers(len(leaves)))
         leaves += [name + "0", name + "1"]
         parents |= {name + "0": name, name + "1": name}
-    drawn = figures.tree(parents, {"0": [(0, 1), (11, 3)]})
+    drawn = draw_tree(parents, {"0": [(0, 1), (11, 3)]})
     wide, high = drawn.box
     spots = {box.name: (box.x, box.y) for box in drawn.boxes}
     assert spots.keys() == parents.keys()
@@ -329,7 +332,7 @@ def test_boxes_of_a_tree_never_overlap_and_stay_inside(seed: int) -> None:
 
 
 def test_a_parent_that_is_missing_makes_a_root_and_a_loop_is_left_out() -> None:
-    drawn = figures.tree({"a": "gone", "b": "a", "c": "d", "d": "c"}, {})
+    drawn = draw_tree({"a": "gone", "b": "a", "c": "d", "d": "c"}, {})
     assert {box.name for box in drawn.boxes} == {"a", "b"}
 
 
@@ -337,12 +340,12 @@ def test_a_parent_that_is_missing_makes_a_root_and_a_loop_is_left_out() -> None:
     ("count", "words"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1530, "1.53 kB"), (999_600, "1 MB"), (2.5e15, "2500 TB")]
 )
 def test_bytes_in_words(count: float, words: str) -> None:
-    assert figures.byte_words(count) == words
+    assert byte_words(count) == words
 
 
 def test_curve_names_are_escaped_and_drawn_in_variables() -> None:
     xy = np.arange(3.0)
-    svg = figures.curves(figures.Chart(name="t", thick=[figures.Line("<b>$x", xy, xy, 9)], unit="plain"), 400)
+    svg = draw_curves(Chart(name="t", thick=[Line("<b>$x", xy, xy, 9)], unit="plain"), 400)
     assert "<b>" not in svg
     assert 'class="curve hue1"><title>&lt;b&gt;$x</title>' in svg
     assert "var(--c17)" in svg

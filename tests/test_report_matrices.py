@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloister.reporting import figures
+from cloister.reporting.curves import NARROW, draw_curves
 from cloister.reporting.matrices import filling_panels
 from cloister.reporting.panels import accuracy_chart
 from cloister.reporting.report import verdict, write_report
@@ -93,4 +93,4 @@ def test_curves_join_the_rounds_that_were_evaluated(folder: Path) -> None:
     chart = accuracy_chart(run, [], [], hue_of_groups(run))
     np.testing.assert_array_equal(chart.thin[0].x, [4, 9])
     assert np.isfinite(chart.thin[0].y).all()
-    assert figures.curves(chart, figures.NARROW)
+    assert draw_curves(chart, NARROW)

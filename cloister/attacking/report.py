@@ -8,8 +8,7 @@ import numpy as np
 from ..fl.runs.results_folder import Row, write
 from ..grids.panels import Tile
 from ..grids.spread import in_points
-from ..reporting import figures
-from ..reporting.figures import NARROW, WIDE, Chart, Line
+from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..tables_out import csv_of
@@ -124,7 +123,7 @@ def _panel(title: str, chart: Chart) -> dict[str, Any]:
 
 
 def _both(chart: Chart) -> tuple[Any, ...]:
-    return tuple(figures.curves(chart, width) for width in (WIDE, NARROW))
+    return tuple(draw_curves(chart, width) for width in (WIDE, NARROW))
 
 
 def by_attack(search: Search) -> list[dict[str, Any]]:

@@ -12,8 +12,7 @@ from jinja2 import TemplateError
 from markupsafe import Markup
 
 from ..grids.panels import Tile
-from ..reporting import figures
-from ..reporting.figures import NARROW, WIDE, Chart, Line
+from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import SEEDS
@@ -142,7 +141,7 @@ def _within(value: float) -> float:
 
 
 def _pair(chart: Chart) -> tuple[Markup, Markup]:
-    return figures.curves(chart, WIDE), figures.curves(chart, NARROW)
+    return draw_curves(chart, WIDE), draw_curves(chart, NARROW)
 
 
 def rocs(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..fl.runs.results_folder import Row
 from ..grids.spread import Spread, metric, spread
-from ..reporting.figures import byte_words
+from ..reporting.byte_words import byte_words
 from ..reporting.run_data import DASH
 from .data import Found, Spot
 from .verdict import Standing, standings

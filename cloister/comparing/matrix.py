@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ..fl.algorithms.algorithm import Measured
 from ..fl.algorithms.emd_cfl import State as EmdState
 from ..fl.runs.simulation import Simulation
-from ..reporting import figures
 from ..reporting.distances import shades
 from ..reporting.matrices import VALUES_SHOWN
+from ..reporting.matrix_picture import draw_matrix
 from ..reporting.run_data import number
 
 Values = NDArray[np.float64]
@@ -81,7 +81,7 @@ def drawn(matrix: Mapping[str, Any], groups: Mapping[str, int]) -> dict[str, Any
     else:
         shaded = values
     tints = {g: k for k, g in enumerate(sorted({groups.get(str(i), 0) for i in order}))}
-    picture = figures.matrix(shaded, sizes, [tints[groups.get(str(i), 0)] for i in order])
+    picture = draw_matrix(shaded, sizes, [tints[groups.get(str(i), 0)] for i in order])
     cells = [[None if math.isnan(v) else float(f"{v:.3g}") for v in line] for line in values.tolist()]
     shown = {"ids": [str(i) for i in order], "cells": cells} if len(order) <= VALUES_SHOWN else None
     return {"picture": picture, "sizes": sizes, "shown": shown}

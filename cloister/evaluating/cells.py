@@ -6,7 +6,7 @@ from typing import Any
 
 from ..fl.runs.results_folder import Row
 from ..grids.spread import metric, spread
-from ..reporting.figures import byte_words
+from ..reporting.byte_words import byte_words
 from ..reporting.run_data import DASH
 from ..threat_models.evaluation import ABSENT
 from .data import Grid

@@ -14,8 +14,8 @@ from ..fl.runs.results_folder import Row
 from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
 from ..grids.words import learned_words
-from ..reporting import figures
-from ..reporting.figures import NARROW, WIDE, Band, Chart, Line
+from ..reporting.curves import NARROW, WIDE, Band, Chart, Line, draw_curves
+from ..reporting.hues import HUES
 from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words
 from .cells import METRICS, lasting
@@ -162,14 +162,14 @@ def _panel(grid: Grid, title: str, name: str, of: Mapping[str, Sequence[Spread |
         mean = np.array([nan if s is None else s.mean for s in spots])
         ends = [(nan, nan) if s is None or s.count < 2 else s.ends() if s.tells else (s.least, s.most) for s in spots]
         lines.append(Line(label, x, mean, hue))
-        legend.append((label, hue % figures.HUES, hue >= figures.HUES))
+        legend.append((label, hue % HUES, hue >= HUES))
         aside = x + gap * (hue - (len(of) - 1) / 2)  # so that no interval hides another
         low, high = (np.array([pair[k] for pair in ends]) for k in (0, 1))
         whiskers.append(Band(label, aside, low, high, hue))
-    first, later = [ln for ln in lines if (ln.hue or 0) < figures.HUES], [ln for ln in lines if (ln.hue or 0) >= figures.HUES]
+    first, later = [ln for ln in lines if (ln.hue or 0) < HUES], [ln for ln in lines if (ln.hue or 0) >= HUES]
     axis, ticks = str(grid.about["strength"]), [float(v) for v in x]
     chart = Chart(name=name, thin=first, dashed=later, whiskers=whiskers, unit="percent", axis=axis, ticks=ticks)
-    return Panel(title, tuple(figures.curves(chart, width) for width in (WIDE, NARROW)), legend)
+    return Panel(title, tuple(draw_curves(chart, width) for width in (WIDE, NARROW)), legend)
 
 
 def breakdowns(grid: Grid) -> dict[str, Any]:

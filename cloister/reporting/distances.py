@@ -8,9 +8,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from . import figures
-from .figures import NARROW, WIDE, Chart, Line
+from .curves import NARROW, WIDE, Chart, Line, draw_curves
+from .hues import HUES
 from .matrices import VALUES_SHOWN
+from .matrix_picture import draw_matrix
 from .run_data import Run, client_ids, final_clusters, number, sorted_ids
 
 Matrix = NDArray[np.float64]
@@ -42,7 +43,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
     decided = np.isfinite(accepts) & np.isfinite(accepts.T) & np.triu(np.ones_like(accepts, np.bool_), 1)
     both, either = np.minimum(accepts, accepts.T), np.maximum(accepts, accepts.T)
     lost = sum(len(line.get("lost") or ()) for line in run.pairs)
-    edge_of_page = [hues.get(run.kin.get(i, ""), figures.HUES - 1) for i in order]
+    edge_of_page = [hues.get(run.kin.get(i, ""), HUES - 1) for i in order]
     names = [run.name_of(i) for i in order]
     return {
         "eps": eps,
@@ -55,7 +56,7 @@ def distances_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any] | None:
         "undecided": math.comb(len(order), 2) - int(decided.sum()),
         "measured": bool(np.isfinite(excess).any()),
         "unmeasured": int((np.isfinite(accepts) & ~np.isfinite(excess)).sum()),
-        "picture": figures.matrix(shades(excess, accepts, eps), sizes, edge_of_page),
+        "picture": draw_matrix(shades(excess, accepts, eps), sizes, edge_of_page),
         "shown": {"ids": names, "cells": _words(excess, accepts)} if len(order) <= VALUES_SHOWN else None,
         "curve": _curve(np.maximum(excess, excess.T)[decided], eps),
     }
@@ -95,4 +96,4 @@ def _curve(mutual: Matrix, eps: float) -> Sequence[Markup]:
     x = np.arange(1.0, len(values) + 1)
     tolerance = Line(f"eps {eps:.3g}", x[[0, -1]], np.array([eps, eps]))
     chart = Chart(name="distances", thick=[Line("W \u2212 \u03c4", x, values)], dashed=[tolerance], axis="pairs in order")
-    return [figures.curves(chart, width) for width in (WIDE, NARROW)]
+    return [draw_curves(chart, width) for width in (WIDE, NARROW)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import figures
+from .hues import HUES
+from .matrix_picture import draw_matrix
 from .run_data import Row, Run, client_ids, final_clusters, number, sorted_ids
 
 VALUES_SHOWN = 60
@@ -30,7 +31,7 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
     if drawable:
         index = [row[i] for i in order]
         values = values[np.ix_(index, index)]
-        picture = figures.matrix(values, sizes, [hues.get(kin.get(i, ""), figures.HUES - 1) for i in order])
+        picture = draw_matrix(values, sizes, [hues.get(kin.get(i, ""), HUES - 1) for i in order])
         if len(order) <= VALUES_SHOWN:
             shown = {
                 "ids": [run.name_of(i) for i in order],
@@ -55,7 +56,7 @@ def filling_panels(run: Run, hues: Mapping[str, int]) -> list[dict[str, Any]]:
     place = {i: name for name, members in named.items() for i in members}
     everybody = {*client_ids(run), *(str(i) for line in chosen for i in line["clients"])}
     parts = {name: k for k, name in enumerate(named)}
-    group = {i: hues.get(run.kin.get(i, ""), figures.HUES - 1) for i in everybody}
+    group = {i: hues.get(run.kin.get(i, ""), HUES - 1) for i in everybody}
     order = sorted(sorted_ids(everybody), key=lambda i: (parts.get(place.get(i, ""), len(parts)), group[i]))
     sizes = dict(Counter(place.get(i, "none") for i in order))
     said = {"order": "communities found last" if found else "clusters at the end"}
@@ -91,4 +92,4 @@ def _filling(
     if len(order) <= VALUES_SHOWN:
         cells = [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()]
         panel |= {"shown": {"ids": list(names), "cells": cells}}
-    return panel | known | means | {"picture": figures.matrix(values, sizes, edge)}
+    return panel | known | means | {"picture": draw_matrix(values, sizes, edge)}

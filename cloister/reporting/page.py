@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from .figures import byte_words
+from .byte_words import byte_words
 from .run_data import DASH, number, time_words
 
 

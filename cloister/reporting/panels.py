@@ -9,9 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from ..protocol.view.disclosure import PARTIES
-from . import figures
-from .figures import NARROW, WIDE, Band, Chart, Line
+from .curves import NARROW, WIDE, Band, Chart, Line, draw_curves, draw_traffic
 from .headline import turned_down_in_words
+from .hues import HUES
 from .run_data import (
     Row,
     Run,
@@ -27,6 +27,7 @@ from .run_data import (
     spans_of_rounds,
     tree_nodes,
 )
+from .tree_drawing import PHONE, draw_outline, draw_tree
 
 THIN_LINES = 80
 VALUES_SHOWN = 60
@@ -109,7 +110,7 @@ def traffic_charts(run: Run) -> tuple[Markup, ...]:
     if not run.rounds or not (np.nansum(up) + np.nansum(down)):
         return ()
     x = np.array([round_of(line, k) for k, line in enumerate(run.rounds)])
-    return tuple(figures.traffic(x, np.nan_to_num(up), np.nan_to_num(down), width) for width in (WIDE, NARROW))
+    return tuple(draw_traffic(x, np.nan_to_num(up), np.nan_to_num(down), width) for width in (WIDE, NARROW))
 
 
 def why_no_split(run: Run) -> str:
@@ -170,8 +171,8 @@ def tree_panel(run: Run, hues: Mapping[str, int]) -> dict[str, Any]:
             "score": score,
         }
     parents = {name: None if node.get("parent") is None else str(node["parent"]) for name, node in nodes.items()}
-    drawn = figures.tree(parents, parts)
-    narrow = figures.outline(parents, parts) if drawn.width > figures.PHONE else None
+    drawn = draw_tree(parents, parts)
+    narrow = draw_outline(parents, parts) if drawn.width > PHONE else None
     return {"drawn": drawn, "shapes": [(name, one) for name, one in (("wide", drawn), ("narrow", narrow)) if one], "said": said}
 
 
@@ -184,7 +185,7 @@ def grouping(run: Run, final: Mapping[str, Sequence[str]], hues: Mapping[str, in
         rows.append(
             {"name": name, "size": len(members), "cells": [(cells[g], len(cells[g]) / max(1, len(members))) for g in columns]}
         )
-    return {"columns": [(g, hues.get(g, 0) % figures.HUES) for g in columns], "rows": rows, "planted": bool(run.groups)}
+    return {"columns": [(g, hues.get(g, 0) % HUES) for g in columns], "rows": rows, "planted": bool(run.groups)}
 
 
 def parties(run: Run) -> list[dict[str, Any]]:
@@ -249,7 +250,7 @@ def _range(counts: set[int]) -> str:
 
 
 def both_widths(chart: Chart) -> tuple[Markup, Markup]:
-    return figures.curves(chart, WIDE), figures.curves(chart, NARROW)
+    return draw_curves(chart, WIDE), draw_curves(chart, NARROW)
 
 
 def line_of(name: str, points: Sequence[tuple[float, float]], hue: int | None) -> Line:

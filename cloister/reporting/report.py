@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from . import figures
 from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_in_words
+from .byte_words import byte_words
 from .distances import distances_panel
-from .figures import byte_words
 from .headline import attacked_in_words, privacy_in_words, turned_down_in_words
+from .hues import HUES
 from .matrices import filling_panels, matrix_panel
+from .matrix_picture import MATRIX_PIXELS
 from .page import environment, write_page
 from .panels import (
     THIN_LINES,
@@ -101,15 +102,15 @@ def render(run: Run) -> str:
         attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),
-        legend=[(g, h % figures.HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
-        many_groups=len(hues) > figures.HUES,
+        legend=[(g, h % HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
+        many_groups=len(hues) > HUES,
         accuracy=both_widths(accuracy_chart(run, lines, marks, hues)) if run.rounds else (),
         bands=len(client_ids(run)) > THIN_LINES,
         norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
         fillings=filling_panels(run, hues),
         distances=distances_panel(run, hues),
-        averaged=figures.MATRIX_PIXELS if any(len(s.get("clients") or []) > figures.MATRIX_PIXELS for s in run.splits) else 0,
+        averaged=MATRIX_PIXELS if any(len(s.get("clients") or []) > MATRIX_PIXELS for s in run.splits) else 0,
         no_split=why_no_split(run),
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),

@@ -1,15 +1,9 @@
-"""Figures of a run: curves over rounds and traffic as SVG, similarity matrices as tiny PNGs, the tree of splits as geometry.
+"""Curves over rounds, and traffic, as SVG."""
 
-Colours are names until the browser shows them: matplotlib draws with placeholder colours and the finished SVG refers to the
-style sheet's variables instead, so that one figure fits a light and a dark page.
-"""
-
-import base64
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import matplotlib as mpl
@@ -17,30 +11,24 @@ import numpy as np
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
-from PIL import Image
 
-HUES = 8
+from .byte_words import byte_words
+from .hues import GRID, HUES, INK, MUTED, SURFACE, colour, hue
+
 COUNTS = ("round", "runs", "attackers")
 """Of axes, what there are only whole numbers of."""
 WIDE, NARROW = 880, 380
-MATRIX_PIXELS = 160
-INK, MUTED, GRID, SURFACE, FIRST_HUE = 1, 2, 3, 4, 16
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
     "font.family": "sans-serif",
     "path.simplify_threshold": 0.3,
 }
-PHONE = 320
-"""What a phone shows of a section, in pixels."""
-_TREE_BOX, _TREE_GAP = (172, 66), (40, 12)
-_SMALL_BOX, _SMALL_GAP, _SMALL_FROM = (130, 50), (20, 5), 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,53 +73,7 @@ class Chart:
     whiskers: Sequence[Band] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """A similarity matrix ready to be drawn in a unit square.
-
-    light, dark: PNG data URIs. edges: where one child ends, in (0, 1). strips: (start, length, hue) of runs of one group.
-    """
-
-    light: str
-    dark: str
-    edges: tuple[float, ...]
-    spans: tuple[tuple[str, float, float], ...]
-    strips: tuple[tuple[float, float, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """One node of the drawn tree, in pixels; `parts` are (start, length, hue) of its planted groups as shares of 1."""
-
-    name: str
-    x: float
-    y: float
-    parts: tuple[tuple[float, float, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """The drawn tree: its size in pixels, its boxes and, for each box but the roots, the path of the edge from its parent."""
-
-    width: float
-    height: float
-    boxes: tuple[Box, ...]
-    edges: tuple[str, ...]
-    box: tuple[int, int]
-    crowded: bool
-
-
-def colour(slot: int) -> str:
-    """The placeholder colour that becomes the style sheet's variable of `slot`."""
-    return f"#0102{slot:02x}"
-
-
-def hue(index: int | None) -> str:
-    """The placeholder of the index-th group colour (eight, then again from the first), or of plain ink for None."""
-    return colour(INK if index is None else FIRST_HUE + index % HUES)
-
-
-def curves(chart: Chart, width: int) -> Markup:
+def draw_curves(chart: Chart, width: int) -> Markup:
     """The chart as inline SVG of `width` pixels."""
     height = 330 if width >= WIDE else 280
     widest = max((len(line.name) for line in chart.thick), default=0)
@@ -170,7 +112,7 @@ def curves(chart: Chart, width: int) -> Markup:
     return _svg(figure, f"{chart.name}-{width}", tips)
 
 
-def traffic(rounds: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[np.float64], width: int) -> Markup:
+def draw_traffic(rounds: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[np.float64], width: int) -> Markup:
     """Bytes a round as inline SVG: what clients sent above the line, what they received below it; all of shape (rounds,)."""
     height = 200
     figure, axes = _axes(width, height, right=14)
@@ -184,146 +126,6 @@ def traffic(rounds: NDArray[np.float64], up: NDArray[np.float64], down: NDArray[
     axes.yaxis.set_major_locator(MaxNLocator(5))
     _x_axis(axes, [rounds], "round")
     return _svg(figure, f"traffic-{width}", [])
-
-
-def matrix(values: NDArray[np.float64], children: Mapping[str, int], hues: Sequence[int]) -> Matrix:
-    """A picture of cosines in [-1, 1], float64, shape (clients, clients), whose rows come child by child.
-
-    `children` gives each child's size in row order, `hues` each row's group. More than 160 clients are averaged in blocks, never
-    across two children. A value that is not finite is drawn as a gap.
-    """
-    sizes = list(children.values())
-    if sum(sizes) != len(values) or len(hues) != len(values):
-        raise ValueError(
-            f"{len(values)} rows, but {sum(sizes)} members of children and {len(hues)} groups; give one of each a row"
-        )
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-    blocks = [max(1, round(size * min(1.0, MATRIX_PIXELS / len(values)))) for size in sizes]
-    parts = [
-        p for a, b, n in zip(starts, starts[1:], blocks, strict=False) for p in np.array_split(np.arange(a, b), min(n, b - a))
-    ]
-    if len(parts) < len(values):
-        values = np.stack([values[part].mean(axis=0) for part in parts])
-        values = np.stack([values[:, part].mean(axis=1) for part in parts], axis=1)
-    index = np.where(np.isfinite(values), np.rint((np.clip(values, -1, 1) + 1) * 127), 255).astype(np.uint8)
-    total = len(parts)
-    bounds = np.concatenate([[0], np.cumsum([min(n, s) for n, s in zip(blocks, sizes, strict=True)])]) / total
-    where = np.concatenate([np.linspace(a, b, s, endpoint=False) for a, b, s in zip(bounds, bounds[1:], sizes, strict=False)])
-    spans = tuple((name, float(a), float(b)) for name, a, b in zip(children, bounds, bounds[1:], strict=False))
-    strips = tuple(_runs(np.append(where, 1.0), hues))
-    return Matrix(_png(index, dark=False), _png(index, dark=True), tuple(float(b) for b in bounds[1:-1]), spans, strips)
-
-
-def tree(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[int, int]]]) -> Tree:
-    """The tree of `parents` drawn from left to right, leaves below each other in the order of their names.
-
-    From 13 leaves on the boxes are smaller. A parent that is not itself a node makes its child a root. `parts` gives each node's
-    (hue, members) in the order in which they are drawn.
-    """
-    children = _children(parents)
-    crowded = len(parents) - len(children) + 1 >= _SMALL_FROM
-    (wide, high), (gap_x, gap_y) = (_SMALL_BOX, _SMALL_GAP) if crowded else (_TREE_BOX, _TREE_GAP)
-    spots: dict[str, tuple[float, float]] = {}
-    edges: list[str] = []
-    leaves = 0
-
-    def place(name: str, depth: int) -> float:
-        nonlocal leaves
-        below = [place(child, depth + 1) for child in children.get(name, [])]
-        if not below:
-            leaves += 1
-        y = (below[0] + below[-1]) / 2 if below else (leaves - 1) * (high + gap_y)
-        x = depth * (wide + gap_x)
-        spots[name] = (x, y)
-        for end in below:
-            middle = x + wide + gap_x / 2
-            path = f"M{x + wide:.0f} {y + high / 2:.0f}C{middle:.0f} {y + high / 2:.0f} {middle:.0f} {end + high / 2:.0f}"
-            edges.append(f"{path} {x + wide + gap_x:.0f} {end + high / 2:.0f}")
-        return y
-
-    for root in children.get(None, []):
-        place(root, 0)
-    boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
-    width = max((x for x, _ in spots.values()), default=0) + wide
-    return Tree(width, max(1, leaves) * (high + gap_y) - gap_y, boxes, tuple(edges), (wide, high), crowded)
-
-
-def outline(parents: Mapping[str, str | None], parts: Mapping[str, Sequence[tuple[int, int]]]) -> Tree:
-    """The same tree for a phone: each node below its parent, a little to the right of it, all within `PHONE` pixels."""
-    children = _children(parents)
-    (wide, high), gap = _TREE_BOX, _TREE_GAP[1]
-    rows: list[tuple[str, int]] = []
-
-    def place(name: str, depth: int) -> None:
-        rows.append((name, depth))
-        for child in children.get(name, []):
-            place(child, depth + 1)
-
-    for root in children.get(None, []):
-        place(root, 0)
-    step = min(24.0, (PHONE - wide) / max(1, *(depth for _, depth in rows), 1))
-    spots = {name: (step * depth, float(k * (high + gap))) for k, (name, depth) in enumerate(rows)}
-    edges = []
-    for name, (x, y) in spots.items():
-        for child in children.get(name, []):
-            end_x, end_y = spots[child]
-            edges.append(f"M{x + step / 2:.1f} {y + high:.0f}V{end_y + high / 2:.0f}H{end_x:.1f}")
-    boxes = tuple(Box(name, x, y, tuple(_shares(parts.get(name, [])))) for name, (x, y) in spots.items())
-    width = max((x for x, _ in spots.values()), default=0) + wide
-    return Tree(width, max(1, len(rows)) * (high + gap) - gap, boxes, tuple(edges), (wide, high), crowded=False)
-
-
-def _children(parents: Mapping[str, str | None]) -> dict[str | None, list[str]]:
-    """The nodes below each, in the order of their names; roots below None."""
-    children: dict[str | None, list[str]] = {}
-    for name, parent in sorted(parents.items()):
-        children.setdefault(parent if parent in parents and parent != name else None, []).append(name)
-    return children
-
-
-def byte_words(count: float) -> str:
-    """A number of bytes in words: 1500 is "1.5 kB"."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(count) < 999.5 or unit == "TB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" or abs(count) >= 99.95 else f"{count:.3g} {unit}"
-
-
-def _shares(parts: Sequence[tuple[int, int]]) -> Iterable[tuple[float, float, int]]:
-    total, start = sum(size for _, size in parts) or 1, 0
-    for tint, size in parts:
-        yield start / total, size / total, tint % HUES
-        start += size
-
-
-def _runs(bounds: NDArray[np.float64], hues: Sequence[int]) -> Iterable[tuple[float, float, int]]:
-    start = 0
-    for i in range(1, len(hues) + 1):
-        if i == len(hues) or hues[i] != hues[start]:
-            yield float(bounds[start]), float(bounds[i] - bounds[start]), hues[start] % HUES
-            start = i
-
-
-@cache
-def _palette(dark: bool) -> bytes:
-    stops = (
-        ["#ffab5e", "#8a4a1c", "#1d2329", "#1f5c8a", "#7cc4ff"]
-        if dark
-        else ["#8f3b00", "#e08a45", "#f5f4f1", "#5b9fd0", "#0a4a80"]
-    )
-    table = LinearSegmentedColormap.from_list("similarity", stops)(np.linspace(0, 1, 255))[:, :3]
-    gap = [0.45, 0.45, 0.45]
-    return (np.vstack([table, gap]) * 255).round().astype(np.uint8).tobytes()
-
-
-def _png(index: NDArray[np.uint8], *, dark: bool) -> str:
-    rows, columns = index.shape
-    image = Image.frombytes("P", (columns, rows), index.tobytes())
-    image.putpalette(_palette(dark))
-    out = io.BytesIO()
-    image.save(out, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
 def _axes(width: int, height: int, *, right: int) -> tuple[Figure, Axes]:
