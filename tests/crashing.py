@@ -19,7 +19,8 @@ from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.journalled import Journalled
-from cloister.protocol.work.linked import Linked, said
+from cloister.protocol.work.linked import Linked
+from cloister.protocol.work.said import said
 
 from .test_away import INITIAL, MEMBERS, RUN, judge, mine, nobody, update_of
 

@@ -28,7 +28,8 @@ from cloister.protocol.view.answers import Assignment, Model, Sum, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
-from cloister.protocol.work.linked import Linked, said
+from cloister.protocol.work.linked import Linked
+from cloister.protocol.work.said import said
 
 D = 12
 DRAWN = bytes(range(16))

@@ -21,7 +21,8 @@ from cloister.protocol.uploaded.clients import transforming_clients, uploading_c
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
-from cloister.protocol.work.linked import Linked, said, well_formed
+from cloister.protocol.work.linked import Linked, well_formed
+from cloister.protocol.work.said import said
 
 CLIENTS = (0, 2, 3, 5)
 

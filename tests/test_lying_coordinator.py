@@ -26,7 +26,8 @@ from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
-from cloister.protocol.work.linked import Linked, said
+from cloister.protocol.work.linked import Linked
+from cloister.protocol.work.said import said
 
 from .deployed import DRAWN, HOW, INITIAL, D, authority, driven_by, greeting, nobody, of, standing, update_of
 from .deployed_scenario import scenario

@@ -29,7 +29,8 @@ from cloister.protocol.links.terms import BOOT_BYTES, LinkRefused, LinkRevoked, 
 from cloister.protocol.pki import office
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.protocol.pki.standing import Standing
-from cloister.protocol.work.linked import Linked, said, well_formed
+from cloister.protocol.work.linked import Linked, well_formed
+from cloister.protocol.work.said import said
 
 from . import raw_http2 as raw
 from .deployed import DRAWN, HOW, QUICK, authority, deployed, driven_by, greeting, of, standing, unlisted

@@ -10,7 +10,8 @@ from cloister.fl.runs.greeting import Greeting
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.session import RUN_BYTES, VERSION
 from cloister.protocol.links import batches, flow, terms
-from cloister.protocol.work.linked import MOST_ITEMS, SERVED
+from cloister.protocol.work.linked import MOST_ITEMS
+from cloister.protocol.work.said import SERVED
 
 PAGE = (files("cloister.protocol") / "specs" / "links.md").read_text()
 MIB = 1 << 20

@@ -21,7 +21,7 @@ from ...protocol.links.dialled import Dialled
 from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
-from ...protocol.work.linked import Said
+from ...protocol.work.said import Said
 from ..data.own import OwnData
 from .agreement import agreed_table, differences, terms_of, to_text
 from .greeting import Greeting

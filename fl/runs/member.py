@@ -26,7 +26,7 @@ from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalScore
 from ...protocol.work.driving import COMPUTER, Driven
-from ...protocol.work.linked import Said, said
+from ...protocol.work.said import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
 from ..data.own import OwnData

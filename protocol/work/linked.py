@@ -1,27 +1,24 @@
-"""Clients behind a link: the coordinator's half, which hands out frames and hears of all clients at once, and a client's half.
+"""Clients behind a link, the coordinator's half: it hands out frames and hears of all clients at once. A client's is `said`.
 
-The coordinator is told nothing that is not a message of the protocol: a client behind a link does not answer what only whoever
-plays a simulation may ask (its models, its keys, what it keeps), and takes frames of the coordinator alone.
+The coordinator is told nothing that is not a message of the protocol.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import cbor2
 
-from ..core.errors import Refused
-from ..core.session import SECOND_SERVER, SERVER
+from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
 from ..wire.codec import first_items
 from ..wire.fields import DIGEST_BYTES
-from ..wire.messages import MAX_MODELS, MESSAGES
+from ..wire.messages import MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.scores import MESSAGES as SCORES
-from .driving import Driven
-from .far import Far, RoleElsewhere, answer, followed_in
+from .far import Far, RoleElsewhere, followed_in
 from .maker import WORK, Maker
 from .uploads import to_bytes
 
@@ -29,8 +26,6 @@ MOST_ITEMS = 4096
 """Of a list in an answer."""
 MOST_REFUSED = 16
 """Of the reasons in an answer that came between rounds."""
-SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "alone", "drop", "final"})
-"""Words that a client behind a link answers."""
 NO_ANSWER = "an answer that is none"
 
 
@@ -307,77 +302,3 @@ def well_formed(answer: Any) -> bool:
 def _is(entry: Any, *kinds: type) -> bool:
     """Whether it is a list of values of exactly these types."""
     return type(entry) is list and tuple(map(type, entry)) == kinds
-
-
-# --- in the client's process ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A client's answer to a word. word: what it was told. data: the answer. sent: kinds and bytes of its messages. learned:
-    names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
-
-    kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
-    round: of the last task, counted from 0; None before one. told: of a frame, its bytes. aside: what it has for a second server,
-    as (kind, frame): not in the answer, as it goes by a link of its own.
-    """
-
-    word: str
-    data: bytes = field(repr=False)
-    sent: tuple[tuple[str, int], ...] = ()
-    learned: tuple[str, ...] = ()
-    refused: tuple[tuple[int, str], ...] = ()
-    final: tuple[bytes, ...] = field(default=(), repr=False)
-    kind: str = ""
-    carried: bool = False
-    round: int | None = None
-    told: bytes = field(default=b"", repr=False)
-    aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
-
-
-def said(driven: Driven, data: bytes) -> Said:
-    """What a client answers to a word of its coordinator, whatever that says. Nothing that it is told ends its program."""
-    try:
-        what, *of = cbor2.loads(data)
-    except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
-        return _refused("", "a word that is none")
-    if type(what) is not str or what not in SERVED:
-        return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
-    again = what == "enrol" and bool(driven.client.roles)
-    if again or (what == "frame" and of[:1] != [SERVER]):
-        return _refused(what, "a frame of another party than its link's, or others' identities a second time")
-    if what == "final":
-        models = tuple(_final(driven, model) for model in of[:MAX_MODELS])
-        right = 0 < len(models) == len(of) and all(models)
-        return Said(what, cbor2.dumps([[], [], []]), final=models) if right else _refused(what, "a model that is none")
-    try:
-        found = answer(driven, what, *of)
-    except Refused as error:
-        return _refused(what, str(error))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        return _refused(what, f"a word that this client could not take: {type(error).__name__}")
-    if what not in ("frame", "deadline", "hello"):
-        return Said(what, cbor2.dumps(found))
-    sent, learned, refused = found
-    here = [message for message in sent if message[0] != SECOND_SERVER]
-    aside = tuple((kind, frame) for receiver, kind, frame in sent if receiver == SECOND_SERVER)
-    words = tuple((kind, len(frame)) for _, kind, frame in here)
-    names = tuple(name for name, _ in learned)
-    told = of[1] if what == "frame" else b""
-    kind = driven.heard if what == "frame" else ""
-    answered = cbor2.dumps([here, learned, refused])
-    carried = bool(kind) and driven.carried
-    return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
-
-
-def _final(driven: Driven, model: Any) -> bytes:
-    """A model as it came, or one that the client holds, by its name; empty for what is neither."""
-    if type(model) is bytes:
-        return model if len(model) % 4 == 0 else b""
-    held = driven.client.model(model) if type(model) is str and driven.client.seated else None
-    return b"" if held is None else to_bytes(held)
-
-
-def _refused(what: str, reason: str) -> Said:
-    """That a word is not taken, as what follows from it."""
-    return Said(what, cbor2.dumps([[], [], [[SERVER, reason]]]), refused=((SERVER, reason),))

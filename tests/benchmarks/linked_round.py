@@ -163,7 +163,7 @@ def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int) ->
     from cloister.protocol.links.dialled import Dialled
     from cloister.protocol.masked.clients import masking_clients
     from cloister.protocol.work.driving import Driven
-    from cloister.protocol.work.linked import said
+    from cloister.protocol.work.said import said
 
     initial, work, maker = np.zeros(length, np.float32), updates(length), masking_clients(protection_of(clients))
 

@@ -9,8 +9,8 @@ from cloister.protocol.masked.client_phases import Signed
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.far import answer
-from cloister.protocol.work.linked import said
 from cloister.protocol.work.maker import Maker
+from cloister.protocol.work.said import said
 
 from .disk import Disk, PowerCut
 
