@@ -62,7 +62,8 @@ class Away(Far):
     def start(self) -> None:
         """Start its process; again after a crash, from its journal."""
         context = multiprocessing.get_context("forkserver")  # a fresh process, which has nothing of this one
-        context.set_forkserver_preload([f"{__package__.rpartition('.')[0]}.messages"])
+        made_by = getattr(self._made[1], "func", self._made[1]).__module__  # imported once, and not by each client anew
+        context.set_forkserver_preload([f"{__package__.rpartition('.')[0]}.messages", __name__, made_by])
         self._link, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, *self._made), daemon=True)
         self._process.start()
