@@ -2,7 +2,7 @@
 # A torch that is already in .venv is kept (see README: the CPU build).
 PYTHON ?= python3
 BIN := .venv/bin
-THREADS ?= 2
+THREADS ?= 3
 PROCESSORS ?= default avx2
 SEEDS ?= 1000
 
@@ -42,6 +42,7 @@ layers: setup
 
 check: lint types layers
 
+# One more than two cores: tests of links and processes wait, and another is played meanwhile.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) --dist worksteal
 
 # Assertions are rewritten, for their values, only where one has failed: rewriting all files takes a third of a minute.

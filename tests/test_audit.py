@@ -274,7 +274,7 @@ def test_what_sums_tell_by_chance_is_not_an_exposed_client():
 def test_where_more_than_the_bound_is_found_of_some_it_is_hardly_ever_missed(clients, share):
     rng = np.random.default_rng(clients)
     ones, zeros = np.ones(clients), np.zeros(clients)
-    drawn = [leakage((rng.random(clients) < share) * 1.0, zeros, ones, rng, claim.bound) for _ in range(200)]
+    drawn = [leakage((rng.random(clients) < share) * 1.0, zeros, ones, rng, claim.bound) for _ in range(100)]
     assert np.mean([judged(claim, found).verdict == "not refuted" for found in drawn]) < 0.05
 
 

@@ -922,6 +922,8 @@ FOUND = {
     no_journal: {"themes": ("sums",), "focus": ("restart", "weights", "roster"), "forgets": True},
     norms_with_any_sign: {"themes": ("sums",), "focus": ("weights", "energy")},
 }
+LONG = {any_graph, any_threshold, any_weight, counts_under_any_name}
+"""What takes seconds to be found."""
 MISSED = {
     any_peers: {"themes": ("sums",), "focus": ("roster", "seed")},
     any_signers: {"themes": ("sums",), "focus": ("halves",)},
@@ -955,7 +957,9 @@ def test_no_lies_open_more_than_the_floor_allows_in_a_longer_search():
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("flaw", FOUND, ids=lambda flaw: flaw.__name__)
+@pytest.mark.parametrize(
+    "flaw", [*(pytest.param(f, marks=pytest.mark.slow if f in LONG else ()) for f in FOUND)], ids=lambda flaw: flaw.__name__
+)
 def test_the_search_finds_the_check_that_is_not_there(flaw, monkeypatch):
     flaw(monkeypatch.setattr)
     assert search(range(150), **FOUND[flaw]) is not None

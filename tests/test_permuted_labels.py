@@ -37,13 +37,14 @@ uneven = Scenario(
 
 
 @cache
-def played(protection, seed=0) -> Stage:
-    scenario = replace(uneven, protection=protection)
+def played(protection, seed=0, rounds=4) -> Stage:
+    scenario = replace(uneven, protection=protection, rounds=rounds)
     return next(one for one in stages(scenario, [seed], None) if isinstance(one, Stage))
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("keys", ["run", pytest.param("session", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", ["run", "session"])
 def test_the_papers_claim_on_labels_is_refuted(keys):
     claims = [c for c in CLAIMS if c.id == "permuted.labels.server"]
     both = [played(Permuted(keys=keys), seed) for seed in (0, 1)]
@@ -88,7 +89,7 @@ def test_the_order_of_coordinates_is_of_no_help():
 
 @pytest.mark.trains
 def test_it_takes_permuted_uploads_and_no_seed():
-    stage, rng = played(Permuted()), np.random.default_rng(0)
+    stage, rng = played(Permuted(), rounds=1), np.random.default_rng(0)
     known = stage.shadow.truth
 
     def tried(recorded, observer):
@@ -98,6 +99,6 @@ def test_it_takes_permuted_uploads_and_no_seed():
     assert tried(stage.audited, server_and(0)) is None
     assert tried(stage.audited, Observer(clients=frozenset({0}))) is None
     assert tried(stage.clear, SERVER_ALONE) is None
-    assert tried(played(Permuted(HadamardRotation)).audited, SERVER_ALONE) is None
+    assert tried(played(Permuted(HadamardRotation), rounds=1).audited, SERVER_ALONE) is None
     assert read_permuted(stage.aggregate.view, tuple(range(12)), known, 40, rng) is None
     assert isinstance(stage.clear.public.protection, Plain)

@@ -20,7 +20,7 @@ from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.view.protection import Protection
 from cloister.scenario_file import load
 
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
 QUICKSTART = load(str(Path(__file__).parents[1] / "examples" / "quickstart.py"))
 
 
@@ -114,13 +114,18 @@ def test_signs_change_no_model() -> None:
 
 
 @pytest.mark.trains
-def test_a_rotation_changes_a_round_by_its_rounding_and_no_finding() -> None:
+def test_a_rotation_changes_a_round_by_its_rounding() -> None:
     """Rounding of one round; in later ones training makes more of it, on each kind of processor in another way."""
     rotated, plain = (Simulation(replace(QUICKSTART, protection=p), None) for p in (Permuted(HadamardRotation), Plain()))
     rotated.step()
     plain.step()
     (mine, others) = (s.view.harness.observe(next(iter(s.state.clusters.values())).model) for s in (rotated, plain))
     np.testing.assert_allclose(mine, others, rtol=0, atol=1e-6)
+
+
+@pytest.mark.trains
+@pytest.mark.slow
+def test_a_rotation_changes_no_finding() -> None:
     assert clusters(played(0, Permuted(HadamardRotation))) == clusters(played(0, Plain()))
     assert abs(accuracy_mean(played(0, Permuted(HadamardRotation))) - accuracy_mean(played(0, Plain()))) <= 0.01
 
@@ -135,10 +140,10 @@ def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
 
 @pytest.mark.trains
 def test_a_run_is_a_function_of_its_seed() -> None:
-    again = Simulation(replace(QUICKSTART, rounds=5), None)
-    other = Simulation(replace(QUICKSTART, rounds=5, seed=1), None)
-    first = Simulation(replace(QUICKSTART, rounds=5), None)
-    for _ in range(5):
+    again = Simulation(replace(QUICKSTART, rounds=2), None)
+    other = Simulation(replace(QUICKSTART, rounds=2, seed=1), None)
+    first = Simulation(replace(QUICKSTART, rounds=2), None)
+    for _ in range(2):
         for simulation in (again, other, first):
             simulation.step()
     (model,) = {c.model for c in first.state.clusters.values()}

@@ -318,7 +318,14 @@ def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path)
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize(("seed", "changes"), [(22, {}), (7, CLUSTERED), (17, CLUSTERED)], ids=["sums", "compared", "more"])
+@pytest.mark.parametrize(
+    ("seed", "changes"),
+    [
+        pytest.param(22, {}, id="sums"),
+        pytest.param(7, CLUSTERED, id="compared", marks=pytest.mark.slow),
+        pytest.param(17, CLUSTERED, id="more", marks=pytest.mark.slow),
+    ],
+)
 def test_whenever_a_helper_is_killed_nothing_is_answered_twice_and_all_end_in_order(keys, tmp_path, seed, changes):
     """Four times, at frames that chance names: the second server mostly, or the dealer; each is started again."""
     chance, seen, lives = random.Random(seed), [0], []
