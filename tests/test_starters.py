@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cloister import Scenario, __version__, cli
@@ -10,6 +11,8 @@ from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load, load_evaluation
 from cloister.starting import NEXT, Kind
+from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.scoring import BOUND, leakage
 from cloister.threat_models.evaluation import Evaluation
 
 from .test_given_data import hospitals
@@ -82,6 +85,15 @@ def test_an_example_is_named_in_the_place_of_a_file(tmp_path, monkeypatch):
     Path("cloister").write_text("")
     with pytest.raises(ValueError, match="cloister is not a Python file"):
         load("cloister:quickstart")
+
+
+def test_the_audit_to_begin_with_has_enough_victims_for_claims_to_be_decided(cloister):
+    """Of so many with nothing found, also beside a coalition of two, the upper end of the interval is within what is claimed."""
+    cloister("new", "audit")
+    scenario = load("audit.py")
+    victims = QUICK.seeds * min(QUICK.victims, scenario.partition.clients - scenario.protection.corrupt - 1)
+    none, all_ = np.zeros(victims), np.ones(victims)
+    assert leakage(none, none, all_, np.random.default_rng(0)).upper <= BOUND
 
 
 @pytest.mark.trains
