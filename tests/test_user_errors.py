@@ -103,6 +103,36 @@ def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, mo
     assert "grid.py holds no scenario named 'evaluation'; it has: base" in line
 
 
+LOSSES = {
+    "raises": ("o.nothing", r"line 2: AttributeError: .*nothing"),
+    "of torch": ("F.cross_entropy(o, y.float(), reduction='none')", r"line 2: RuntimeError: expected target"),
+    "of a batch": ("F.cross_entropy(o, y)", r"mine \(mine.py, line 2\), gives shape \(\) for \d+ records"),
+}
+
+
+@pytest.mark.parametrize("wrong", LOSSES)
+def test_a_mistake_in_a_loss_has_its_line_before_anything_is_written(wrong, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    body, words = LOSSES[wrong]
+    text = f"from torch.nn import functional as F\ndef mine(o, y): return {body}\n"
+    (tmp_path / "mine.py").write_text(text + HEAD + BODY.replace("lr=0.1", "lr=0.1, loss=mine").replace("Masked", "Plain"))
+    line = complaint(monkeypatch, capsys, "run", "mine.py", "--out", "r")
+    assert re.search(words, line), line
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.trains
+def test_a_loss_that_ignores_its_targets_is_a_line_on_the_console(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "def mine(o, y): return o.pow(2).sum(1)\n" + HEAD + BODY.replace("lr=0.1", "lr=0.1, loss=mine")
+    (tmp_path / "mine.py").write_text(text.replace("clients=8", "clients=4, samples=20"))
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r", "--rounds", "1"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert not caught.value.code
+    assert "note: training.loss, mine (mine.py, line 1), gives the same for other targets" in capsys.readouterr().err
+
+
 @pytest.mark.trains
 def test_a_mistake_in_an_attack_of_a_grid_has_its_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

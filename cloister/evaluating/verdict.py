@@ -157,7 +157,8 @@ def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
     against = " or, where that is no measure, ".join(dict.fromkeys(one.reference for one in sorted(of, key=_clean_last)))
     most = max((one.harm.lost.count for one in of if one.harm), default=0)
     mean = f", in the mean of {most} seeds" if most > 1 else ""
-    return [f"Points lost: the loyal clients' accuracy late in the run below that of {against}, of the same seed{mean}."] if of else []
+    words = f"Points lost: the loyal clients' accuracy late in the run below that of {against}, of the same seed{mean}."
+    return [words] if of else []
 
 
 def _clean_last(one: Finding) -> bool:
