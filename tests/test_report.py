@@ -383,9 +383,13 @@ def test_a_browser_would_complain_of_a_script_that_the_page_does_not_know(tmp_pa
 
 def in_phone(tmp_path: Path, sample: Sample, script: str) -> str:
     """The value of the JavaScript expression `script` beside a phone-wide frame f that shows the report."""
-    text = write_report(write_sample(tmp_path / "run", sample)).read_text(encoding="utf-8")
+    return on_phone(tmp_path, write_report(write_sample(tmp_path / "run", sample)).read_text(encoding="utf-8"), script)
+
+
+def on_phone(tmp_path: Path, text: str, script: str, width: int = 360) -> str:
+    """The same of any page."""
     code = escape(f"document.title = String({script})")
-    phone = f'<iframe id="f" style="width:360px;height:700px;border:0" srcdoc="{escape(text)}" onload="{code}"></iframe>'
+    phone = f'<iframe id="f" style="width:{width}px;height:700px;border:0" srcdoc="{escape(text)}" onload="{code}"></iframe>'
     outer = tmp_path / "phone.html"
     outer.write_text(f"<!doctype html><meta charset=utf-8><title>not loaded</title>{phone}", encoding="utf-8")
     found = re.search(r"<title>(.*?)</title>", browse(tmp_path, outer, "--dump-dom").stdout)
