@@ -15,7 +15,8 @@ from cloister.auditing import play as auditing
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import SOUGHT, headline, notes
 from cloister.auditing.report import BUDGET_WORDS, render
-from cloister.auditing.tables import claims_table, measured_table
+from cloister.auditing.result import Audited
+from cloister.auditing.tables import claims_table, measured_table, tables
 from cloister.cli import app
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -178,6 +179,17 @@ def test_a_verdict_has_what_is_claimed_beside_what_was_found():
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_audit_without_claims_has_no_table_of_them(tmp_path):
+    """Before, a notebook showed the heads of a table without a row."""
+    for claimed, count in ((bare("server", "labels", 0.1), 1), (row("not refuted"), 2)):
+        assert len(tables(found(claimed))) == count
+        (tmp_path / "audit.json").write_text(json.dumps(found(claimed)))
+        audited = Audited(tmp_path)
+        for text in (str(audited), audited._repr_html_()):
+            assert ("claims, at most" in text) == (count == 2)
+            assert "what each party could find" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

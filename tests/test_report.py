@@ -20,6 +20,7 @@ from PIL import Image
 
 from cloister.reporting import figures
 from cloister.reporting.report import read_run, tiles, write_report
+from cloister.reporting.run_data import missing_answers
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
@@ -188,6 +189,20 @@ def test_a_client_that_says_no_score_is_counted(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     change(tmp_path, "summary.json", groups={})
     assert "12 clients ended in 3 clusters" in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
+@pytest.mark.parametrize(
+    ("left", "words"), [(1, "has 1 answer, where"), (2, "has 2 answers, where"), (0, "has 0 answers, where")]
+)
+def test_lines_that_the_log_of_disclosures_has_lost_are_said(tmp_path: Path, left: int, words: str) -> None:
+    write_sample(tmp_path, USUAL)
+    path = tmp_path / "disclosure.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert missing_answers(read_run(tmp_path)) == ""
+    path.write_text("".join(lines[:left]))
+    said = missing_answers(read_run(tmp_path))
+    assert said.startswith(f"disclosure.jsonl {words} {len(lines):,} were counted when the run ended: the log was changed since")
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:

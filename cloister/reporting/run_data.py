@@ -134,7 +134,8 @@ def missing_answers(run: Run) -> str:
     if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
         return ""
     return (
-        f"disclosure.jsonl has {len(run.answers):,} answers, where {sum(counted):,} were counted when the run ended: the log was"
+        f"disclosure.jsonl has {len(run.answers):,} answer{'s' * (len(run.answers) != 1)}, where {sum(counted):,}"
+        f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
         " changed since, and what is said here of who learned what is not of the whole run"
     )
 
