@@ -35,7 +35,7 @@ def recorded(row: Row, metrics: Callable[[], Mapping[str, Any]]) -> Row:
     except Refused as error:
         return {**row, "status": "refused", "reason": _words(error)}
     except NothingLearned as error:  # of an attack-free run: the protection would not sum, or the training diverged
-        return {**row, "status": "refused" if "below the floor" in str(error) else "failed", "reason": _words(error)}
+        return {**row, "status": "refused" if error.refused else "failed", "reason": _words(error)}
     except Exception as error:  # a cell must not end the grid; what went wrong is in its line
         return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}{place_of(error)}"}
 
