@@ -2,9 +2,11 @@
 does not say more than its seeds."""
 
 import csv
+import fcntl
 import io
 import json
 import math
+import os
 import pickle
 import re
 import subprocess
@@ -41,6 +43,7 @@ from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.clients.training import Training
 from cloister.fl.data.population import Client, Examples, Population, Source
+from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.comparison import Comparison, Method, Search, Validating
 from cloister.fl.runs.comparison_cells import (
     Cell,
@@ -55,7 +58,7 @@ from cloister.fl.runs.comparison_cells import (
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
 from cloister.progress import shown as progress
-from cloister.protocol import Plain
+from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
 from cloister.reporting.run_data import DASH
@@ -321,8 +324,6 @@ def test_a_setting_is_of_all_scenarios_or_of_one() -> None:
     one = Origin(f"{FILE}:tiny", ("data.iid.partition.samples=9",)).load()
     partition: Any = one.data["iid"].partition
     assert partition.samples == 9
-    with pytest.raises(ValueError, match="no field"):
-        Origin(f"{FILE}:tiny", ("data.moon.rounds=2",)).load()
 
 
 @pytest.mark.parametrize(
@@ -384,6 +385,56 @@ def test_no_run_stays_in_memory_once_its_line_is_there(tmp_path: Path) -> None:
     comparison = replace(sample.tiny, search=None, measures={"others": watched}, methods={"a": Method(algorithm=FedAvg())})
     rows = play(replace(comparison, seeds=(0, 1, 2)), tmp_path)
     assert [row["measures"]["others"] for row in rows] == [0.0] * 3
+
+
+def test_two_processes_do_not_play_in_one_folder(tmp_path: Path) -> None:
+    """Before: both wrote, and each put the file in order with the lines that it knew."""
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    for kind in ("comparison", "evaluation"):
+        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another --out$"):
+            ResultsFolder(tmp_path, kind).open({}, resume=False)
+    assert not list(tmp_path.iterdir())
+    os.close(other)
+    folder, again = ResultsFolder(tmp_path, "comparison"), ResultsFolder(tmp_path, "comparison")
+    folder.open({}, resume=False)
+    again.open({}, resume=True)  # the same process may go on
+    del folder
+    other = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    del again
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+
+
+@pytest.mark.trains
+def test_a_method_that_diverges_under_masks_has_failed_and_the_reason_is_training(tmp_path: Path) -> None:
+    """Before: refused, with more clients, samples or a lower floor as the remedy, which could not help."""
+    wild = Method(algorithm=FedAvg(by_samples=False), grid={"training.lr": (1000.0,)})
+    base = replace(sample.tiny.data["iid"], model=Mlp(hidden=(8,)))
+    comparison = replace(sample.tiny, data={"iid": base}, methods={"LOCAL": Method(algorithm=Local()), "wild": wild})
+    rows = play(replace(comparison, seeds=(0,), search=None, protections={"Masked": Masked()}, measures={}), tmp_path)
+    (row,) = [row for row in rows if row["method"] == "wild"]
+    assert row["status"] == "failed"
+    assert re.search(
+        r"the updates of \d+ clients could not be used \(an update reaches .* of protection.clip\), and", row["reason"]
+    )
+    assert "a smaller training.lr, or a larger protection.clip may help" in row["reason"]
+    assert "protection.floor" not in row["reason"]
+
+
+def test_names_of_ones_own_are_no_tags_and_no_columns_of_the_table(tmp_path: Path) -> None:
+    method = "a | b <script>alert(1)</script>"
+    folder = ResultsFolder(tmp_path, "comparison")
+    comparison = replace(
+        sample.tiny, name="<b>bold", methods={"LOCAL": Method(algorithm=Local()), method: Method(algorithm=FedAvg())}
+    )
+    folder.open(description(comparison), resume=False)
+    text = markdown(read_comparison(tmp_path))
+    assert re.findall(r"(?<!\\)<", text) == []
+    assert r"| a \| b \<script>alert(1)\</script> |" in text
+    assert text.startswith(r"# \<b>bold")
 
 
 def test_a_folder_of_another_kind_is_not_written_into(tmp_path: Path) -> None:
