@@ -7,12 +7,15 @@ import pytest
 
 from cloister.evaluating.data import Grid
 from cloister.evaluating.report import render
+from cloister.evaluating.verdict import sentences, verdict
 
 from .test_report import on_phone
 from .test_verdicts import made_up
 
 pytestmark = pytest.mark.sweeps
 
+HEAT = """[...f.contentDocument.querySelectorAll(".heat")].map(h => h.closest(".scroll"))
+      .map(s => s.scrollWidth > s.clientWidth).join(" ")"""
 CUT = """[...f.contentDocument.querySelectorAll(".scroll")].filter(s => !s.closest("details") && !s.querySelector(".heat"))
       .map(s => s.getAttribute("aria-label") + (s.scrollWidth > s.clientWidth ? " CUT" : "")).join("; ")"""
 
@@ -34,3 +37,21 @@ def test_no_table_of_words_is_cut_on_a_phone(tmp_path: Path) -> None:
     said = on_phone(tmp_path, render(with_price(grid)), CUT, 390)
     assert {"What servers learned", "Cells without a result"} <= set(said.split("; "))
     assert "CUT" not in said
+
+
+def test_three_defences_have_room_side_by_side_on_a_phone(tmp_path: Path) -> None:
+    names = ("FedAvg", "clipped mean", "Multi-Krum")
+    grid = made_up(tmp_path / "g", {(d, a): [0.5] * 3 for d in names for a in ("minus gradient x0.2", "dynamic label flip")})
+    assert on_phone(tmp_path, render(grid), HEAT, 390) == "false"
+
+
+def test_the_verdict_is_a_list_and_not_one_long_paragraph(tmp_path: Path) -> None:
+    """Before: seventeen lines without a break stood above everything else."""
+    table = {("a", "IPM", 2.0): [0.89] * 3, ("a", "IPM", 4.0): [0.2] * 3}
+    grid = made_up(tmp_path, {}, strengths=(2, 4), by_strength=table)
+    page, said = render(grid), sentences(grid)
+    ((first, others),) = said.places
+    assert verdict(grid) == " ".join([first, *others, *said.notes])
+    assert len(others) == 2
+    assert all(f"<li>{line}</li>" in page for line in others)
+    assert f'<p class="lead">{first}</p>' in page

@@ -5,6 +5,7 @@ It says "holds against every attack played", and never that a defence is safe.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN
@@ -19,22 +20,37 @@ OPENINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A verdict in its sentences. places: for each protection, and partition, what is found first and then in detail. notes: what
+    the numbers are, what is left out, and how much so few seeds decide.
+    """
+
+    places: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
 def verdict(grid: Grid) -> str:
     """The evaluation in a few sentences; no verdict before every cell is there."""
+    said = sentences(grid)
+    return " ".join([*(one for first, others in said.places for one in (first, *others)), *said.notes])
+
+
+def sentences(grid: Grid) -> Said:
+    """The same one by one."""
     known = sum(len(rows) for rows in grid.cells.values())
     if known < grid.expected:
-        return f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet."
+        return Said(((f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet.", ()),))
     found = {protection: findings(grid, protection) for protection in grid.protections}
     if not any(found.values()):
-        return "No verdict: no defence has a result under attack."
-    sentences = []
+        return Said((("No verdict: no defence has a result under attack.", ()),))
+    places = []
     for protection, of in found.items():
-        first, *others = (_best(grid, of), *_listed(grid, of))
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
-        sentences += [_first(under + first), *map(_first, others)]
+        places.append((_first(under + _best(grid, of)), tuple(map(_first, _listed(grid, of)))))
     seeds = len(grid.about["seeds"])
-    few = f"With {seeds} seed{'s' * (seeds != 1)} this decides nothing: play {DECIDE} or more."
-    return " ".join([*sentences, *_measured(found), *_left_out(grid, found), *([few] if seeds < DECIDE else [])])
+    few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
+    return Said(tuple(places), (*_measured(found), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
 
 
 def _best(grid: Grid, found: Sequence[Finding]) -> str:
