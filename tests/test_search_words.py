@@ -94,6 +94,14 @@ def test_points_that_did_nothing_are_not_among_the_worst() -> None:
     assert "came to a hundredth of a bound" in render(search([point(3, 2e-16)]))
 
 
+def test_where_fewer_attackers_were_not_tried_the_verdict_says_so() -> None:
+    """Before: "Broken by 3 of 8 clients: ...; it holds on every seed", from a budget that had not come to 2."""
+    words = verdict(search([point(3, 0.5, 0.5, 0.5)], cheapest=3))
+    assert words.endswith(" Fewer (1 to 2) were not tried: a larger budget says more.")
+    assert "broken on every seed that was held out (1, 2), too" in words
+    assert "not tried: a larger" not in verdict(search([point(1, 0.5, 0.5, 0.5)], cheapest=1))
+
+
 # --- what was played --------------------------------------------------------------------------------------------------
 
 

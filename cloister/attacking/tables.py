@@ -33,8 +33,8 @@ def verdict(search: Search) -> str:
         )
     seeds = ", ".join(map(str, about["held_out"]))
     return (
-        f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; it holds on"
-        f" every seed that was held out ({seeds}). Found in {spent}, the first break after {cheapest['after_runs']} runs and"
+        f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; broken on"
+        f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
     )
 
@@ -44,7 +44,8 @@ def _with_fewer(search: Search, attackers: int) -> str:
     weaker = [p for p in search.played if p.attackers < attackers]
     left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
     if not weaker:
-        return ""
+        least = search.about["least"]
+        return f" Fewer ({least:g} to {attackers - 1}) were not tried: a larger budget says more." if attackers > least else ""
     fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
     if not left and not refuted:
         return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
