@@ -72,6 +72,7 @@ from cloister.threat_models.simple_attacks import MinusGradient
 from cloister.threat_models.trial import played
 
 from . import comparison_sample as sample
+from .test_report import on_phone
 
 FILE = Path(__file__).parent / "comparison_sample.py"
 
@@ -706,7 +707,7 @@ def test_a_mean_over_some_of_the_seeds_says_so_and_which_are_missing(tmp_path: P
     assert line.instead == "refused: too few (with seed 1, 3)"
     assert line.accuracy == "90.0 (90.0 and 90.0), not all seeds"
     assert line.accuracy in markdown(found)
-    assert line.accuracy in render(found)
+    assert line.accuracy in re.sub("</?span[^>]*>", "", render(found))
     (_, values) = csv.DictReader(io.StringIO(csv_text(found)))
     assert (values["status"], values["accuracy_seeds"]) == ("refused", "2")
     for row in found.cells[Spot("turned", "fitting", "Plain")]:
@@ -865,6 +866,15 @@ def test_the_page_shows_reasons_and_matrices_and_escapes_names(written: tuple[Fo
     assert "cloister compare" in page
     assert "http" not in re.sub(r"http-equiv|http://www\.w3\.org", "", page)
     assert "quick" in page
+
+
+def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
+    """Before, a reason was as wide as the table, most of which is out of sight."""
+    long = "no secure sum of this is ever opened, for reasons that take more words than a line of a telephone has room for"
+    found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "A": long, "B": long})
+    script = """[...f.contentDocument.querySelectorAll(".reason span")]
+      .map(s => s.getBoundingClientRect().right <= s.closest(".scroll").getBoundingClientRect().right).join(" ")"""
+    assert on_phone(tmp_path, render(found), script, 390) == "true true"
 
 
 def test_a_folder_in_any_state_has_a_report(tmp_path: Path) -> None:
