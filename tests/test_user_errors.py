@@ -43,6 +43,11 @@ MISTAKES = {
     "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
+    "not by name": (
+        "algorithms.FedAvg()",
+        "algorithms.RobustFedAvg(rules.Median())",
+        r"line 9: TypeError: .* 2 were given; name what you give: RobustFedAvg\(.*=...\); it takes .*rule",
+    ),
     "something left out": ("Iid(clients=8)", "Iid()", "line 6: TypeError: .*; Iid takes sizes, samples, shared_test, clients"),
     "not closed": ("hidden=(8,)", "hidden=(8,", "line 3: SyntaxError: .* was never closed"),
     "text for a number": ("rounds=2", 'rounds="2"', "line 3: rounds is '2'; give a whole number"),
@@ -94,6 +99,15 @@ def test_a_scenario_in_the_place_of_a_comparison_names_its_command(tmp_path, mon
     (tmp_path / "mine.py").write_text(HEAD + BODY)
     line = complaint(monkeypatch, capsys, "compare", "mine.py", "--out", "r")
     assert line == "cloister: mine.py holds a scenario, not a comparison; play it with: cloister run mine.py"
+
+
+def test_an_evaluation_in_the_place_of_a_comparison_names_its_command_though_a_scenario_is_beside_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    line = complaint(monkeypatch, capsys, "compare", "grid.py", "--out", "r")
+    assert line == "cloister: grid.py holds an evaluation, not a comparison; play it with: cloister evaluate grid.py"
 
 
 def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, monkeypatch, capsys):
