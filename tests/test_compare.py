@@ -877,6 +877,16 @@ def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
     assert on_phone(tmp_path, render(found), script, 390) == "true true"
 
 
+def test_what_methods_cost_is_not_cut_on_a_phone_and_purity_says_whose_it_is(tmp_path: Path) -> None:
+    found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method": (0.7, 0.71, 0.7, 0.72)})
+    script = """[...f.contentDocument.querySelectorAll(".scroll[aria-label^=Cost]")]
+      .map(s => s.scrollWidth > s.clientWidth).join(" ")"""
+    assert on_phone(tmp_path, render(found), script, 390) == "false"
+    assert "FLIC&#39;s purity" in render(found)
+    assert "| FLIC's purity |" in markdown(found)
+    assert "FLIC's purity: share of clients whose cluster has clients of one planted group alone" in markdown(found)
+
+
 def test_a_folder_in_any_state_has_a_report(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path, "comparison")
     folder.open(description(sample.comparison), resume=False)

@@ -47,6 +47,11 @@ def footnotes(found: Found) -> list[str]:
         f" behind: below 0; tie: within {margin}; else undecided, as all is by one seed, which tells nothing of chance."
     )
     notes.append(
+        "ARI: 1 where the planted groups are found exactly, about 0 where clusters have nothing to do with them. FLIC's purity:"
+        " share of clients whose cluster has clients of one planted group alone, which clients alone in theirs count towards; the"
+        " literature's counts the majority of a mixed cluster too, and is larger."
+    )
+    notes.append(
         "Span: the largest part of what sets one client's update apart from its cluster's mean that the server knows;"
         f' "{ALL_UPDATES}": it holds each. Undecided pairs: of clients that a method compares two by two, those never decided.'
     )
