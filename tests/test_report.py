@@ -274,7 +274,7 @@ def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
 def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run folder"):
         write_report(tmp_path)
-    with pytest.raises(ValueError, match="no run folder"):
+    with pytest.raises(ValueError, match="there is no folder"):
         write_report(tmp_path / "missing")
     write_sample(tmp_path, TINY)
     (tmp_path / "splits.jsonl").write_text("nonsense\n{}\n")
@@ -429,6 +429,20 @@ def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more
     })()"""
     said = in_phone(tmp_path, USUAL, script).replace("&quot;", '"').replace('" "', "")
     assert said == 'block; "numbers: "; 5'
+
+
+def test_fields_and_groups_have_room_on_a_phone(tmp_path: Path) -> None:
+    """Before, the values of a scenario had a column of a few letters, and the second group was out of sight."""
+    script = """(() => {
+      const page = f.contentDocument;
+      page.querySelectorAll("details").forEach(part => part.open = true);
+      const narrow = [...page.querySelectorAll(".fields td")].filter(td => td.clientWidth < 120).length;
+      const scrolls = [...page.querySelectorAll(".fields, .groups")].map(table => table.closest(".scroll"));
+      const cut = scrolls.filter(scroll => scroll.scrollWidth > scroll.clientWidth).length;
+      const count = [page.querySelectorAll(".fields td").length > 5, page.querySelectorAll(".groups").length];
+      return [...count, narrow, cut].join("; ");
+    })()"""
+    assert in_phone(tmp_path, replace(TINY, groups=2), script) == "true; 1; 0; 0"
 
 
 def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:

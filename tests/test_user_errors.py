@@ -113,6 +113,10 @@ def test_an_evaluation_in_the_place_of_a_comparison_names_its_command_though_a_s
 def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    line = complaint(monkeypatch, capsys, "run", "grid.py", "--out", "r")
+    assert line == "cloister: grid.py holds no scenario named 'scenario'; it has: base; name it: grid.py:base"
+    line = complaint(monkeypatch, capsys, "report", "nothing-here")
+    assert line.startswith("cloister: there is no folder nothing-here; ")
     line = complaint(monkeypatch, capsys, "run", "grid.py:evaluation", "--out", "r")
     assert "grid.py holds no scenario named 'evaluation'; it has: base" in line
 

@@ -23,9 +23,11 @@ def verdict(search: Search) -> str:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
         points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
-        held = f" {search.refuted} did on {search.seed_searched}, and did not hold on others." if search.refuted else ""
+        held = f" {search.refuted} broke {search.seed_searched}, and did not hold on others." if search.refuted else ""
         held += (
-            f" {search.open} did there and could not be tried on all others: a larger budget says more." if search.open else ""
+            f" {search.open} broke {search.seed_searched} and could not be tried on all others: a larger budget says more."
+            if search.open
+            else ""
         )
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
@@ -84,7 +86,7 @@ def _did(point: Point) -> str:
     """What a point did, in the mean of the seeds that it was played on."""
     seen = point.seen
     rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
-    most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ""
+    most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ":"
     words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most{any_seed} {most})"
     if rates:
         success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))

@@ -101,6 +101,8 @@ class Run:
 def read_run(folder: Path) -> Run:
     """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
     names = ("summary.json", "scenario.json", "metrics.jsonl")
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; runs are under runs/ where nothing else was said")
     if not any((folder / name).is_file() for name in names):
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
