@@ -127,7 +127,8 @@ def test_a_new_comparison_is_played(cloister):
         "c",
     )
     assert code == 0, said
-    assert "Highest mean accuracy on turned under Masked" in " ".join(said.split())
+    assert "methods on turned digits: turned under Masked, scale quick" in " ".join(said.split())
+    assert "refused" not in said
     assert Path("c/report.html").is_file()
 
 
