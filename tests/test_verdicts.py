@@ -164,6 +164,11 @@ def test_points_say_what_they_are_of_against_which_run_and_over_what(tmp_path: P
     assert f"Points lost: {against.format('the run without attack')}. " in one
 
 
+def test_the_table_of_the_terminal_says_what_its_heads_are(tmp_path: Path) -> None:
+    title = str(grid_table(made_up(tmp_path, {("a", "IPM"): [0.6, 0.61, 0.6]}), "Plain").title)
+    assert title.endswith("; clean: without attack; absent: without the attackers' data")
+
+
 def test_a_gain_is_not_said_to_be_a_loss_of_less_than_nothing(tmp_path: Path) -> None:
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.92] * 3, ("b", "IPM"): [0.89] * 3}))
     assert "With 3 attackers a loses least: nothing." in words
