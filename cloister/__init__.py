@@ -9,9 +9,9 @@
 What a scenario is made of is in `algorithms`, `attacks`, `data`, `models`, `partitions`, `protections` and `rules`, what an
 attack on privacy is made of in `threats`. `iterate` plays round by round; `callbacks` has what watches a run. `evaluate` plays
 attacks against defences (an `Evaluation`), `breakdown` searches how many attackers break them, `attack` the cheapest break of
-one, over all attacks; `compare` plays methods beside each other (a `Comparison`), `audit` attacks what each party of a scenario
-sees. `load` reads any of their folders. The command `cloister --help` does the same, and deploys. Everything else that is
-installed here is not for use from outside.
+one, over all attacks; `compare` plays methods beside each other (a `Comparison`, of each a `Method`), `audit` attacks what each
+party of a scenario sees. `load` reads any of their folders. The command `cloister --help` does the same, and deploys. Everything
+else that is installed here is not for use from outside.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import algorithms, attacks, callbacks, data, models, partitions, protections, rules, threats
     from .fl.clients.training import Training
-    from .fl.runs.comparison import Comparison
+    from .fl.runs.comparison import Comparison, Method, Search
     from .fl.runs.scenario import Scenario
     from .grids_from_python import audit, compare, evaluate
     from .running import Result, Round, iterate, load, run
@@ -31,9 +31,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "Evaluation",
+    "Method",
     "Result",
     "Round",
     "Scenario",
+    "Search",
     "Training",
     "__version__",
     "algorithms",
@@ -55,7 +57,7 @@ __all__ = [
     "threats",
 ]
 _WHERE = {
-    "Comparison": ".fl.runs.comparison",
+    **dict.fromkeys(("Comparison", "Method", "Search"), ".fl.runs.comparison"),
     "Evaluation": ".threat_models.evaluation",
     "Result": ".result",
     "Round": ".fl.runs.experiment",

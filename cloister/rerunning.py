@@ -20,6 +20,9 @@ from .running import free_folder
 from .scenario_file import file_and_name, load, with_settings
 from .scenario_origin import Origin
 
+OTHERS = {"an evaluation": "evaluation", "a comparison": "comparison", "a search": "search"}
+"""Folders that are of no run, by the file that says so."""
+
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     """The folder of a run of the same scenario.
@@ -72,11 +75,19 @@ def record_of(folder: Path) -> dict[str, Any]:
         if not all(isinstance(part, str) for part in text) or not isinstance(found["file"], str | None):
             raise TypeError
     except FileNotFoundError:
+        kinds = (kind for kind, name in OTHERS.items() if (folder / f"{name}.json").is_file())
+        if (kind := next(kinds, None)) is not None:
+            again = "play it anew by its own command with another --out; cloister rerun repeats a run of cloister run"
+            raise ValueError(f"{folder} is the folder of {kind}: {again}") from None
         shown = f"; it is an audit, shown by: cloister audit {folder}" if (folder / "audit.json").is_file() else ""
         raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}{shown}") from None
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(f"{folder / ORIGIN} is damaged") from None
     return found
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _scenario(folder: Path, recorded: dict[str, Any]) -> Scenario:
@@ -96,7 +107,8 @@ def in_words(found: Repetition, other: Path) -> list[str]:
     """A line on whether it is the same, then what is not, then what is different here."""
     again = f"again in    {other}"
     if found.same:
-        counted = f"{found.models} models, the numbers of {found.rounds} rounds, {found.answers} answers, accounts and summary"
+        parts = (_counted(found.models, "model"), _counted(found.rounds, "round"), _counted(found.answers, "answer"))
+        counted = "{}, the numbers of {}, {}, accounts and summary".format(*parts)
         lines = [f"the same, bit for bit: {counted}", again]
     else:
         lines = [f"not the same: {'; '.join(found.apart)}", again]

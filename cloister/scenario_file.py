@@ -174,10 +174,11 @@ def check_not_reading(name: str) -> None:
 def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:
     found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if (name or default) not in found:
-        for other, command in ((Scenario, "run"), (Evaluation, "evaluate"), (Comparison, "compare")):
+        for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in vars(module).values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
-        raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}")
+        hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
+        raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[name or default]
 
 

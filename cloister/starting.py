@@ -17,6 +17,7 @@ class Kind(StrEnum):
     QUICKSTART = "quickstart"
     MY_DATA = "my-data"
     EVALUATE = "evaluate"
+    COMPARE = "compare"
     AUDIT = "audit"
 
 
@@ -24,6 +25,7 @@ NEXT = {
     Kind.QUICKSTART: "cloister run {file}",
     Kind.MY_DATA: "put a CSV file for each client into ./data, then: cloister run {file}",
     Kind.EVALUATE: "cloister evaluate {file}",
+    Kind.COMPARE: "cloister compare {file}",
     Kind.AUDIT: "cloister audit {file}",
 }
 """What to do with each."""
@@ -31,6 +33,7 @@ ABOUT = {
     Kind.QUICKSTART: "clustered federated learning on digits, under masked sums",
     Kind.MY_DATA: "your own CSV files, a client each",
     Kind.EVALUATE: "attacks against defences",
+    Kind.COMPARE: "methods beside each other, searched alike",
     Kind.AUDIT: "a small scenario to audit",
 }
 
@@ -52,7 +55,7 @@ def _known() -> list[str]:
 
 def new(
     kind: Annotated[
-        str, typer.Argument(help="quickstart, my-data, evaluate, audit, or an example's name.", autocompletion=_known)
+        str, typer.Argument(help="quickstart, my-data, evaluate, compare, audit, or an example's name.", autocompletion=_known)
     ] = Kind.QUICKSTART.value,
     file: Annotated[Path | None, typer.Argument(help="The file to write. Default: KIND.py here.")] = None,
     listed: Annotated[

@@ -138,10 +138,15 @@ def csv_of(rows: Sequence[Row]) -> str:
 
 
 def markdown_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown; bars and line breaks in cells are none of its own."""
-    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in (heads, *rows)]
+    """A table of Markdown; bars, line breaks and tags in cells are none of its own."""
+    escaped = [[in_markdown(cell).replace("|", "\\|") for cell in row] for row in (heads, *rows)]
     lines = ["| " + " | ".join(row) + " |" for row in escaped]
     return "\n".join([lines[0], "|" + " --- |" * len(heads), *lines[1:]])
+
+
+def in_markdown(text: str) -> str:
+    """Words of a line in which nothing is a tag, whatever names of the user's own are in it."""
+    return text.replace("<", "\\<").replace("\n", " ")
 
 
 def write_rows(rows: Sequence[Row], path: str | Path) -> Path:

@@ -54,6 +54,9 @@ def meant(error: BaseException) -> str:
         known = _fields(of)
         like = _elsewhere(found[1], found[2]) or _like(found[2], known)
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
+    if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
+        known = _fields(_class_named(found[1], error.__traceback__))
+        return f"; name what you give: {found[1]}({known[0]}=...); it takes {', '.join(known)}" if known else ""
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
         return f"; {found[1]} takes {', '.join(known)}" if known else ""

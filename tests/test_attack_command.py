@@ -19,7 +19,8 @@ import pytest
 from cloister import cli
 from cloister.attacking.asked import _most
 from cloister.attacking.data import read_search, said
-from cloister.attacking.defence import expressed, subject_of
+from cloister.attacking.defence import Subject, expressed, subject_of
+from cloister.attacking.play import defence_words
 from cloister.attacking.report import render
 from cloister.attacking.source import Unwritable, expression, scenario_source
 from cloister.attacking.tables import verdict
@@ -221,6 +222,14 @@ def test_what_the_budget_left_open_is_said_and_played_first_with_a_larger_one(
     first = next(row for row in timeless(tmp_path)[len(lines) :] if "attack" in row["numbers"])
     assert (first["numbers"], first["attackers"], first["seed"]) == (point.numbers, point.attackers, 1)
     assert read_search(tmp_path).points[key].held_out
+
+
+def test_who_was_attacked_says_that_the_file_s_defences_were_not() -> None:
+    """Before: "FedAvg()", the scenario's own, of a file with three defences."""
+    words = defence_words(None, subject_of(str(FILE), None))
+    assert words == "FedAvg(), the scenario's own; --against takes fedavg, multikrum"
+    assert defence_words("multikrum", subject_of(str(FILE), "multikrum")).startswith("multikrum: RobustFedAvg(")
+    assert defence_words(None, Subject(load(f"{FILE}:scenario"))) == "FedAvg()"
 
 
 def test_a_search_that_has_played_nothing_has_a_page(searched: Path, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import cloister
 from cloister import threats
 from cloister.auditing import play as auditing
 from cloister.auditing.command import AuditSeeds, HowMuch
-from cloister.auditing.first_words import headline, notes
+from cloister.auditing.first_words import SOUGHT, headline, notes
 from cloister.auditing.report import BUDGET_WORDS, render
-from cloister.auditing.tables import claims_table, measured_table
+from cloister.auditing.result import Audited
+from cloister.auditing.tables import claims_table, measured_table, tables
 from cloister.cli import app
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -30,6 +31,7 @@ from cloister.reporting.run_data import Run
 from cloister.scenario_file import load
 from cloister.threat_models.audit.claim import judged
 from cloister.threat_models.audit.experiment import FULL, QUICK
+from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
@@ -68,8 +70,9 @@ def test_a_leak_that_no_claim_covers_comes_first():
     rows = [row("not refuted"), bare("network", "clusters", 1.0), bare("server and client 0", "labels", 0.62)]
     words = headline(found(*rows))
     assert words.startswith(
-        "Leaks more than a tenth of what clear tells, and no claim of ours covers it:"
-        " clusters 1.00 to network; labels 0.62 to server and client 0. No claim is refuted"
+        "Leaks that no claim of ours covers (100 % is all that messages in clear would tell): whoever watches the network can"
+        " tell which clients share a cluster (100 %); server and client 0 can tell how frequent each label is with a client"
+        " (62 %). No claim is refuted"
     )
     assert words in render(found(*rows))
 
@@ -81,16 +84,21 @@ def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named(
     ((observer, ((experiment, leak),)),) = leaks([row("refuted", "paper", value=0.9)])
     assert (observer, experiment, leak["value"]) == ("server", "updates", 0.9)
     assert [observer for observer, _ in leaks([bare("server", "labels", 0.05, exposed=[3])])] == ["server"]
-    assert "labels 0.12 (0.02 to 0.30) to server." in headline(found(bare("server", "labels", 0.12, low=0.02, high=0.3)))
+    words = headline(found(bare("server", "labels", 0.12, low=0.02, high=0.3)))
+    assert "server can tell how frequent each label is with a client (12 %, 2 % to 30 %)." in words
 
 
 def test_of_many_leaks_the_largest_are_named_and_the_others_counted():
     rows = [bare("server", name, value) for name, value in zip("abcde", (0.2, 0.9, 0.3, 0.5, 0.4), strict=True)]
-    assert "b 0.90, d 0.50, e 0.40, 2 more to server." in headline(found(*rows))
+    assert "server can tell b (90 %), d (50 %), e (40 %), 2 more." in headline(found(*rows))
+
+
+def test_everything_that_is_sought_is_said_in_plain_words():
+    assert SOUGHT.keys() == {one.name for one in EXPERIMENTS}
 
 
 def test_refuted_claims_come_before_leaks():
-    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims are refuted. Leaks more")
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims are refuted. Leaks that")
 
 
 def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():
@@ -171,6 +179,17 @@ def test_a_verdict_has_what_is_claimed_beside_what_was_found():
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_audit_without_claims_has_no_table_of_them(tmp_path):
+    """Before, a notebook showed the heads of a table without a row."""
+    for claimed, count in ((bare("server", "labels", 0.1), 1), (row("not refuted"), 2)):
+        assert len(tables(found(claimed))) == count
+        (tmp_path / "audit.json").write_text(json.dumps(found(claimed)))
+        audited = Audited(tmp_path)
+        for text in (str(audited), audited._repr_html_()):
+            assert ("claims, at most" in text) == (count == 2)
+            assert "what each party could find" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -2,9 +2,11 @@
 does not say more than its seeds."""
 
 import csv
+import fcntl
 import io
 import json
 import math
+import os
 import pickle
 import re
 import subprocess
@@ -41,6 +43,7 @@ from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.clients.training import Training
 from cloister.fl.data.population import Client, Examples, Population, Source
+from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.comparison import Comparison, Method, Search, Validating
 from cloister.fl.runs.comparison_cells import (
     Cell,
@@ -55,7 +58,7 @@ from cloister.fl.runs.comparison_cells import (
 from cloister.fl.runs.results_folder import ResultsFolder, Row
 from cloister.fl.runs.simulation import Simulation
 from cloister.progress import shown as progress
-from cloister.protocol import Plain
+from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.answers import Model
 from cloister.reporting.run_data import DASH
@@ -69,6 +72,7 @@ from cloister.threat_models.simple_attacks import MinusGradient
 from cloister.threat_models.trial import played
 
 from . import comparison_sample as sample
+from .test_report import on_phone
 
 FILE = Path(__file__).parent / "comparison_sample.py"
 
@@ -321,8 +325,6 @@ def test_a_setting_is_of_all_scenarios_or_of_one() -> None:
     one = Origin(f"{FILE}:tiny", ("data.iid.partition.samples=9",)).load()
     partition: Any = one.data["iid"].partition
     assert partition.samples == 9
-    with pytest.raises(ValueError, match="no field"):
-        Origin(f"{FILE}:tiny", ("data.moon.rounds=2",)).load()
 
 
 @pytest.mark.parametrize(
@@ -384,6 +386,56 @@ def test_no_run_stays_in_memory_once_its_line_is_there(tmp_path: Path) -> None:
     comparison = replace(sample.tiny, search=None, measures={"others": watched}, methods={"a": Method(algorithm=FedAvg())})
     rows = play(replace(comparison, seeds=(0, 1, 2)), tmp_path)
     assert [row["measures"]["others"] for row in rows] == [0.0] * 3
+
+
+def test_two_processes_do_not_play_in_one_folder(tmp_path: Path) -> None:
+    """Before: both wrote, and each put the file in order with the lines that it knew."""
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    for kind in ("comparison", "evaluation"):
+        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another --out$"):
+            ResultsFolder(tmp_path, kind).open({}, resume=False)
+    assert not list(tmp_path.iterdir())
+    os.close(other)
+    folder, again = ResultsFolder(tmp_path, "comparison"), ResultsFolder(tmp_path, "comparison")
+    folder.open({}, resume=False)
+    again.open({}, resume=True)  # the same process may go on
+    del folder
+    other = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    del again
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+
+
+@pytest.mark.trains
+def test_a_method_that_diverges_under_masks_has_failed_and_the_reason_is_training(tmp_path: Path) -> None:
+    """Before: refused, with more clients, samples or a lower floor as the remedy, which could not help."""
+    wild = Method(algorithm=FedAvg(by_samples=False), grid={"training.lr": (1000.0,)})
+    base = replace(sample.tiny.data["iid"], model=Mlp(hidden=(8,)))
+    comparison = replace(sample.tiny, data={"iid": base}, methods={"LOCAL": Method(algorithm=Local()), "wild": wild})
+    rows = play(replace(comparison, seeds=(0,), search=None, protections={"Masked": Masked()}, measures={}), tmp_path)
+    (row,) = [row for row in rows if row["method"] == "wild"]
+    assert row["status"] == "failed"
+    assert re.search(
+        r"the updates of \d+ clients could not be used \(an update reaches .* of protection.clip\), and", row["reason"]
+    )
+    assert "a smaller training.lr, or a larger protection.clip may help" in row["reason"]
+    assert "protection.floor" not in row["reason"]
+
+
+def test_names_of_ones_own_are_no_tags_and_no_columns_of_the_table(tmp_path: Path) -> None:
+    method = "a | b <script>alert(1)</script>"
+    folder = ResultsFolder(tmp_path, "comparison")
+    comparison = replace(
+        sample.tiny, name="<b>bold", methods={"LOCAL": Method(algorithm=Local()), method: Method(algorithm=FedAvg())}
+    )
+    folder.open(description(comparison), resume=False)
+    text = markdown(read_comparison(tmp_path))
+    assert re.findall(r"(?<!\\)<", text) == []
+    assert r"| a \| b \<script>alert(1)\</script> |" in text
+    assert text.startswith(r"# \<b>bold")
 
 
 def test_a_folder_of_another_kind_is_not_written_into(tmp_path: Path) -> None:
@@ -655,7 +707,7 @@ def test_a_mean_over_some_of_the_seeds_says_so_and_which_are_missing(tmp_path: P
     assert line.instead == "refused: too few (with seed 1, 3)"
     assert line.accuracy == "90.0 (90.0 and 90.0), not all seeds"
     assert line.accuracy in markdown(found)
-    assert line.accuracy in render(found)
+    assert line.accuracy in re.sub("</?span[^>]*>", "", render(found))
     (_, values) = csv.DictReader(io.StringIO(csv_text(found)))
     assert (values["status"], values["accuracy_seeds"]) == ("refused", "2")
     for row in found.cells[Spot("turned", "fitting", "Plain")]:
@@ -814,6 +866,25 @@ def test_the_page_shows_reasons_and_matrices_and_escapes_names(written: tuple[Fo
     assert "cloister compare" in page
     assert "http" not in re.sub(r"http-equiv|http://www\.w3\.org", "", page)
     assert "quick" in page
+
+
+def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
+    """Before, a reason was as wide as the table, most of which is out of sight."""
+    long = "no secure sum of this is ever opened, for reasons that take more words than a line of a telephone has room for"
+    found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "A": long, "B": long})
+    script = """[...f.contentDocument.querySelectorAll(".reason span")]
+      .map(s => s.getBoundingClientRect().right <= s.closest(".scroll").getBoundingClientRect().right).join(" ")"""
+    assert on_phone(tmp_path, render(found), script, 390) == "true true"
+
+
+def test_what_methods_cost_is_not_cut_on_a_phone_and_purity_says_whose_it_is(tmp_path: Path) -> None:
+    found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method": (0.7, 0.71, 0.7, 0.72)})
+    script = """[...f.contentDocument.querySelectorAll(".scroll[aria-label^=Cost]")]
+      .map(s => s.scrollWidth > s.clientWidth).join(" ")"""
+    assert on_phone(tmp_path, render(found), script, 390) == "false"
+    assert "FLIC&#39;s purity" in render(found)
+    assert "| FLIC's purity |" in markdown(found)
+    assert "FLIC's purity: share of clients whose cluster has clients of one planted group alone" in markdown(found)
 
 
 def test_a_folder_in_any_state_has_a_report(tmp_path: Path) -> None:

@@ -161,6 +161,19 @@ def test_a_tutorial_is_cells_without_outputs(path: Path) -> None:
     assert sum(target.endswith(path.name) for _, target, _ in linked) == 2, place
 
 
+NEEDED = {"pandas": ("import pandas", ".frame("), "deploy": ("cloister serve", "cloister join")}
+"""Extras, by what a tutorial does that needs one."""
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/tutorials").glob("*.py")), ids=lambda path: path.stem)
+def test_a_tutorial_says_first_which_extras_it_needs(path: Path) -> None:
+    text = path.read_text()
+    first = text.split("# %%")[1]
+    needed = {extra for extra, signs in NEEDED.items() if any(sign in text for sign in signs)}
+    assert needed
+    assert needed == {extra for extra in NEEDED if f"pip install 'cloister[{extra}]'" in first}
+
+
 DOCTESTS = tree.matching(("fl/**.py", "protocol/**.py", "crypto/**.py", "threat_models/**.py", "cloister/**.py"))
 DOCTESTS = [name for name in DOCTESTS if "\n    >>> " in (ROOT / name).read_text()]
 

@@ -11,6 +11,7 @@ import pytest
 
 from cloister import cli
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.data.partition import Iid
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.rule import Sight
 from cloister.fl.runs.scenario import Scenario
@@ -22,6 +23,18 @@ from cloister.threat_models.simple_attacks import MinusGradient
 from . import evaluation_sample as sample
 
 HERE = Path(__file__).name
+
+
+def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
+    """Before, every cell was played and failed."""
+    words = "strengths are numbers of attackers, and 9 are more than all 8 clients"
+    with pytest.raises(ValueError, match=words):
+        replace(sample.evaluation, strengths=(1, 9))
+    with pytest.raises(ValueError, match=words):
+        replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20), "few": Iid(clients=8)})
+    assert replace(sample.evaluation, strengths=(8,)).strengths == (8,)
+    assert replace(sample.evaluation, strengths=(9,), strength="share of attackers").strengths == (9,)
+    assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
 
 
 @dataclass(frozen=True)

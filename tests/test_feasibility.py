@@ -65,6 +65,9 @@ def test_fewer_clients_than_any_sum_needs_are_refused_before_anything_is_written
     with pytest.raises(ValueError, match="2 clients are below the floor of 3: no sum is ever opened; take more clients"):
         cloister.run(two, tmp_path / "r", quiet=True)
     assert not (tmp_path / "r").exists()
+    corrupt = replace(few, protection=protections.Masked(corrupt=9))
+    with pytest.raises(ValueError, match=r"4 clients are below the floor of 12 \(3, and 9 corrupt\).* or protection\.corrupt$"):
+        check_feasible(corrupt, 4)
 
 
 def test_weights_too_uneven_for_the_floor_are_said():
@@ -114,9 +117,10 @@ def test_cohorts_that_cannot_be_masked_are_refused_before_anything_is_written(tm
     five = partitions.LabelSwap(clients=5, groups=2, pairs=((1, 7), (3, 8)), samples=40, shared_test=True)
     nothing = replace(few, partition=five, algorithm=averaged, protection=protections.Masked(corrupt=2))
     with pytest.raises(
-        ValueError, match=r"a sum of all clients cannot be masked: 5 clients with 2 corrupt and 1 dropped: .*lower either"
-    ):
+        ValueError, match=r"a sum of all clients cannot be masked: 5 clients with 2 corrupt and 1 dropped: .*dropouts; take"
+    ) as error:
         cloister.run(nothing, tmp_path / "r", quiet=True)
+    assert str(error.value).endswith("take 6 clients or more, or a lower protection.corrupt (2) or protection.dropped (0.25)")
     assert not (tmp_path / "r").exists()
     check_feasible(replace(nothing, protection=protections.TwoServer(corrupt=2)), 5)
 

@@ -95,3 +95,31 @@ def test_the_command_puts_folders_together(tmp_path: Path, monkeypatch: pytest.M
         refused = CliRunner().invoke(app, words)
         assert "several folders are put together in one" in str(refused.exception)
     assert CliRunner().invoke(app, ["report", "a"]).exit_code == 0
+
+
+def searched(path: Path, attack: str, defence: str = "a", **more: Any) -> Path:
+    """The folder with what a breakdown search of one attack found."""
+    found = {"steps": {"most": 3}, "bounds": {"loss": 0.05, "success": 0.1}, "strength": "attackers", **more}
+    results = [{"of": f"{attack} {defence}", "attack": attack, "defence": defence, "seeds": more.get("seeds", [0])}]
+    (path / "breakdown.json").write_text(json.dumps(found | {"results": results}))
+    return path
+
+
+def test_what_breakdown_searches_found_is_put_together_too(tmp_path: Path) -> None:
+    """Before, it was left behind without a word."""
+    folders = []
+    for name, attack in (("a", "IPM"), ("b", "IPM"), ("c", "ALIE"), ("d", "")):
+        made_up(tmp_path / name, TABLE)
+        folders.append(searched(tmp_path / name, attack) if attack else tmp_path / name)
+    merge(folders, tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "breakdown.json").read_text())
+    assert [one["attack"] for one in found["results"]] == ["IPM", "ALIE"]
+    assert found["steps"] == {"most": 3}
+    for more, words in (
+        ({"steps": {"most": 4}}, "b has breakdown searches of other steps than .*a; put one of them aside"),
+        ({"seeds": [1]}, "b and .*a have each searched IPM on a, with other seeds"),
+    ):
+        searched(tmp_path / "b", "IPM", **more)
+        with pytest.raises(ValueError, match=words):
+            merge(folders[:2], tmp_path / "no")
+        assert not (tmp_path / "no").exists()

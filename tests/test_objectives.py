@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cloister.fl.clients.training import Job, PlainLoop, full_gradient, mean_los
 from cloister.fl.cost.measure import workload_of
 from cloister.fl.data.population import Examples
 from cloister.fl.models.vector import load_vector, to_vector
+from cloister.fl.runs.objective_check import loss_doubts
 from cloister.protocol.core.errors import Refused
 from cloister.scenario_file import with_settings
 from cloister.threat_models.audit.experiment import QUICK
@@ -90,8 +92,24 @@ def test_cross_entropy_is_what_it_was():
 @pytest.mark.parametrize("wrong", [lambda o, y: functional.mse_loss(o[:, 0], y), lambda o, y: 1.0])
 def test_a_loss_of_a_batch_is_refused_with_the_remedy(wrong):
     module = net(1)
-    with pytest.raises(ValueError, match=r"training.loss gives .* for 5 records; .* reduction='none'"):
+    words = r"training.loss, <lambda> \(test_objectives.py, line \d+\), gives .* for 5 records; .* reduction='none'"
+    with pytest.raises(ValueError, match=words):
         train_one(module, job(module, sampled("numbers", 5)), Training(epochs=1, batch=5, lr=0.1, loss=wrong), 0)
+
+
+def blind(outputs, y):
+    return outputs.pow(2).mean(1)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "three"])
+def test_a_loss_that_does_not_look_at_its_targets_is_noticed(kind):
+    def said(loss, outputs=3):
+        return loss_doubts(Training(epochs=1, batch=5, lr=0.1, loss=loss), net(outputs), sampled(kind), 3)
+
+    (line,) = said(blind)
+    assert re.match(r"training.loss, blind \(test_objectives.py, line \d+\), gives the same for other targets: ", line)
+    assert said(pinball, 1) == said("Huber") == []
+    assert said(nn.CrossEntropyLoss(reduction="none") if kind == "three" else pinball) == []
 
 
 # --- every way to train -------------------------------------------------------------------------------------------------------
@@ -199,6 +217,8 @@ def test_what_is_no_loss_optimizer_or_metric_is_said():
     for fields, words in (
         ({"loss": "cros entropy"}, "no loss 'cros entropy'; did you mean 'cross entropy'; there are"),
         ({"loss": 3}, "loss is a name or a function"),
+        ({"loss": nn.MSELoss}, r"loss is the class MSELoss itself; make one of it: MSELoss\(reduction='none'\)"),
+        ({"loss": lambda outputs: 1}, r"loss, <lambda> \(test_objectives.py, line \d+\), .*: it takes outputs, and is called"),
         ({"optimizer": "Adm"}, "optimizer is SGD, Adam, AdamW or a function"),
         ({"optimizer": "Adam", "momentum": 0.9}, "momentum is of SGD, and Adam has its own"),
         ({"optimizer": lambda p, lr: None, "weight_decay": 0.1}, "give it its weight decay there"),

@@ -18,6 +18,7 @@ from cloister.evaluating.verdict import _success
 from cloister.fl.functions import Unfit
 from cloister.fl.runs.simulation import Simulation
 from cloister.grids.spread import percent, spread
+from cloister.threat_models.cell import recorded
 from cloister.threat_models.search.found import FAILURES, Point, given_up, key_of
 from cloister.threat_models.search.plan import BATCH, Plan, hunt
 from cloister.threat_models.search.play import NOTHING
@@ -142,6 +143,15 @@ def test_a_dataclass_may_return_one_vector_for_all_and_what_is_none_is_refused_b
     assert all(np.array_equal(one[i], each[i]) for i in one)
     with pytest.raises(Unfit, match=r"Short \(test_own_failing\.py, line \d+\) returned None, .*return one vector of that shape"):
         model(Short(), attacks.Level.OWN)
+
+
+def test_a_misspelt_field_of_what_an_attack_is_given_is_named() -> None:
+    def broken() -> dict[str, Any]:
+        return attacks.Own.updates  # type: ignore[attr-defined,no-any-return]
+
+    line = recorded({}, broken)
+    assert line["status"] == "failed"
+    assert "has no attribute 'updates'; did you mean 'update'? (test_own_failing.py, line" in line["reason"]
 
 
 def test_a_break_says_which_points_of_fewer_were_not_confirmed() -> None:

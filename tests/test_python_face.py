@@ -41,7 +41,7 @@ def played(tmp_path_factory):
 
 
 def test_what_a_user_may_use_is_listed_and_nothing_else():
-    values = {"Comparison", "Evaluation", "Result", "Round", "Scenario", "Training", "__version__"}
+    values = {"Comparison", "Evaluation", "Method", "Result", "Round", "Scenario", "Search", "Training", "__version__"}
     public = values | {"attack", "audit", "breakdown", "compare", "evaluate", "iterate", "load", "run"}
     assert set(dir(cloister)) == set(cloister.__all__) == NAMES | public
     with pytest.raises(AttributeError, match="no attribute 'algorithm'"):

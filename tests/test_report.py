@@ -23,6 +23,7 @@ from cloister.reporting.curves import Chart, Line, draw_curves
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.report import read_run, tiles, write_report
 from cloister.reporting.tree_drawing import draw_tree
+from cloister.reporting.run_data import missing_answers
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
@@ -193,6 +194,20 @@ def test_a_client_that_says_no_score_is_counted(tmp_path: Path) -> None:
     assert "12 clients ended in 3 clusters" in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
+@pytest.mark.parametrize(
+    ("left", "words"), [(1, "has 1 answer, where"), (2, "has 2 answers, where"), (0, "has 0 answers, where")]
+)
+def test_lines_that_the_log_of_disclosures_has_lost_are_said(tmp_path: Path, left: int, words: str) -> None:
+    write_sample(tmp_path, USUAL)
+    path = tmp_path / "disclosure.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert missing_answers(read_run(tmp_path)) == ""
+    path.write_text("".join(lines[:left]))
+    said = missing_answers(read_run(tmp_path))
+    assert said.startswith(f"disclosure.jsonl {words} {len(lines):,} were counted when the run ended: the log was changed since")
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:
     (tmp_path / "scenario.json").write_text('{"name": "early"}')
     page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
@@ -262,7 +277,7 @@ def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
 def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run folder"):
         write_report(tmp_path)
-    with pytest.raises(ValueError, match="no run folder"):
+    with pytest.raises(ValueError, match="there is no folder"):
         write_report(tmp_path / "missing")
     write_sample(tmp_path, TINY)
     (tmp_path / "splits.jsonl").write_text("nonsense\n{}\n")
@@ -386,9 +401,13 @@ def test_a_browser_would_complain_of_a_script_that_the_page_does_not_know(tmp_pa
 
 def in_phone(tmp_path: Path, sample: Sample, script: str) -> str:
     """The value of the JavaScript expression `script` beside a phone-wide frame f that shows the report."""
-    text = write_report(write_sample(tmp_path / "run", sample)).read_text(encoding="utf-8")
+    return on_phone(tmp_path, write_report(write_sample(tmp_path / "run", sample)).read_text(encoding="utf-8"), script)
+
+
+def on_phone(tmp_path: Path, text: str, script: str, width: int = 360) -> str:
+    """The same of any page."""
     code = escape(f"document.title = String({script})")
-    phone = f'<iframe id="f" style="width:360px;height:700px;border:0" srcdoc="{escape(text)}" onload="{code}"></iframe>'
+    phone = f'<iframe id="f" style="width:{width}px;height:700px;border:0" srcdoc="{escape(text)}" onload="{code}"></iframe>'
     outer = tmp_path / "phone.html"
     outer.write_text(f"<!doctype html><meta charset=utf-8><title>not loaded</title>{phone}", encoding="utf-8")
     found = re.search(r"<title>(.*?)</title>", browse(tmp_path, outer, "--dump-dom").stdout)
@@ -413,6 +432,20 @@ def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more
     })()"""
     said = in_phone(tmp_path, USUAL, script).replace("&quot;", '"').replace('" "', "")
     assert said == 'block; "numbers: "; 5'
+
+
+def test_fields_and_groups_have_room_on_a_phone(tmp_path: Path) -> None:
+    """Before, the values of a scenario had a column of a few letters, and the second group was out of sight."""
+    script = """(() => {
+      const page = f.contentDocument;
+      page.querySelectorAll("details").forEach(part => part.open = true);
+      const narrow = [...page.querySelectorAll(".fields td")].filter(td => td.clientWidth < 120).length;
+      const scrolls = [...page.querySelectorAll(".fields, .groups")].map(table => table.closest(".scroll"));
+      const cut = scrolls.filter(scroll => scroll.scrollWidth > scroll.clientWidth).length;
+      const count = [page.querySelectorAll(".fields td").length > 5, page.querySelectorAll(".groups").length];
+      return [...count, narrow, cut].join("; ");
+    })()"""
+    assert in_phone(tmp_path, replace(TINY, groups=2), script) == "true; 1; 0; 0"
 
 
 def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:

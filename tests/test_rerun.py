@@ -162,6 +162,10 @@ def test_what_cannot_be_repeated_says_why(command):
     assert "there is no folder nowhere" in command("rerun", "nowhere")[2]
     Path("empty").mkdir()
     assert "empty does not say what it is a run of" in command("rerun", "empty")[2]
+    for name, kind in (("evaluation", "an evaluation"), ("comparison", "a comparison"), ("search", "a search")):
+        Path(name).mkdir()
+        Path(name, f"{name}.json").write_text("{}")
+        assert f"{name} is the folder of {kind}: play it anew by its own command" in command("rerun", name)[2]
     for text in ("no JSON", "[]", '{"file": 3, "source": "", "name": "", "settings": []}', '{"file": null}'):
         Path("python/origin.json").write_text(text)
         assert "origin.json is damaged" in command("rerun", "python")[2]

@@ -94,6 +94,22 @@ def test_points_that_did_nothing_are_not_among_the_worst() -> None:
     assert "came to a hundredth of a bound" in render(search([point(3, 2e-16)]))
 
 
+def test_where_fewer_attackers_were_not_tried_the_verdict_says_so() -> None:
+    """Before: "Broken by 3 of 8 clients: ...; it holds on every seed", from a budget that had not come to 2."""
+    words = verdict(search([point(3, 0.5, 0.5, 0.5)], cheapest=3))
+    assert words.endswith(" Fewer (1 to 2) were not tried: a larger budget says more.")
+    assert "broken on every seed that was held out (1, 2), too" in words
+    assert "not tried: a larger" not in verdict(search([point(1, 0.5, 0.5, 0.5)], cheapest=1))
+
+
+def test_points_that_broke_the_seed_searched_alone_are_said_in_whole_sentences() -> None:
+    """Before: "this does not say that there is none. 1 did there and could not be tried"."""
+    words = verdict(search([point(2, 0.3)]))
+    assert "there is none. 1 broke the seed searched and could not be tried on all others: a larger budget says more." in words
+    assert "2 broke the seed searched, and did not hold on others." in verdict(search([point(n, 0.4, 0.02) for n in (1, 2)]))
+    assert "(the client that loses most: 60.0)" in words
+
+
 # --- what was played --------------------------------------------------------------------------------------------------
 
 

@@ -3,13 +3,16 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cloister import Scenario, __version__, cli
+from cloister import Comparison, Scenario, __version__, cli
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.scenario import described
-from cloister.scenario_file import load, load_evaluation
+from cloister.scenario_file import load, load_comparison, load_evaluation
 from cloister.starting import NEXT, Kind
+from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.scoring import BOUND, leakage
 from cloister.threat_models.evaluation import Evaluation
 
 from .test_given_data import hospitals
@@ -40,8 +43,10 @@ def test_a_new_file_loads_and_is_not_written_over(cloister, kind, tmp_path):
     assert (code, said) == (0, f"{name} is written. Next: {NEXT[kind].format(file=name)}\n")
     if kind is Kind.MY_DATA:
         hospitals(tmp_path / "data", 6)
-    found = load_evaluation(name) if kind is Kind.EVALUATE else load(name)
-    assert isinstance(found, Evaluation if kind is Kind.EVALUATE else Scenario)
+    read, made = {Kind.EVALUATE: (load_evaluation, Evaluation), Kind.COMPARE: (load_comparison, Comparison)}.get(
+        kind, (load, Scenario)
+    )
+    assert isinstance(read(name), made)
     Path(name).write_text("mine")
     code, said = cloister("new", kind.value)
     assert code == 1
@@ -62,8 +67,8 @@ def test_all_that_there_is_to_begin_from_is_listed_and_examples_are_copied(clois
     code, said = cloister("new", "--list")
     assert code == 0
     there = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert {line.split()[0] for line in said.splitlines()[6:] if line} == there
-    assert all(len(line.split()) > 2 for line in said.splitlines()[:4])
+    assert {line.split()[0] for line in said.splitlines()[7:] if line} == there
+    assert all(len(line.split()) > 2 for line in said.splitlines()[:5])
     assert cloister("new", "minus_gradient")[0] == 0
     assert Path("minus_gradient.py").read_text() == (EXAMPLES / "minus_gradient.py").read_text()
     code, said = cloister("new", "quikstart")
@@ -84,6 +89,15 @@ def test_an_example_is_named_in_the_place_of_a_file(tmp_path, monkeypatch):
         load("cloister:quickstart")
 
 
+def test_the_audit_to_begin_with_has_enough_victims_for_claims_to_be_decided(cloister):
+    """Of so many with nothing found, also beside a coalition of two, the upper end of the interval is within what is claimed."""
+    cloister("new", "audit")
+    scenario = load("audit.py")
+    victims = QUICK.seeds * min(QUICK.victims, scenario.partition.clients - scenario.protection.corrupt - 1)
+    none, all_ = np.zeros(victims), np.ones(victims)
+    assert leakage(none, none, all_, np.random.default_rng(0)).upper <= BOUND
+
+
 @pytest.mark.trains
 def test_new_files_are_played(cloister, tmp_path):
     hospitals(tmp_path / "data", 6)
@@ -93,6 +107,29 @@ def test_new_files_are_played(cloister, tmp_path):
         code, said = cloister("run", name, "--rounds", "2", "--out", f"r {kind.value}")
         assert code == 0, said
         assert Path(f"r {kind.value}/report.html").is_file()
+
+
+@pytest.mark.trains
+def test_a_new_comparison_is_played(cloister):
+    cloister("new", "compare")
+    code, said = cloister(
+        "compare",
+        "compare.py",
+        "--seeds",
+        "0",
+        "--set",
+        "rounds=2",
+        "--set",
+        "partition.samples=20",
+        "--workers",
+        "1",
+        "--out",
+        "c",
+    )
+    assert code == 0, said
+    assert "methods on turned digits: turned under Masked, scale quick" in " ".join(said.split())
+    assert "refused" not in said
+    assert Path("c/report.html").is_file()
 
 
 def test_the_first_starter_is_the_quickstart_of_the_examples(cloister):

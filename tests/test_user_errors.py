@@ -43,6 +43,11 @@ MISTAKES = {
     "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
+    "not by name": (
+        "algorithms.FedAvg()",
+        "algorithms.RobustFedAvg(rules.Median())",
+        r"line 9: TypeError: .* 2 were given; name what you give: RobustFedAvg\(.*=...\); it takes .*rule",
+    ),
     "something left out": ("Iid(clients=8)", "Iid()", "line 6: TypeError: .*; Iid takes sizes, samples, shared_test, clients"),
     "not closed": ("hidden=(8,)", "hidden=(8,", "line 3: SyntaxError: .* was never closed"),
     "text for a number": ("rounds=2", 'rounds="2"', "line 3: rounds is '2'; give a whole number"),
@@ -96,11 +101,54 @@ def test_a_scenario_in_the_place_of_a_comparison_names_its_command(tmp_path, mon
     assert line == "cloister: mine.py holds a scenario, not a comparison; play it with: cloister run mine.py"
 
 
+def test_an_evaluation_in_the_place_of_a_comparison_names_its_command_though_a_scenario_is_beside_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    line = complaint(monkeypatch, capsys, "compare", "grid.py", "--out", "r")
+    assert line == "cloister: grid.py holds an evaluation, not a comparison; play it with: cloister evaluate grid.py"
+
+
 def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
+    line = complaint(monkeypatch, capsys, "run", "grid.py", "--out", "r")
+    assert line == "cloister: grid.py holds no scenario named 'scenario'; it has: base; name it: grid.py:base"
+    line = complaint(monkeypatch, capsys, "report", "nothing-here")
+    assert line.startswith("cloister: there is no folder nothing-here; ")
     line = complaint(monkeypatch, capsys, "run", "grid.py:evaluation", "--out", "r")
     assert "grid.py holds no scenario named 'evaluation'; it has: base" in line
+
+
+LOSSES = {
+    "raises": ("o.nothing", r"line 2: AttributeError: .*nothing"),
+    "of torch": ("F.cross_entropy(o, y.float(), reduction='none')", r"line 2: RuntimeError: expected target"),
+    "of a batch": ("F.cross_entropy(o, y)", r"mine \(mine.py, line 2\), gives shape \(\) for \d+ records"),
+}
+
+
+@pytest.mark.parametrize("wrong", LOSSES)
+def test_a_mistake_in_a_loss_has_its_line_before_anything_is_written(wrong, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    body, words = LOSSES[wrong]
+    text = f"from torch.nn import functional as F\ndef mine(o, y): return {body}\n"
+    (tmp_path / "mine.py").write_text(text + HEAD + BODY.replace("lr=0.1", "lr=0.1, loss=mine").replace("Masked", "Plain"))
+    line = complaint(monkeypatch, capsys, "run", "mine.py", "--out", "r")
+    assert re.search(words, line), line
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.trains
+def test_a_loss_that_ignores_its_targets_is_a_line_on_the_console(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "def mine(o, y): return o.pow(2).sum(1)\n" + HEAD + BODY.replace("lr=0.1", "lr=0.1, loss=mine")
+    (tmp_path / "mine.py").write_text(text.replace("clients=8", "clients=4, samples=20"))
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "mine.py", "--out", "r", "--rounds", "1"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert not caught.value.code
+    assert "note: training.loss, mine (mine.py, line 1), gives the same for other targets" in capsys.readouterr().err
 
 
 @pytest.mark.trains

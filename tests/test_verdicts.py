@@ -117,7 +117,7 @@ def test_no_defence_is_best_of_those_that_all_break(tmp_path: Path) -> None:
     """Before: "Multi-Krum keeps the most accuracy against its worst attack: 20.7 %"."""
     words = verdict(made_up(tmp_path, {("Multi-Krum", "IPM"): [0.2, 0.21, 0.2], ("median", "IPM"): [0.1, 0.11, 0.1]}))
     assert words.startswith("No defence holds against every attack played with as many attackers as it is built for.")
-    assert "Multi-Krum and median break (at most 79.7 points to IPM)" in words
+    assert "Multi-Krum and median break (lose at most 79.7 points of accuracy to IPM)" in words
     assert "most accuracy" not in words
 
 
@@ -133,9 +133,9 @@ def test_what_breaks_beyond_what_a_defence_is_built_for_is_said_apart_from_what_
     )  # fmt: skip
     words = verdict(grid)
     assert words.startswith("With as many attackers as it is built for, a holds against every attack played.")
-    assert "2 attackers, within what they are built for: a holds; b breaks (40.0 points to IPM)." in words
-    assert "4 attackers, within what they are built for: b breaks (50.0 points to IPM)." in words
-    assert "4 attackers, beyond what they are built for: a breaks (70.0 points to IPM)." in words
+    assert "2 attackers, within what they are built for: a holds; b breaks (loses 40.0 points of accuracy to IPM)." in words
+    assert "4 attackers, within what they are built for: b breaks (loses 50.0 points of accuracy to IPM)." in words
+    assert "4 attackers, beyond what they are built for: a breaks (loses 70.0 points of accuracy to IPM)." in words
     page = render(grid)
     assert page.count("beyond what it is built for") == 1
 
@@ -150,8 +150,28 @@ def test_one_seed_that_breaks_is_not_averaged_away(tmp_path: Path) -> None:
     """Five seeds, one of which ends at chance: the mean of the loss is within any usual bound of its interval."""
     grid = made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.9, 0.9, 0.8]})
     assert finding(grid, "a", 3.0, "Plain").state == State.BREAKS
-    assert "a breaks (2.0 points in the mean to IPM, above the bound in 1 of 5 seeds)" in verdict(grid)
+    assert "a breaks (loses 2.0 points of accuracy in the mean to IPM, above the bound in 1 of 5 seeds)" in verdict(grid)
     assert "by accuracy in 1 of 5 seeds" in render(grid)
+
+
+def test_points_say_what_they_are_of_against_which_run_and_over_what(tmp_path: Path) -> None:
+    """Before: "27.2 points to IPM", of what and below what was for the reader to know."""
+    table = {("a", "IPM"): [0.6, 0.61, 0.6]}
+    against = "the loyal clients' accuracy late in the run below that of {}, of the same seed"
+    both = against.format("the lower of the runs without attack and without the attackers' data")
+    assert f"Points lost: {both}, in the mean of 3 seeds." in verdict(made_up(tmp_path, table))
+    one = verdict(made_up(tmp_path / "one", {("a", "IPM"): [0.6]}, absent=None))
+    assert f"Points lost: {against.format('the run without attack')}. " in one
+
+
+def test_the_table_of_the_terminal_says_what_its_heads_are(tmp_path: Path) -> None:
+    title = str(grid_table(made_up(tmp_path, {("a", "IPM"): [0.6, 0.61, 0.6]}), "Plain").title)
+    assert title.endswith("; clean: without attack; absent: without the attackers' data")
+
+
+def test_a_gain_is_not_said_to_be_a_loss_of_less_than_nothing(tmp_path: Path) -> None:
+    words = verdict(made_up(tmp_path, {("a", "IPM"): [0.92] * 3, ("b", "IPM"): [0.89] * 3}))
+    assert "With 3 attackers a loses least: nothing." in words
 
 
 def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path: Path) -> None:
@@ -166,7 +186,7 @@ def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path:
 def test_who_loses_least_is_said_only_as_far_as_seeds_tell(tmp_path: Path) -> None:
     table = {("a", "IPM"): [0.89, 0.89, 0.89], ("b", "IPM"): [0.885, 0.889, 0.885], ("c", "IPM"): [0.87, 0.872, 0.869]}
     words = verdict(made_up(tmp_path, table))
-    assert "With 3 attackers a loses least: 1.0 points to IPM." in words
+    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM." in words
     assert "Whether b loses more is undecided, about 5 seeds needed." in words
     other = verdict(made_up(tmp_path / "other", {("a", "IPM"): [0.89] * 2, ("b", "IPM"): [0.86] * 2}))
     assert "undecided" not in other

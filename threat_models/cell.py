@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
@@ -35,7 +36,7 @@ def recorded(row: Row, metrics: Callable[[], Mapping[str, Any]]) -> Row:
     except Refused as error:
         return {**row, "status": "refused", "reason": _words(error)}
     except NothingLearned as error:  # of an attack-free run: the protection would not sum, or the training diverged
-        return {**row, "status": "refused" if "below the floor" in str(error) else "failed", "reason": _words(error)}
+        return {**row, "status": "refused" if error.refused else "failed", "reason": _words(error)}
     except Exception as error:  # a cell must not end the grid; what went wrong is in its line
         return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}{place_of(error)}"}
 
@@ -83,4 +84,8 @@ def place_of(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    said = " ".join((str(error) or type(error).__name__).split())
+    if isinstance(error, AttributeError) and error.name and "did you mean" not in said.lower():
+        close = get_close_matches(error.name, [name for name in dir(error.obj) if not name.startswith("_")], 1)
+        return said + (f"; did you mean {close[0]!r}?" if close else "")
+    return said

@@ -27,7 +27,7 @@ from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .evaluation_check import check_attacks, check_defences
+from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths
 
 __all__ = [
     "ABSENT",
@@ -95,7 +95,7 @@ class Evaluation:
     attacks: Mapping[str, Attack]
     defences: Mapping[str, Defence]
     strengths: tuple[float, ...]
-    strength: str = "attackers"
+    strength: str = ATTACKERS
     protections: Mapping[str, Protection] = field(default_factory=lambda: MappingProxyType({}))
     partitions: Mapping[str, Partition] = field(default_factory=lambda: MappingProxyType({}))
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -118,6 +118,7 @@ class Evaluation:
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
         if not all(isfinite(s) for s in self.strengths):
             raise ValueError(f"strengths are finite numbers, not {self.strengths}")
+        check_strengths(self.strengths, self.strength, self.partitions.values() or (self.scenario.partition,))
         for name in ("attacks", "defences"):
             if not isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")

@@ -1,6 +1,6 @@
 """What is no defence and no attack, said when an evaluation is built, before any cell is played: by name, file and line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,21 @@ from ..protocol.uploaded.plain import Plain
 from .evaluation_attack import Informed, adversary_of
 from .functions import place_of
 
+ATTACKERS = "attackers"
+"""What strengths are where nothing else is said."""
 A_RULE = "a robust rule stands in an algorithm: RobustFedAvg(rule={})"
 A_CHANGE = "a defence is an algorithm, or a function from a scenario to a scenario"
 TYPES = (
     "give its first parameter the type of what it attacks, own: attacks.Own for a member's update, known: attacks.Omniscient for"
     " all of them, situation: attacks.Situation for data and training"
 )
+
+
+def check_strengths(strengths: Sequence[float], word: str, partitions: Iterable[Any]) -> None:
+    """Raises ValueError of one line where strengths count attackers, and are more than the clients that a partition makes."""
+    for clients in (getattr(one, "clients", None) for one in partitions):
+        if word == ATTACKERS and isinstance(clients, int) and max(strengths) > clients:
+            raise ValueError(f"strengths are numbers of attackers, and {max(strengths):g} are more than all {clients} clients")
 
 
 def check_defences(defences: Mapping[str, Any], scenario: Scenario) -> None:

@@ -59,9 +59,7 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):
         console.print(not_played, highlight=False, markup=False)
-    said = said_of(subject.scenario.algorithm)
-    named = "" if asked.against in (None, said) else f"{asked.against}: "
-    console.print(f"defence     {named}{said}", highlight=False, markup=False)
+    console.print(f"defence     {defence_words(asked.against, subject)}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]
         more = f"; --partition takes {', '.join(others)} too" if others else ""
@@ -71,6 +69,14 @@ def play_attack(asked: Asked, as_json: bool) -> None:
             console.print(f"replay      cloister run {folder / name}", highlight=False, soft_wrap=True)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     _end(search)
+
+
+def defence_words(against: str | None, subject: Subject) -> str:
+    """What was attacked; where nobody said what, which defences of the file could be."""
+    said = said_of(subject.scenario.algorithm)
+    if against is None and subject.evaluation is not None:
+        return f"{said}, the scenario's own; --against takes {', '.join(subject.evaluation.defences)}"
+    return said if against in (None, said) else f"{against}: {said}"
 
 
 def _end(search: Search) -> None:

@@ -23,9 +23,11 @@ def verdict(search: Search) -> str:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
         points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
-        held = f" {search.refuted} did on {search.seed_searched}, and did not hold on others." if search.refuted else ""
+        held = f" {search.refuted} broke {search.seed_searched}, and did not hold on others." if search.refuted else ""
         held += (
-            f" {search.open} did there and could not be tried on all others: a larger budget says more." if search.open else ""
+            f" {search.open} broke {search.seed_searched} and could not be tried on all others: a larger budget says more."
+            if search.open
+            else ""
         )
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
@@ -33,8 +35,8 @@ def verdict(search: Search) -> str:
         )
     seeds = ", ".join(map(str, about["held_out"]))
     return (
-        f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; it holds on"
-        f" every seed that was held out ({seeds}). Found in {spent}, the first break after {cheapest['after_runs']} runs and"
+        f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; broken on"
+        f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
     )
 
@@ -44,7 +46,8 @@ def _with_fewer(search: Search, attackers: int) -> str:
     weaker = [p for p in search.played if p.attackers < attackers]
     left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
     if not weaker:
-        return ""
+        least = search.about["least"]
+        return f" Fewer ({least:g} to {attackers - 1}) were not tried: a larger budget says more." if attackers > least else ""
     fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
     if not left and not refuted:
         return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
@@ -83,7 +86,7 @@ def _did(point: Point) -> str:
     """What a point did, in the mean of the seeds that it was played on."""
     seen = point.seen
     rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
-    most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ""
+    most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ":"
     words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most{any_seed} {most})"
     if rates:
         success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))

@@ -4,12 +4,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..threat_models.audit.observer import NETWORK
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
 from .which_runs import epsilon_in_words, runs_in_words
 
 MASKS = "masks"
 """The experiment without which an attack's failure may be that it did not read what was sent."""
+SOUGHT = {
+    "updates": "single clients' updates",
+    "masks": "masks that are not uniform, or serve twice",
+    "permutation": "the secret order of updates' numbers",
+    "disaggregation": "single updates out of sums",
+    "clusters": "which clients share a cluster",
+    "counts": "how many samples a client has",
+    "labels": "how frequent each label is with a client",
+    "embeddings": "the labels of single records, by their embeddings",
+    "label shares": "the labels of the records that are compared",
+    "membership": "whether a record was trained on",
+    "property": "a property of a client's data",
+    "images": "single records",
+    "ckks key": "ciphertexts, opened",
+    "inconsistent models": "single updates, by models of which clients get different ones",
+}
+"""What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
+LEAKS = "Leaks that no claim of ours covers (100 % is all that messages in clear would tell)"
+WATCHES = "whoever watches the network"
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -22,7 +42,7 @@ def headline(found: Mapping[str, Any]) -> str:
     if ours["refuted"]:
         parts.append(f"{ours['refuted']} of {total} claims are refuted.")
     if several := leaks(found["rows"]):
-        parts.append(f"Leaks more than a tenth of what clear tells, and no claim of ours covers it: {_leaks_in_words(several)}.")
+        parts.append(f"{LEAKS}: {_leaks_in_words(several)}.")
     parts += _records_in_words(found)
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
@@ -85,17 +105,24 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
 
 
 def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:
+    """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same."""
+
     def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
         for experiment, leak in found[:NAMED]:
             unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
-            yield f"{experiment} {leak['value']:.2f}" + (f" ({leak['low']:.2f} to {leak['high']:.2f})" if unsure else "")
+            wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
+            yield f"{SOUGHT.get(experiment, experiment)} ({_percent(leak['value'])}{wide})"
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 
     alike: dict[str, list[str]] = {}
     for observer, found in several:
-        alike.setdefault(", ".join(named(found)), []).append(observer)
-    return "; ".join(f"{words} to {' / '.join(observers)}" for words, observers in alike.items())
+        alike.setdefault(", ".join(named(found)), []).append(WATCHES if observer == NETWORK.name else observer)
+    return "; ".join(f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:

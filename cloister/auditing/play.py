@@ -36,7 +36,7 @@ from ..threat_models.claims.runs import absent_in_words, in_words
 from .first_words import headline, notes
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
-from .tables import NARROW, claims_table, measured_table, reasons
+from .tables import NARROW, reasons, tables
 from .which_runs import recorded_in
 
 BUDGETS = {"quick": QUICK, "full": FULL}
@@ -90,8 +90,7 @@ def play(
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
             width = Console().width
-            claimed = any(row["claims"] for row in found["rows"])
-            tables = measured_table(found, width), *([claims_table(found, width)] if claimed else ())
+            shown = tables(found, width)
             first_words = headline(found)
             last = [*(reasons(found) if width < NARROW else ()), *notes(found)]
             bad = [c for row in found["rows"] for c in row["claims"] if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
@@ -102,7 +101,7 @@ def play(
     else:
         console = Console()
         console.print(f"{found['name']}: {first_words}", markup=False, highlight=False)
-        for table in tables:
+        for table in shown:
             console.print(table)
         for line in last:
             console.print(line, markup=False, highlight=False)

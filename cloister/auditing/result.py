@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..tables_out import as_html, as_text, frame_of, write_rows
 from .first_words import headline, notes
 from .report import claims, whole, write_audit_report
-from .tables import claims_table, measured_table
+from .tables import tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,12 +101,12 @@ class Audited:
     def __str__(self) -> str:
         with whole(self.folder):
             found = self._found
-            return as_text([measured_table(found), claims_table(found)], self._lines(found))
+            return as_text(tables(found), self._lines(found))
 
     def _repr_html_(self) -> str:
         with whole(self.folder):
             found = self._found
-            return as_html([measured_table(found), claims_table(found)], self._lines(found))
+            return as_html(tables(found), self._lines(found))
 
     def _lines(self, found: dict[str, Any]) -> list[str]:
         return [headline(found), *notes(found), f"report  {self.report}"]

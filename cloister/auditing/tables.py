@@ -15,6 +15,12 @@ NARROW = 100
 """Columns of a terminal below which what the leakage follows from is left to the report."""
 
 
+def tables(found: Mapping[str, Any], width: int = NARROW) -> tuple[Table, ...]:
+    """What was measured, and the claims, if there are any. width: columns that there are."""
+    claimed = any(row["claims"] for row in found["rows"])
+    return measured_table(found, width), *([claims_table(found, width)] if claimed else ())
+
+
 def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     """A row for every experiment on every observer's view. width: columns that there are."""
     seeds, wide = ", ".join(map(str, found["seeds"])), width >= NARROW

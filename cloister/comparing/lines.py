@@ -51,7 +51,7 @@ COLUMNS: Mapping[str, str] = {
     "over_yardstick": "over {yardstick}, points",
     "clusters": "clusters",
     "ari": "ARI",
-    "purity": "purity",
+    "purity": "FLIC's purity",
     "up": "up, a client",
     "down": "down, a client",
     "cpu_seconds": "CPU s",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, isfinite
 
+from ..threat_models.broken import points as in_points
 from .data import Found, Spot
 from .lines import ALL_UPDATES, DAGGER, STAR, points
 from .verdict import Paired, paired
@@ -39,11 +40,16 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
-    margin = f"{100 * about['margin']:g}"
+    margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
         " the table at once at 95 % (Bonferroni), with a standard deviation of at least a tenth of the margin."
-        f" behind: below 0; tie: within {margin} points; else undecided, as all is by one seed, which tells nothing of chance."
+        f" behind: below 0; tie: within {margin}; else undecided, as all is by one seed, which tells nothing of chance."
+    )
+    notes.append(
+        "ARI: 1 where the planted groups are found exactly, about 0 where clusters have nothing to do with them. FLIC's purity:"
+        " share of clients whose cluster has clients of one planted group alone, which clients alone in theirs count towards; the"
+        " literature's counts the majority of a mixed cluster too, and is larger."
     )
     notes.append(
         "Span: the largest part of what sets one client's update apart from its cluster's mean that the server knows;"

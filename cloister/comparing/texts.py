@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
-from ..tables_out import SHARE, markdown_of
+from ..tables_out import SHARE, in_markdown, markdown_of
 from .data import Found, Spot
 from .lines import Line, block_lines, columns, holds_updates, marked
 from .notes import fits, fits_words, footnotes
@@ -26,11 +26,11 @@ def title(found: Found, data: str, protection: str) -> str:
 
 def markdown(found: Found) -> str:
     """All methods beside each other, then every block with all columns, and what they mean."""
-    parts = [f"# {found.about['name']}", headline(found), "## Mean accuracy, %", _overview(found)]
+    parts = [in_markdown(f"# {found.about['name']}"), in_markdown(headline(found)), "## Mean accuracy, %", _overview(found)]
     for data, protection in found.blocks:
         lines = block_lines(found, data, protection)
-        parts += [f"## {data} under {protection}, scale {found.about['scale']}", _block(found, lines)]
-    parts += ["\n".join(f"- {note}" for note in [fits_words(found, fits(found)), *footnotes(found)] if note)]
+        parts += [in_markdown(f"## {data} under {protection}, scale {found.about['scale']}"), _block(found, lines)]
+    parts += ["\n".join(in_markdown(f"- {note}") for note in [fits_words(found, fits(found)), *footnotes(found)] if note)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -45,7 +45,7 @@ def _overview(found: Found) -> str:
 def _block(found: Found, lines: list[Line]) -> str:
     heads = {**columns(found), **WORDS}
     rows = [[marked(found, line.method), *(_cell(line, key) for key in heads)] for line in lines]
-    reasons = [f"{marked(found, line.method)}: {line.instead}" for line in lines if line.instead]
+    reasons = [in_markdown(f"{marked(found, line.method)}: {line.instead}") for line in lines if line.instead]
     return "\n\n".join([markdown_of(["method", *heads.values()], rows), *reasons])
 
 

@@ -2,13 +2,14 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import places
 from ..fl.runs.results_folder import Row
-from ..fl.runs.scenario import described
+from ..fl.runs.scenario import NoField, described
 from ..grids.workers import Crew, Task, crew_of
 from ..protocol import Plain
 from ..scenario_file import load_comparison, with_settings
@@ -51,7 +52,17 @@ def _with(comparison: Comparison, setting: str) -> Comparison:
     data = comparison.data
     name = next((name for name in data if setting.startswith(f"data.{name}.")), None)
     inner = setting if name is None else setting.removeprefix(f"data.{name}.")
-    changed = {n: with_settings(scenario, [inner]) if name in (None, n) else scenario for n, scenario in data.items()}
+    try:
+        changed = {n: with_settings(scenario, [inner]) if name in (None, n) else scenario for n, scenario in data.items()}
+    except NoField as error:
+        wanted = setting.removeprefix("data.").partition("=")[0].partition(".")[0]
+        if name is not None or not setting.startswith("data."):
+            raise
+        close = get_close_matches(wanted, data, 1)
+        meant = f"; did you mean {close[0]!r}" if close else ""
+        raise ValueError(
+            f"--set {setting}: no data are named {wanted!r}{meant}; there are: {', '.join(data)}; else {error}"
+        ) from None
     found = replace(comparison, data=changed)
     field = inner.partition("=")[0].partition(".")[0].strip()
     if field in REPLACED and not (field == "algorithm" and _algorithms(found) != _algorithms(comparison)):

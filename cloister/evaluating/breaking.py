@@ -114,7 +114,10 @@ def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps
     """The strengths to search: the evaluation's, changed by what the command line gives. Raises ValueError."""
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if evaluation.breakdown is None and "most" not in changes:
-        raise ValueError("give --most, the greatest strength to try; the evaluation names none")
+        raise ValueError(
+            "give --most, the greatest strength to try, for example --most 5; or let the evaluation name it:"
+            " breakdown=attacks.Steps(most=5)"
+        )
     return replace(evaluation.breakdown, **changes) if evaluation.breakdown is not None else Steps(**changes)
 
 

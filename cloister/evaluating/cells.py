@@ -26,7 +26,7 @@ METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("TPR", ("detection", "tpr"), True),
     ("FPR", ("detection", "fpr"), True),
     ("AUC", ("detection", "auc"), False),
-    ("purity", ("clusters", "purity"), False),
+    ("FLIC's purity", ("clusters", "purity"), False),
     ("ARI", ("clusters", "ari"), False),
     ("loyal clusters", ("clusters", "loyal"), False),
     ("mean size", ("clusters", "loyal_mean_size"), False),

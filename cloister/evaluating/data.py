@@ -141,7 +141,7 @@ def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
 
 def described_in(folder: Path) -> Row:
     """What an evaluation's folder says that it holds. Raises ValueError where it does not, or an earlier version wrote it."""
-    about = _json_in(folder, "evaluation.json")
+    about = json_in(folder, "evaluation.json")
     if not about:
         raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again with --resume")
     if "bounds" not in about:
@@ -149,7 +149,7 @@ def described_in(folder: Path) -> Row:
     return about
 
 
-def _json_in(folder: Path, name: str) -> Row:
+def json_in(folder: Path, name: str) -> Row:
     """A JSON file of the folder; empty where it is not there. Raises ValueError where it is damaged."""
     if not (folder / name).is_file():
         return {}
@@ -163,7 +163,7 @@ def _json_in(folder: Path, name: str) -> Row:
 def read_grid(folder: Path) -> Grid:
     """Reads an evaluation's folder, finished or not. Raises ValueError where there is none to read."""
     rows = read_results(folder, "evaluation", "evaluate")
-    about, breakdown = described_in(folder), _json_in(folder, "breakdown.json")
+    about, breakdown = described_in(folder), json_in(folder, "breakdown.json")
     places = {
         "attack": {None, ABSENT, *about["attacks"]},
         "defence": set(about["defences"]),

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..fl.runs.results_folder import Row, read_results
 from ..threat_models.evaluation_folder import EvaluationFolder
-from .data import described_in
+from .data import described_in, json_in
 
 SAME = ("scenario", "strength", "bounds")
 """What evaluations that are put together have in common."""
@@ -41,14 +41,35 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
                 raise ValueError(f"{folder} has another result for one cell ({where}): another version, processor or data")
             if key not in rows or rows[key]["status"] != "done":
                 rows[key], of[key] = row, folder
+    searched = _searched(folders)
     target = EvaluationFolder(out)
     target.open(about, resume=False)
+    if searched:
+        target.write_json("breakdown.json", searched)
     target.arrange(rows[key] for key in [*(k for k in about["keys"] if k in rows), *sorted(rows.keys() - set(about["keys"]))])
     (out / "clean").mkdir(exist_ok=True)
     for key, folder in of.items():
         if (file := folder / "clean" / f"{key}.safetensors").is_file():
             shutil.copyfile(file, out / "clean" / file.name)
     return out
+
+
+def _searched(folders: Sequence[Path]) -> dict[str, Any]:
+    """What breakdown searches found in any of them; empty where none was made. Raises ValueError where two do not go together."""
+    found = {folder: about for folder in folders if (about := json_in(folder, "breakdown.json"))}
+    if not found:
+        return {}
+    first, *others = found
+    joined, by = dict(found[first]), {one["of"]: (first, one) for one in found[first]["results"]}
+    for folder in others:
+        if other := [name for name in ("strength", "steps", "bounds") if found[folder].get(name) != joined.get(name)]:
+            raise ValueError(f"{folder} has breakdown searches of other {other[0]} than {first}; put one of them aside")
+        for one in found[folder]["results"]:
+            where, known = by.setdefault(one["of"], (folder, one))
+            if known != one:
+                place = f"{one['attack']} on {one['defence']}"
+                raise ValueError(f"{folder} and {where} have each searched {place}, with other seeds; put one of them aside")
+    return joined | {"results": [one for _, one in by.values()]}
 
 
 def measured(row: Row) -> dict[str, Any]:

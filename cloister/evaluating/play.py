@@ -20,7 +20,7 @@ from .data import read_grid
 from .report import write_evaluation_report
 from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
-from .verdict import verdict
+from .verdict import sentences
 from .workers import Origin, crew
 
 
@@ -55,7 +55,10 @@ def play_evaluation(
             for line in reasons(grid, protection):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
         console.print(bounds_words(grid), highlight=False, markup=False)
-        console.print(verdict(grid), highlight=False, markup=False)
+        said = sentences(grid)
+        lines = [line for first, others in said.places for line in (first, *(f"- {one}" for one in others))]
+        for line in (*lines, *said.notes):
+            console.print(line, highlight=False, markup=False)
         if grid.earlier:
             console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)

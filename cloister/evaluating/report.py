@@ -25,7 +25,7 @@ from .panels import (
     tiles,
 )
 from .texts import cell_rows
-from .verdict import verdict
+from .verdict import sentences
 
 
 def write_evaluation_report(folder: Path) -> Path:
@@ -46,7 +46,7 @@ def render(grid: Grid) -> str:
         kind="evaluation",
         grid=grid,
         title=str(about["name"]),
-        verdict=verdict(grid),
+        said=sentences(grid),
         tiles=tiles(grid),
         defences={p: defences(grid, p) for p in grid.protections},
         maps=heat_maps(grid),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..grids.spread import Spread, percent, spread
 from ..reporting.run_data import DASH
-from ..tables_out import SHARE, csv_of, markdown_of
+from ..tables_out import SHARE, csv_of, in_markdown, markdown_of
 from .data import Grid, place_words
 from .judging import Finding, Harm, findings
 from .tables import bounds_words, clean_words, reasons, without_result
@@ -120,8 +120,8 @@ def markdown(grid: Grid) -> str:
         " two seeds both values stand there. Absent: without the attackers' data. Lost: against the lower of the runs without"
         " attack and absent; below 0 is better than it."
     )
-    parts = [f"# {grid.about['name']}: defences", verdict(grid), bounds_words(grid), how, markdown_of(heads, body)]
-    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])]) + "\n"
+    prose = map(in_markdown, (f"# {grid.about['name']}: defences", verdict(grid), bounds_words(grid), how))
+    return "\n\n".join([*prose, markdown_of(heads, body), *(["\n".join(map(in_markdown, notes))] if notes else [])]) + "\n"
 
 
 def _cells(grid: Grid, row: _Row) -> list[str]:

@@ -20,6 +20,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
     """
     over = ", ".join(filter(None, ["mean over seeds", interval_words(len(grid.about["seeds"]))]))
     title = f"{grid.about['name']}, under {protection}: accuracy of loyal clients late in the run in %, {over}"
+    title += "; clean: without attack; absent: without the attackers' data"
     if any(one.backdoor for one in findings(grid, protection)):
         title += "; backdoor: success in its last poisoned round in % (on the models without attack, in %)"
     table = Table(title=title, title_justify="left")

@@ -7,7 +7,7 @@ from typing import Any
 from ..fl.runs.results_folder import Row
 from ..grids.spread import in_points, metric
 from ..reporting.run_data import DASH
-from ..tables_out import SHARE, markdown_of, tidy
+from ..tables_out import SHARE, in_markdown, markdown_of, tidy
 from ..threat_models.broken import CLEAN, LOWER, breaks, gained
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
@@ -96,7 +96,7 @@ def markdown(grid: Grid) -> str:
         names = [*(_word(row[name]) for name in (*PLACE, "verdict")), *figures, _word(row["finding"])]
         body.append([*names, *(_number(line, path, share) for _, path, share in shown)])
     notes = [line for protection in grid.protections for line in reasons(grid, protection)]
-    parts = [f"# {grid.about['name']}", verdict(grid), bounds_words(grid), markdown_of(heads, body)]
+    parts = [*map(in_markdown, (f"# {grid.about['name']}", verdict(grid), bounds_words(grid))), markdown_of(heads, body)]
     return "\n\n".join([*parts, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]) + "\n"
 
 

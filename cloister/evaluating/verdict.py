@@ -4,9 +4,11 @@ a grid.
 It says "holds against every attack played", and never that a defence is safe.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..grids.spread import spread
+from ..threat_models.broken import CLEAN
 from .data import Grid
 from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
 from .learning import enough_words, learns, little_words, without_attack
@@ -18,22 +20,37 @@ OPENINGS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A verdict in its sentences. places: for each protection, and partition, what is found first and then in detail. notes: what
+    the numbers are, what is left out, and how much so few seeds decide.
+    """
+
+    places: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
 def verdict(grid: Grid) -> str:
     """The evaluation in a few sentences; no verdict before every cell is there."""
+    said = sentences(grid)
+    return " ".join([*(one for first, others in said.places for one in (first, *others)), *said.notes])
+
+
+def sentences(grid: Grid) -> Said:
+    """The same one by one."""
     known = sum(len(rows) for rows in grid.cells.values())
     if known < grid.expected:
-        return f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet."
+        return Said(((f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet.", ()),))
     found = {protection: findings(grid, protection) for protection in grid.protections}
     if not any(found.values()):
-        return "No verdict: no defence has a result under attack."
-    sentences = []
+        return Said((("No verdict: no defence has a result under attack.", ()),))
+    places = []
     for protection, of in found.items():
-        first, *others = (_best(grid, of), *_listed(grid, of))
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
-        sentences += [_first(under + first), *map(_first, others)]
+        places.append((_first(under + _best(grid, of)), tuple(map(_first, _listed(grid, of)))))
     seeds = len(grid.about["seeds"])
-    few = f"With {seeds} seed{'s' * (seeds != 1)} this decides nothing: play {DECIDE} or more."
-    return " ".join([*sentences, *_left_out(grid, found), *([few] if seeds < DECIDE else [])])
+    few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
+    return Said(tuple(places), (*_measured(found), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
 
 
 def _best(grid: Grid, found: Sequence[Finding]) -> str:
@@ -117,13 +134,14 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
     if word.endswith("backdoor through"):
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
-    told = [_points(max((o.harm for o in found if o.harm), key=lambda h: h.lost.mean))] if first == "breaks" else []
+    most = "at most " if len(found) > 1 and word != "holds" else ""
+    harms = [o.harm for o in found if o.harm and first == "breaks"]
+    told = [f"{_s(names, 'lose')} {most}{_points(max(harms, key=lambda h: h.lost.mean))}"] if harms else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
         told += filter(None, [little_words(grid, names, found[0].protection)])
-    told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean))] if through else []
-    most = "at most " if len(found) > 1 and word != "holds" else ""
-    return f"{said} ({most}{'; '.join(told)})" if told else said
+    told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean), most)] if through else []
+    return f"{said} ({'; '.join(told)})" if told else said
 
 
 def _lacking(found: Sequence[Finding]) -> str:
@@ -139,20 +157,35 @@ def _lacking(found: Sequence[Finding]) -> str:
 
 
 def _points(harm: Harm | None) -> str:
-    if harm is None:
+    """What is lost to the worst attack; `_measured` says once of all such numbers what they are held against."""
+    if harm is None or (harm.lost.mean <= 0 and not harm.broke):
         return "nothing"
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
     mean = "" if harm.lost.count == 1 else " in the mean"
-    return f"{100 * harm.lost.mean:.1f} points{mean if seeds else ''} to {harm.attack}" + (
+    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}" + (
         f", above the bound{seeds}" if seeds else ""
     )
 
 
-def _success(harm: Harm) -> str:
+def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Whose accuracy the points are of, when, below which run, and over what they are means."""
+    of = [one for several in found.values() for one in several if one.harm]
+    against = " or, where that is no measure, ".join(dict.fromkeys(one.reference for one in sorted(of, key=_clean_last)))
+    most = max((one.harm.lost.count for one in of if one.harm), default=0)
+    mean = f", in the mean of {most} seeds" if most > 1 else ""
+    words = f"Points lost: the loyal clients' accuracy late in the run below that of {against}, of the same seed{mean}."
+    return [words] if of else []
+
+
+def _clean_last(one: Finding) -> bool:
+    return one.reference == CLEAN
+
+
+def _success(harm: Harm, most: str = "") -> str:
     some = harm.broke < harm.lost.count
     mean = " in the mean" if some else ""
     seeds = f", above the bound in {harm.broke} of {harm.lost.count} seeds" if some else ""
-    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
+    return f"{harm.attack} succeeds {most}{100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
 
 
 def _rate(one: Finding) -> str:

@@ -101,6 +101,8 @@ class Run:
 def read_run(folder: Path) -> Run:
     """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
     names = ("summary.json", "scenario.json", "metrics.jsonl")
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; runs are under runs/ where nothing else was said")
     if not any((folder / name).is_file() for name in names):
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
@@ -134,7 +136,8 @@ def missing_answers(run: Run) -> str:
     if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
         return ""
     return (
-        f"disclosure.jsonl has {len(run.answers):,} answers, where {sum(counted):,} were counted when the run ended: the log was"
+        f"disclosure.jsonl has {len(run.answers):,} answer{'s' * (len(run.answers) != 1)}, where {sum(counted):,}"
+        f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
         " changed since, and what is said here of who learned what is not of the whole run"
     )
 

@@ -4,6 +4,8 @@
 # For whoever has to say what a server of clustered federated learning can find out about its clients. You play a small run, look at
 # what each party was told, and have that attacked. It takes a minute or two on one core.
 #
+# Its tables need pandas: `pip install 'cloister[pandas]'`.
+#
 # Begin with a scenario: a Python file that says data, model, algorithm, protection and rounds.
 
 # %%

@@ -5,6 +5,8 @@
 # patients, and nobody knows yet that there are two kinds. First everything is simulated in one process, to choose; then it runs between
 # processes, with keys and TLS.
 #
+# The processes need the extra `deploy`: `pip install 'cloister[deploy]'`.
+#
 # ## The data
 #
 # Here the files are made up: twelve measurements and one of three diagnoses; in every second hospital other values speak for the same

@@ -4,6 +4,8 @@
 # For whoever has an attack or a robust rule and wants to know what it is worth. You play attacks against defences, each beside the
 # same defence without attackers, search how many attackers break one, and see which defences are left under secure aggregation.
 #
+# Its tables need pandas: `pip install 'cloister[pandas]'`.
+#
 # An evaluation is a Python value, as a scenario is.
 
 # %%

@@ -7,8 +7,11 @@ model's outputs, (n, ...), and targets, (n,) or (n, k), and gives the loss of ea
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
+
+from ..functions import called, misfit
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -46,8 +49,15 @@ def check_loss(loss: object) -> None:
         close = get_close_matches(loss, NAMED, 1, 0.3)
         meant = f"; did you mean {close[0]!r}" if close else ""
         raise ValueError(f"there is no loss {loss!r}{meant}; there are {', '.join(NAMED)}, or a function of (outputs, targets)")
-    if not isinstance(loss, str) and not callable(loss):
+    if isinstance(loss, str):
+        return
+    if not callable(loss):
         raise ValueError(f"loss is a name or a function of (outputs, targets), not {loss!r}")
+    if isinstance(loss, type):
+        made = f"{loss.__name__}(reduction='none')" if issubclass(loss, nn.Module) else f"{loss.__name__}()"
+        raise ValueError(f"loss is the class {loss.__name__} itself; make one of it: {made}")
+    if why := misfit(loss, ("outputs", "targets")):
+        raise ValueError(f"training.loss, {called(loss)}, does not fit: {why}")
 
 
 def losses(outputs: Tensor, y: Tensor, loss: str | LossFunction = CROSS_ENTROPY) -> Tensor:
@@ -60,9 +70,20 @@ def losses(outputs: Tensor, y: Tensor, loss: str | LossFunction = CROSS_ENTROPY)
     if not isinstance(found, Tensor) or found.shape[:1] != y.shape[:1]:
         given = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise ValueError(
-            f"training.loss gives {given} for {len(y)} records; it has to give a number for each: reduction='none' in torch"
+            f"training.loss, {called(loss)}, gives {given} for {len(y)} records; it has to give a number for each:"
+            " reduction='none' in torch"
         )
     return found
+
+
+def ignores_targets(outputs: Tensor, y: Tensor, classes: int, loss: str | LossFunction) -> bool:
+    """Whether a function gives the same for other targets: the next label, or a larger number. False of named losses, and where
+    there is but one label.
+    """
+    if isinstance(loss, str) or (not y.is_floating_point() and classes < 2):
+        return False
+    others = y + 1 if y.is_floating_point() else torch.where(y == IGNORED, y, (y + 1) % classes)
+    return torch.equal(losses(outputs, y, loss), losses(outputs, others, loss))
 
 
 def counts(y: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from ..meters.record import read as read_account
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .feasibility import Doubt, check_feasible, doubts
+from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
 from .privacy import spent
 from .round_lines import metrics, similarities, splits
@@ -75,7 +76,11 @@ def run(
     check_feasible(scenario, len(simulation.population.clients), samples)
     if engine is not None:
         simulation.execution = engine(simulation.execution)
-    for doubt in doubts(scenario, len(simulation.population.clients), simulation.population.groups):
+    found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
+    if hosts is None:
+        population, one = simulation.population, min(simulation.population.clients)
+        found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)
+    for doubt in found:
         warnings.warn(doubt, Doubt, stacklevel=2)
     if not resume:
         folder.begin(plain)

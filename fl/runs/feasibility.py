@@ -36,7 +36,7 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
         who = f"{clients} client{'s are' if clients != 1 else ' is'}"
         raise ValueError(
             f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
-            " protection.floor"
+            f" protection.floor{' or protection.corrupt' if corrupt else ''}"
         )
     counted = Functionality.SUMS in scenario.algorithm.needs and getattr(scenario.algorithm, "by_samples", False)
     if isinstance(scenario.protection, Masked) and samples is not None and counted:
@@ -60,7 +60,7 @@ def _check_counted(protection: Masked, samples: list[int]) -> None:
         raise ValueError(
             f"sums count samples: {len(samples)} clients have {sum(samples):,} together, and {protection.corrupt} corrupt may"
             f" claim {claimed:,}, so that no sum is ever opened. Bring protection.max_samples ({protection.max_samples:,}) near"
-            f" what the largest client has ({max(samples):,}), or take algorithm.by_samples=False"
+            f" what the largest client has ({max(samples):,}), or take algorithm.by_samples=False, or a lower protection.corrupt"
         )
 
 

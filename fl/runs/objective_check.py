@@ -1,13 +1,20 @@
 """Whether a training's loss and metrics fit the algorithm, the data and the model, said in a user's words."""
 
+from copy import deepcopy
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from ...protocol.core.errors import Refused
 from ...protocol.view.functionality import Functionality
-from ..clients.losses import CROSS_ENTROPY, OF_NUMBERS
+from ..clients.losses import CROSS_ENTROPY, OF_NUMBERS, ignores_targets
 from ..clients.training import Training
+from ..data.population import Examples
+from ..functions import called
+
+TRIED = 32
+"""Records, at most, that a loss of the user's own is tried on before training."""
 
 
 def check_objective(algorithm: Any, training: Training, adversary: object) -> None:
@@ -44,6 +51,21 @@ def check_targets(training: Training, y: Tensor, classes: int) -> None:
         )
     if training.loss == "binary cross entropy" and classes != 2:
         raise ValueError(f"binary cross entropy is of two labels, and the data have {classes}: take {CROSS_ENTROPY!r}")
+
+
+def loss_doubts(training: Training, module: nn.Module, examples: Examples, classes: int) -> list[str]:
+    """A line where a loss of the user's own does not look at its targets, tried on the first records. It raises what that raises.
+
+    classes: how many labels there are.
+    """
+    if isinstance(training.loss, str) or not len(examples):
+        return []
+    first, trial = examples.take(torch.arange(min(TRIED, len(examples)))), deepcopy(module).eval()
+    device = next(trial.parameters()).device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+        same = ignores_targets(trial(first.x.to(device)), first.y.to(device), classes, training.loss)
+    words = f"training.loss, {called(training.loss)}, gives the same for other targets: models learn nothing of them; compute it"
+    return [f"{words} from its second argument"] if same else []
 
 
 def outputs_needed(training: Training, y: Tensor, classes: int) -> int:

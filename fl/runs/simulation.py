@@ -26,6 +26,7 @@ from ..clients.training import Job
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .evaluation import ModelScore, ScoringJob, accuracies_in
+from .lost_round import too_few, unusable, unused_of
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
@@ -45,7 +46,14 @@ IN_VAIN = 10
 
 
 class NothingLearned(ValueError):
-    """No client's update can be used, or no sum can be published: going on would be in vain."""
+    """No client's update can be used, or no sum can be published: going on would be in vain.
+
+    refused: whether the protection would not sum, though there was something to be summed.
+    """
+
+    def __init__(self, words: str, refused: bool = False) -> None:
+        super().__init__(words)
+        self.refused = refused
 
 
 class Hosts(Protocol):
@@ -159,12 +167,11 @@ class Simulation(Parties):
         below = [sum_ for sum_ in refused if sum_.clients]
         own = [f for f in faults if f.blame in self.population.clients]  # and not the server's of a sum that nobody was left for
         self.lost, hopeless = "", False
+        unused = unused_of(own)
         if first and below:
             floor = below[-1].floor
-            self.lost = f"{below[-1].words}, and there is no other:"
-            weighs = ", algorithm.by_samples=False, protection.max_samples near what the largest client has"
-            equal = weighs if len(below[-1].clients) >= floor else ""
-            self.lost += f" more clients{equal} or a lower protection.floor are needed"
+            enough = len(below[-1].clients) >= floor
+            self.lost = unusable(unused, floor, self.scenario) if unused else too_few(below[-1], enough)
             hopeless = sum(len(c.members) for c in clusters) < floor
         elif own and {f.blame for f in own} <= (spent := self.spending.declined | _spent(own)):
             hopeless = first and spent >= self.population.clients.keys()
@@ -180,7 +187,7 @@ class Simulation(Parties):
         hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
         ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
         if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost)
+            raise NothingLearned(self.lost, refused=first and bool(below) and not unused)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.

@@ -148,7 +148,7 @@ def solve(
         raise ValueError(
             f"{clients} clients with {bad} corrupt and {gone} dropped: even if all are neighbours, a threshold is at least "
             f"{least} {'against a malicious server' if malicious else 'to keep the secrets'} and at most {most} "
-            f"to survive the dropouts; lower either"
+            f"to survive the dropouts"
         )
     from scipy.special import gammaln  # here, as clients that join no new graph do without
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.fixed_point import FixedPoint, Nearest
+from ..core.errors import OF_CLIP
 from ..view.work import LocalWork
 from .terms import Ring
 
@@ -130,4 +131,4 @@ class InputTerms:
 def beyond(vector: Vector, clip: float) -> str | None:
     """Why a vector is not within the clip, or None."""
     largest = max(abs(float(vector.max())), abs(float(vector.min()))) if len(vector) else 0.0
-    return None if largest <= clip else f"an update reaches {largest:.3g}, above the {clip:g} of protection.clip"
+    return None if largest <= clip else f"an update reaches {largest:.3g}, above the {clip:g} {OF_CLIP}"

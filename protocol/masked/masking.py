@@ -15,7 +15,7 @@ from ..parts.run import Run, nothing
 from ..view.answers import Remembered, Snapshot, Updates
 from ..work.uploads import to_bytes
 from .clients import OPENINGS, SUMS
-from .graph import GraphParameters, agreed
+from .graph import GraphParameters, agreed, fewest
 from .joined import update_of
 from .server import Advertising, NoSum, Unmasked, propose, server_step
 from .shape import Shape
@@ -40,7 +40,8 @@ class MaskedSessions:
             try:
                 self.graph_of(len(run.setup.clients))
             except ValueError as error:
-                raise Refused(f"a sum of all clients cannot be masked: {error}") from None
+                remedy = in_fields(run.gate.rules.least, run.gate.rules.corrupt, self.dropped)
+                raise Refused(f"a sum of all clients cannot be masked: {error}; {remedy}") from None
 
     @property
     def dropped(self) -> float:
@@ -128,3 +129,10 @@ class MaskedSessions:
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         self._seeds.clear()
+
+
+def in_fields(least: int, corrupt: int, dropped: float) -> str:
+    """What to change where clients are too few to be masked, by the fields of the scenario."""
+    fields = [f"protection.corrupt ({corrupt})"] * (corrupt > 0) + [f"protection.dropped ({dropped:g})"]
+    more = f"{fewest(least, corrupt, dropped)} clients or more, or " if dropped < 0.5 else ""
+    return f"take {more}a lower {' or '.join(fields)}"
