@@ -119,6 +119,13 @@ def test_a_damaged_audit_is_one_line(tmp_path, text):
     assert "\n" not in str(found.exception)
 
 
+def test_an_audit_that_nests_too_deep_is_one_line(tmp_path):
+    (tmp_path / "audit.json").write_text("[" * 100_000)
+    found = invoke(tmp_path)
+    assert isinstance(found.exception, Failure)
+    assert "holds no audit" in str(found.exception)
+
+
 def test_python_runs_it_as_a_module():
     done = subprocess.run([sys.executable, "-m", "cloister", "audit", "--help"], capture_output=True, text=True, check=False)
     assert (done.returncode, "refuted" in done.stdout) == (0, True), done.stderr

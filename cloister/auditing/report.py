@@ -40,7 +40,7 @@ def write_audit_report(folder: Path) -> Path:
     """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit, or a damaged one."""
     try:
         found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise ValueError(f"{folder} holds no audit; give a scenario's file, for example cloister:quickstart") from None
     with whole(folder):
         page = render(found)
@@ -52,7 +52,7 @@ def whole(folder: Path) -> Iterator[None]:
     """Whatever an audit's contents break while they are read is a ValueError of one line that names the folder."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, TemplateError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, TemplateError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"the audit in {folder} is damaged: {type(error).__name__}: {reason}") from None
 

@@ -304,9 +304,10 @@ class Recorder:
                 self.compared.append(Compared(t, kind, found.clients, found.clients, found.matrix, origin, asked))
             case "recall", Gram():
                 self.compared.append(Compared(t, "update", found.clients, found.clients, found.matrix, False, asked))
-            case "cosines" | "gram_with", np.ndarray():
-                columns = question[1].rows
-                self.compared.append(Compared(t, "update", first.clients, columns, found, asked == "gram_with", asked))
+            case "cosines", np.ndarray():
+                self.compared.append(Compared(t, "update", first.clients, question[1].rows, found, False, asked))
+            case "gram_with", np.ndarray():
+                self.compared += _with_earlier(t, first.clients, question[1].rows, found)
             case "sums" | "train_and_sum", Mapping():
                 for name, answer in found.items():
                     if isinstance(answer, Sum):
@@ -330,6 +331,15 @@ class Recorder:
         return PublishedSum(
             of.round, of.cluster, kind, row, weights.times_samples, answer.recipient, *told, wanted.difference(row)
         )
+
+
+def _with_earlier(t: int, now: tuple[int, ...], earlier: tuple[int, ...], found: NDArray[np.float64]) -> Iterator[Compared]:
+    """The Gram matrix of these clients' updates and of what is remembered of those, in its parts."""
+    n = len(now)
+    if now:
+        yield Compared(t, "update", now, now, found[:n, :n], True, "gram_with")
+        yield Compared(t, "update", now, earlier, found[:n, n:], True, "with earlier")
+    yield Compared(t, "update", earlier, earlier, found[n:, n:], True, "earlier")
 
 
 def _whole(parts: Sequence[Examples]) -> Examples:

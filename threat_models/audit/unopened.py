@@ -63,6 +63,7 @@ class Unopened:
         keys = _of(one.client, self.keys.get(one.session, ()))
         most = max(SHOWN, MOST_STREAMED // (self.uploads * max(1, len(keys))))
         if not keys:
+            self.missed[UNKNOWN] += shares or one.session in self.view.opened  # what was not opened is counted by `of`
             return
         some = one.words[:most]
         left = some + keyed_share(keys[one.client, one.client], some.shape).values if shares else _without(one, some, keys)

@@ -84,7 +84,9 @@ class PublishedSum:
 class Compared:
     """Inner products that a server was answered: float64 (rows, columns).
 
-    rows, columns: clients. origin: of the updates themselves; else of their deviations from their mean. asked: by which question.
+    rows, columns: clients. origin: of the updates themselves; else of their deviations from their mean. asked: by which question;
+    "with earlier" and "earlier" are the parts of an answer to `gram_with` that are of what is remembered: of a sum over
+    clients the first stands for all.
     """
 
     round: int
@@ -94,6 +96,11 @@ class Compared:
     matrix: Matrix = field(repr=False)
     origin: bool
     asked: str
+
+    @property
+    def gram(self) -> bool:
+        """Whether it is the Gram matrix of one update of each of these clients."""
+        return self.asked in ("gram", "gram_with", "recall") and self.rows == self.columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
