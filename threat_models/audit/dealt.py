@@ -29,7 +29,7 @@ RESIDUAL = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DealtRows:
-    """One Gram question. rows: float64 (columns,) by update. projection: that they were taken under; None of updates as they are."""
+    """One Gram question. rows: float64 (columns,) by update. projection: that they were taken under; None of whole updates."""
 
     rows: Mapping[Instance, Matrix] = field(repr=False)
     projection: RingProjection | None = field(repr=False)

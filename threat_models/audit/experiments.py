@@ -11,6 +11,7 @@ from .clusters import ClusterInference
 from .counts import SampleCounts
 from .embeddings import EmbeddingInference
 from .experiment import Experiment
+from .floor_kept import FloorKept
 from .images import GradientInversion
 from .inconsistent import InconsistentModels
 from .labels import LabelInference
@@ -27,6 +28,7 @@ from .view import PublishedSum
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
     AddedWords(),
+    FloorKept(),
     KnownModels(),
     Disaggregation(),
     ClusterInference(),
