@@ -16,6 +16,7 @@ from cloister.auditing.play import audited
 from cloister.auditing.report import render
 from cloister.auditing.tables import claims_table
 from cloister.crypto.offset_sketch import OffsetSketch
+from cloister.crypto.prg import derive_key
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import Oracle, State
 from cloister.fl.data.population import Client, Examples, Population
@@ -25,7 +26,9 @@ from cloister.protocol.masked.messages import SealedShares
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.two_servers import upload_client
 from cloister.protocol.two_servers.protection import TwoServer
+from cloister.protocol.work.participant import Participant
 from cloister.protocol.work.sketch_keys import RatchetedKeys
+from cloister.protocol.work.tasks import from_own
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.floor_kept import FloorKept, below_floor
 from cloister.threat_models.audit.observer import SERVER_ALONE
@@ -191,7 +194,67 @@ def test_sound_sketches_are_not_named(keys: Any) -> None:
     recorder = played(small(protections.Masked(corrupt=1, keys=keys), 3, **of))
     assert not recorder.truth.foreign
     asked = {c.round for c in recorder.compared}
-    some = max(key for key in recorder._sketched if key[0] in asked)
-    recorder._sketched = {key: x + np.float32(key == some) for key, x in recorder._sketched.items()}
+    some = max(key for key in recorder._worked if key[0] in asked)
+    start, work = recorder._worked[some]
+    recorder._worked[some] = start, replace(work, vector=work.vector + np.float32(1))
     t, _, client = some
     assert recorder.truth.foreign == (f"client {client}'s sketch of round {t} is not what its key gives",)
+
+
+# --- who begins from a model of its own -------------------------------------------------------------------------------------
+
+OF_THEIR_OWN = {
+    "PFedGraph": algorithms.PFedGraph(),
+    "FedSaC": algorithms.FedSaC(),
+    "FeSEM": algorithms.FeSEM(models=2),  # from a model that the server holds, beside the public one
+}
+
+
+def personal(name: str, keys: Any, seed: int) -> Any:
+    return small(protections.Masked(keys=keys), seed, algorithm=OF_THEIR_OWN[name], validation=0.3, rounds=3)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("keys", ["session", "run"])
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_sound_sketches_of_who_has_a_model_of_its_own_are_not_named(name: str, keys: Any) -> None:
+    for seed in range(3):
+        recorder = played(personal(name, keys, seed))
+        assert not recorder.truth.foreign
+        assert bool(recorder.recorded.apart) == (name != "FeSEM")
+        assert {c.round for c in recorder.compared} == {0, 1, 2}
+
+
+def one_key(patch: Patch) -> None:
+    """Of all rounds and sessions."""
+    patch.setattr(RatchetedKeys, "advance", lambda keys, round: None)
+    patch.setattr(RatchetedKeys, "key", lambda keys, session: derive_key(keys._chain, "sketch", b""))
+
+
+def key_of_the_run(patch: Patch) -> None:
+    """Which the server knows, too."""
+    patch.setattr(RatchetedKeys, "key", lambda keys, session: derive_key(keys.terms.run * 2, "sketch", session))
+
+
+def of_last_round(patch: Patch) -> None:
+    """Who begins from a model of its own sketches that, and nothing of what it learned."""
+    shipped = Participant.checked
+
+    def checked(own: Participant, doing: Any, work: Any) -> Any:
+        found = shipped(own, doing, work)
+        return replace(found, vector=found.vector - work.vector) if from_own(doing.task) and found is not work else found
+
+    patch.setattr(Participant, "checked", checked)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("broken", [one_key, key_of_the_run, of_last_round])
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_wrong_sketches_of_who_has_a_model_of_its_own_are_named(
+    name: str, broken: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    broken(monkeypatch)
+    recorder = played(personal(name, "session", 0))
+    began = {(t, i) for t, i in recorder.recorded.apart} or {(t, i) for t, _, i in recorder.updates if t}
+    named = {(t, i) for t, i in began if f"client {i}'s sketch of round {t} is not what its key gives" in recorder.truth.foreign}
+    assert len(named) > len(began) / 2
