@@ -18,7 +18,7 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import SEEDS
 from .first_words import headline, notes
-from .tables import found_at_most
+from .tables import found_at_most, share
 
 BUDGET_WORDS = {
     "victims": "clients whose single records are tried, at most",
@@ -133,7 +133,9 @@ def observers(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]
         if (leak := row["leakage"]) is not None:
             ends = {name: 100 * _within(leak[name]) for name in ("low", "value", "high")} if leak["valid"] else None
             told = row["told"].get("here")
-            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "told_here": told})
+            words = {name: share(leak[name]) for name in ("low", "value", "high")}
+            words |= {name: share(leak[name], 3) for name in ("here", "aggregate", "plain")}
+            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "words": words, "told_here": told})
     return [*groups.items()]
 
 
