@@ -13,7 +13,7 @@ from typing import Any
 
 from ..fl.runs.codec import from_plain
 from ..fl.runs.experiment import Engine, Round, run
-from ..fl.runs.origin import checksum
+from ..fl.runs.origin import ORIGIN, checksum
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
 from ..scenario_origin import Origin
@@ -21,7 +21,7 @@ from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
 from ..threat_models.audit.recording import files_of, load, save
 from ..threat_models.audit.stage import READINGS
-from .which_runs import ORIGIN, RECORDING, recorded_in
+from .which_runs import RECORDING, recorded_in
 
 ANEW = "cloister run FILE --record"
 BEGUN = "scenario.json"

@@ -16,6 +16,7 @@ from ...fl.data.population import Examples
 from ...protocol.core.link import Frame
 from ...protocol.view.answers import Owner, Vector, Work
 from ...protocol.wire.codec import Kinds
+from ...protocol.wire.messages import Task
 from .observer import Observer
 
 Matrix = NDArray[np.float64]
@@ -137,7 +138,8 @@ class CorruptView:
     frames: in order, as bytes, those that it sent and those that came; of the network, without bytes. models: of servers that own
     them, by round and client, what the client was to start from. sums: that servers computed of their frames, or that corrupt
     clients were sent or their next start shows. compared, answered: what servers computed of their frames. held: by corrupt
-    client. opened: keys of masks that follow from what clients revealed to a server.
+    client. opened: keys of masks that follow from what clients revealed to a server. tasks: what `reading.sessions` read of the
+    frames, once.
     """
 
     observer: Observer
@@ -149,3 +151,4 @@ class CorruptView:
     answered: Sequence[Answered] = field(default=(), repr=False)
     held: Mapping[int, Held] = field(default_factory=dict, repr=False)
     opened: MaskKeys = field(default_factory=dict, repr=False)
+    tasks: dict[bytes, Task] = field(default_factory=dict, init=False, repr=False)
