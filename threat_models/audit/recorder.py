@@ -21,7 +21,7 @@ from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
 from ...protocol.core.link import Frame, Tap
 from ...protocol.masked.masking import MaskedSessions
@@ -350,8 +350,10 @@ def _whole(parts: Sequence[Examples]) -> Examples:
 
 
 def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
-    """The scenario's first round once more, with this network in place of its own; also where nothing is learned."""
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or what the
+    network changed ends the run: what was sent until then was sent.
+    """
     once = Recorder(replace(scenario, faults=tap, rounds=1), data)
-    with suppress(NothingLearned):
+    with suppress(ProtocolError, ValueError):
         next(once.rounds())
     return once
