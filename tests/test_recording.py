@@ -34,6 +34,7 @@ from cloister.protocol import Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.pairs.choices import PER_PAIR
+from cloister.threat_models.audit.clouds import models_shown
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.recorded import Recorded
@@ -324,6 +325,7 @@ def test_what_lost_a_part_is_refused(saved: Path, tmp_path: Path) -> None:
         ("compared", [{**gram, "columns": gram["columns"][1:]}], "has shape (8, 8)"),
         ("compared", [{**gram, "round": -1}], "of round -1"),
         ("released", {"keys": [99], "values": lines["released"]["values"][:1]}, "clients that the run does not have"),
+        ("groups", lines["groups"][1:], "public examples"),
         ("changed", [[10**6, 0]], "in the place of none"),
     ]
     for name, value, words in lost:
@@ -332,6 +334,14 @@ def test_what_lost_a_part_is_refused(saved: Path, tmp_path: Path) -> None:
     for name in ("foreign", "mask_keys", "opened", "apart", "changed"):
         (folder / "recording.json").write_text(json.dumps({**plain, "lines": {k: v for k, v in lines.items() if k != name}}))
         assert name in refused(resigned(folder))
+
+
+def test_what_a_key_does_not_open_is_shown_to_nobody() -> None:
+    recorded = played("pairs")
+    one = Observer(clients=frozenset({0}))
+    assert models_shown(recorded.seen_by(one))
+    keys = {i: {digest: key[::-1] for digest, key in of.items()} for i, of in recorded.pair_keys.items()}
+    assert not models_shown(replace(recorded, pair_keys=keys).seen_by(one))
 
 
 def test_frames_that_are_missing_are_noticed(saved: Path, tmp_path: Path) -> None:

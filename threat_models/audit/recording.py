@@ -178,6 +178,8 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
         raise ValueError("its clients are not those that it has examples of")
     check_lines(lines, scenario.rounds)
     auxiliary = examples_in(seen, lines.auxiliary)
+    if len(lines.groups) != len(auxiliary):
+        raise ValueError(f"it has the groups of {len(lines.groups)} public examples, and {len(auxiliary)} of these")
     check_examples(population, (auxiliary, true.outside, *true.compared.values()))
     check_model(scenario, population, len(start))
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model")).cpu()

@@ -86,4 +86,5 @@ def _outputs(module: nn.Module, models: NDArray[np.float32], records: Examples) 
     """(models, records, classes)."""
     each = [pieces(module, model) for model in models]
     stacked = {name: torch.stack([one[name] for one in each]) for name in each[0]}
-    return vmap(lambda parameters: functional_call(module, parameters, (records.x,)))(stacked)
+    found: Tensor = vmap(lambda parameters: functional_call(module, parameters, (records.x,)))(stacked)
+    return found
