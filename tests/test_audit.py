@@ -1,12 +1,15 @@
 """What a corrupt party saw, what attacks make of it, and what is said of claims."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloister.auditing.first_words import headline
+from cloister.auditing.play import audited
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap
@@ -16,15 +19,18 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.threat_models.audit.claim import Claim, Victim, Worst, judged
+from cloister.threat_models.audit.dealt import dealt_rows
 from cloister.threat_models.audit.estimates import estimates
 from cloister.threat_models.audit.experiment import QUICK
-from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
+from cloister.threat_models.audit.experiments import observers_of
+from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, named, server_and
 from cloister.threat_models.audit.reading import uploads
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.scoring import Leakage, auc, leakage, proportion, tpr_at
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
+from cloister.threat_models.claims import CLAIMS
 
 CLIENTS = 8
 scenario = Scenario(
@@ -323,6 +329,45 @@ def test_two_servers_together_have_every_update():
     assert len(share) == 4 * CLIENTS
     assert min(share.values()) > 1 - 1e-6
     assert estimates(recorder.seen_by(Observer(frozenset({SECOND_SERVER})))) == {}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("parties", ["server+dealer", "second server+dealer"])
+def test_the_dealer_and_either_server_have_every_row_of_a_gram_matrix(parties):
+    """An update where it is no longer than k; else k measurements of it, of which some of the update follows."""
+    recorder = played(TwoServer())
+    share = recovered(recorder, named(parties))
+    assert len(share) == 4 * CLIENTS
+    assert min(share.values()) > 1 - 1e-6
+    assert estimates(recorder.seen_by(named("dealer"))) == {}
+    short = played(TwoServer(k=600))
+    if parties == "server+dealer":
+        share = recovered(short, named(parties))
+        assert np.mean(list(share.values())) > 0.25  # of 600 measurements of 1218 numbers half of it follows
+        assert max(recovered(short, named("server")).values()) < 1e-6
+    (first, *_), dealt = short.updates.items(), list(dealt_rows(short.seen_by(named(parties))))
+    key, x = first
+    (question,) = (of for of in dealt if key in of.rows)
+    encoded = TwoServer(k=600).terms(len(x)).encode(x).view(np.uint64)
+    exact = question.projection.apply(encoded).view(np.int64) * TwoServer(k=600).terms(len(x)).step
+    assert np.array_equal(question.rows[key], exact)
+
+
+@pytest.mark.trains
+def test_parties_that_must_not_collude_are_tried_together_and_an_audit_says_what_they_open():
+    pairs = [named(f"{one}+{other}") for one, other in combinations(("server", "second server", "dealer"), 2)]
+    offered = observers_of(TwoServer(), range(CLIENTS))
+    assert set(pairs) <= set(offered)
+    whom = [*pairs, *map(named, ("second server", "dealer"))]
+    of = replace(scenario, protection=TwoServer(), rounds=2)
+    found = audited(of, QUICK, (0,), None, quiet=True, against=whom, experiments=(UpdateRecovery(),))
+    value = {row["observer"]: row["leakage"]["value"] for row in found["rows"] if row["leakage"]}
+    assert all(value[pair.name] > 0.99 for pair in pairs)
+    assert max(value["second server"], value["dealer"]) < 0.05
+    claimed = {row["observer"] for row in found["rows"] if row["claims"]}
+    assert claimed == {"second server", "dealer"}
+    assert not any(claim.adversary(pair) for pair in pairs for claim in CLAIMS)
+    assert "updates 1.00 to server and second server / server and dealer / second server and dealer" in headline(found)
 
 
 @pytest.mark.trains

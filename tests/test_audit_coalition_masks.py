@@ -232,6 +232,13 @@ def test_a_recording_keeps_keys(name: str, tmp_path: Path) -> None:
         assert examined(added(after, loaded.truth)) == examined(added(before, recorder.truth))
     old = replace(loaded, opened={}, truth=replace(loaded.truth, mask_keys={}))
     assert UNKNOWN in examined(added(old.seen_by(server_and(0)), old.truth)).missed
+    unknown = replace(loaded.truth, mask_keys={})
+    of_others = {s: tuple(replace(k, b=k.b + 1) for k in of) for s, of in loaded.truth.mask_keys.items()}
+    others = replace(loaded.truth, mask_keys=of_others)
+    for view in (loaded.seen_by(SERVER_ALONE), loaded.seen_by(server_and(0))):
+        assert UNKNOWN in examined(added(view, unknown)).missed
+        assert UNKNOWN in examined(added(view, others)).missed or name == "dropouts"
+        assert UNKNOWN not in examined(added(view, loaded.truth)).missed
 
 
 @pytest.mark.trains

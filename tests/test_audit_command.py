@@ -12,6 +12,8 @@ from cloister.auditing import play as auditing
 from cloister.auditing.report import headline, render
 from cloister.cli import app
 from cloister.errors_in_one_line import Failure
+from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.claims import CLAIMS
 
@@ -55,7 +57,10 @@ def test_its_help_says_what_it_does():
 
 
 @pytest.mark.trains
-def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path):
+def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path, monkeypatch):
+    """Every experiment on every observer, each with little to spend."""
+    small = replace(QUICK, victims=3, records=20, steps=5, shadows=4, clients=50)
+    monkeypatch.setitem(auditing.BUDGETS, "quick", small)
     out = tmp_path / "audit"
     first = invoke(file, "--out", out, "--seeds", "3")
     assert first.exit_code == 0, first.output
@@ -64,6 +69,7 @@ def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path):
     assert "Masked" in found["protection"]
     sought = {(row["observer"], row["experiment"]) for row in found["rows"]}
     assert {("server", "updates"), ("server and client 0", "labels"), ("network", "updates")} <= sought
+    assert {name for _, name in sought} == {experiment.name for experiment in EXPERIMENTS}
     page = (out / "report.html").read_text()
     assert "What each party could find" in page
     assert "<script" not in page
@@ -117,6 +123,13 @@ def test_a_damaged_audit_is_one_line(tmp_path, text):
     assert isinstance(found.exception, Failure)
     assert "damaged" in str(found.exception)
     assert "\n" not in str(found.exception)
+
+
+def test_an_audit_that_nests_too_deep_is_one_line(tmp_path):
+    (tmp_path / "audit.json").write_text("[" * 100_000)
+    found = invoke(tmp_path)
+    assert isinstance(found.exception, Failure)
+    assert "holds no audit" in str(found.exception)
 
 
 def test_python_runs_it_as_a_module():

@@ -10,31 +10,35 @@ import torch
 
 from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPermutation
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
+from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Dirichlet, LabelSwap
 from cloister.fl.data.population import Examples
 from cloister.fl.data.source import Digits
+from cloister.fl.emd.subsample import Size
 from cloister.fl.models.papers import CflCnn, Mlp, initial
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain, TwoServer
+from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.audit import labels
 from cloister.threat_models.audit.counts import SampleCounts
 from cloister.threat_models.audit.estimates import means
 from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.hidden_counts import counts_of
-from cloister.threat_models.audit.inconsistent import InconsistentModels
+from cloister.threat_models.audit.inconsistent import InconsistentModels, Unlike
 from cloister.threat_models.audit.labels import LabelInference, honest, read_out
 from cloister.threat_models.audit.membership import MembershipInference, compared
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.participation import Disaggregation
 from cloister.threat_models.audit.permuted import KnownModels
-from cloister.threat_models.audit.recorder import Recorder
+from cloister.threat_models.audit.recorder import Recorder, again
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.audit.view import PublishedSum
+from cloister.threat_models.inference.crafted_models import silenced
 
 EVERY = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), similarities="every round", remember=False)
 WHEN_RIPE = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), remember=False)
@@ -234,6 +238,21 @@ def test_clients_under_masked_sums_refuse_unlike_models_and_name_the_server():
 def test_two_servers_refuse_it_too():
     """The second one takes shares of one and the same model only."""
     assert found(InconsistentModels(), played(TwoServer())).values.max() < 0.1
+
+
+@pytest.mark.trains
+def test_a_lie_that_ends_the_run_tells_what_was_sent_until_then():
+    """Embeddings by a silenced model are all alike, and what clients are compared by cannot be calibrated."""
+    of = replace(small, algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR, size=Size(20)), protection=Plain(), validation=0.3)
+    view = Recorder(of, None)
+    list(view.rounds())
+    dead = silenced(view.public.module)
+    tap = Unlike(np.concatenate([dead, view.public.initial[len(dead) :]]), 0, view.public.kinds)
+    with pytest.raises(ValueError, match="reference distances"):
+        next(Recorder(replace(of, faults=tap, rounds=1), None).rounds())
+    once = again(of, None, tap)
+    assert {i for _, _, i in once.updates} == set(view.public.clients)
+    assert not once.sums
 
 
 @pytest.mark.trains

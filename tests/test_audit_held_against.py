@@ -1,5 +1,6 @@
 """An audit holds a run against its scenario: the floor of its sums, keys of sketches, seals of shares, counts that are said."""
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -7,18 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from cloister import algorithms, protections
+from cloister.auditing.first_words import headline
+from cloister.auditing.play import audited
+from cloister.auditing.report import render
+from cloister.auditing.tables import claims_table
 from cloister.crypto.offset_sketch import OffsetSketch
+from cloister.crypto.prg import derive_key
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import Oracle, State
 from cloister.fl.data.population import Client, Examples, Population
+from cloister.protocol.encrypted.protection import Encrypted
 from cloister.protocol.masked import client_shares
 from cloister.protocol.masked.messages import SealedShares
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.two_servers import upload_client
+from cloister.protocol.two_servers.protection import TwoServer
+from cloister.protocol.work.participant import Participant
 from cloister.protocol.work.sketch_keys import RatchetedKeys
-from cloister.threat_models.audit.floor_kept import below_floor
+from cloister.protocol.work.tasks import from_own
+from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.floor_kept import FloorKept, below_floor
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.truth import Truth
 from cloister.threat_models.audit.view import PublishedSum
@@ -68,9 +80,14 @@ def test_sums_that_keep_the_floor_are_not_named() -> None:
 
 
 def pairs(patch: Patch) -> None:
-    """Sums of two clients, by a protocol that has another floor than its scenario."""
-    shipped = Masked.open
-    patch.setattr(Masked, "open", lambda how, setup: shipped(replace(how, floor=2, corrupt=0), setup))
+    """Sums of two clients, by protocols that have another floor than their scenario."""
+
+    def lowered(protection: Any) -> None:
+        shipped = protection.open
+        patch.setattr(protection, "open", lambda how, setup: shipped(replace(how, floor=2, corrupt=0), setup))
+
+    for protection in (Masked, TwoServer, Encrypted):
+        lowered(protection)
 
     def of_two(_: Oracle, start: Any) -> State:
         two = [tuple(start.clients[k : k + 2]) for k in range(0, len(start.clients), 2)]
@@ -117,11 +134,6 @@ def counts_that_are_none(patch: Patch) -> None:
 
 
 BROKEN: Mapping[str, tuple[Callable[[Patch], None], Any, str]] = {
-    "floor": (
-        pairs,
-        small(MASKED, algorithm=algorithms.Oracle(by_samples=False)),
-        "client 7 has 0.50 of what the 4 sums of updates of round 0 tell of it, where 0.25 keeps the floor of 3",
-    ),
     "one sketch": (one_sketch, small(MASKED, **SKETCHED), "sketch of round 1 is not what its key gives"),
     "public sketches": (public_sketches, small(MASKED, **SKETCHED), "sketch of round 1 is not what its key gives"),
     "seals": (seals_that_carry_more, small(MASKED, rounds=1), "secrets of round 0 are not shared and sealed as agreed"),
@@ -139,6 +151,42 @@ def test_what_is_not_as_the_scenario_says_is_refuted(name: str, monkeypatch: Pat
     assert words in claim.witness
 
 
+IN_PAIRS = "client 7 has 0.50 of what the 4 sums of updates of round 0 tell of it, where 0."
+FLOORS = {"masked": MASKED, "two_servers": SHARED, "ckks": protections.Encrypted(corrupt=1)}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("broken", [False, True], ids=["sound", "broken"])
+@pytest.mark.parametrize("protocol", FLOORS)
+def test_a_floor_that_is_lower_than_the_scenarios_refutes_a_claim_of_its_own(
+    protocol: str, broken: bool, monkeypatch: Patch
+) -> None:
+    """In the table, the report and the first words."""
+    if broken:
+        pairs(monkeypatch)
+    scenario = small(FLOORS[protocol], algorithm=(algorithms.Oracle if broken else algorithms.FedAvg)(by_samples=False), rounds=2)
+    found = audited(scenario, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE,), experiments=(FloorKept(),))
+    (row,) = (row for row in found["rows"] if row["experiment"] == "floor")
+    (claim,) = row["claims"]
+    assert (claim["claim"], claim["bound"], row["tested"]) == (f"{protocol}.floor.server", 0.0, True)
+    assert claim["verdict"] == ("refuted" if broken else "not refuted")
+    assert (IN_PAIRS if broken else "2 published sums of 2 rounds") in claim["witness"]
+    assert claim["claim"] in render(found)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(claims_table(found, 200))
+    assert claim["claim"] in console.file.getvalue()  # type: ignore[attr-defined]
+    assert ("1 of" if broken else "1 passed a test of all published sums") in headline(found)
+
+
+@pytest.mark.trains
+def test_a_run_without_one_published_sum_is_not_covered() -> None:
+    scenario = small(MASKED, clients=12, rounds=1, algorithm=algorithms.IFCA(models=2))
+    found = audited(scenario, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE,), experiments=(FloorKept(),))
+    (claim,) = (claim for row in found["rows"] if row["experiment"] == "floor" for claim in row["claims"])
+    assert claim["verdict"] == "not covered"
+    assert "no sum was published" in claim["witness"]
+
+
 @pytest.mark.trains
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_sound_sketches_are_not_named(keys: Any) -> None:
@@ -146,7 +194,67 @@ def test_sound_sketches_are_not_named(keys: Any) -> None:
     recorder = played(small(protections.Masked(corrupt=1, keys=keys), 3, **of))
     assert not recorder.truth.foreign
     asked = {c.round for c in recorder.compared}
-    some = max(key for key in recorder._sketched if key[0] in asked)
-    recorder._sketched = {key: x + np.float32(key == some) for key, x in recorder._sketched.items()}
+    some = max(key for key in recorder._worked if key[0] in asked)
+    start, work = recorder._worked[some]
+    recorder._worked[some] = start, replace(work, vector=work.vector + np.float32(1))
     t, _, client = some
     assert recorder.truth.foreign == (f"client {client}'s sketch of round {t} is not what its key gives",)
+
+
+# --- who begins from a model of its own -------------------------------------------------------------------------------------
+
+OF_THEIR_OWN = {
+    "PFedGraph": algorithms.PFedGraph(),
+    "FedSaC": algorithms.FedSaC(),
+    "FeSEM": algorithms.FeSEM(models=2),  # from a model that the server holds, beside the public one
+}
+
+
+def personal(name: str, keys: Any, seed: int) -> Any:
+    return small(protections.Masked(keys=keys), seed, algorithm=OF_THEIR_OWN[name], validation=0.3, rounds=3)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("keys", ["session", "run"])
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_sound_sketches_of_who_has_a_model_of_its_own_are_not_named(name: str, keys: Any) -> None:
+    for seed in range(3):
+        recorder = played(personal(name, keys, seed))
+        assert not recorder.truth.foreign
+        assert bool(recorder.recorded.apart) == (name != "FeSEM")
+        assert {c.round for c in recorder.compared} == {0, 1, 2}
+
+
+def one_key(patch: Patch) -> None:
+    """Of all rounds and sessions."""
+    patch.setattr(RatchetedKeys, "advance", lambda keys, round: None)
+    patch.setattr(RatchetedKeys, "key", lambda keys, session: derive_key(keys._chain, "sketch", b""))
+
+
+def key_of_the_run(patch: Patch) -> None:
+    """Which the server knows, too."""
+    patch.setattr(RatchetedKeys, "key", lambda keys, session: derive_key(keys.terms.run * 2, "sketch", session))
+
+
+def of_last_round(patch: Patch) -> None:
+    """Who begins from a model of its own sketches that, and nothing of what it learned."""
+    shipped = Participant.checked
+
+    def checked(own: Participant, doing: Any, work: Any) -> Any:
+        found = shipped(own, doing, work)
+        return replace(found, vector=found.vector - work.vector) if from_own(doing.task) and found is not work else found
+
+    patch.setattr(Participant, "checked", checked)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("broken", [one_key, key_of_the_run, of_last_round])
+@pytest.mark.parametrize("name", OF_THEIR_OWN)
+def test_wrong_sketches_of_who_has_a_model_of_its_own_are_named(
+    name: str, broken: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    broken(monkeypatch)
+    recorder = played(personal(name, "session", 0))
+    began = {(t, i) for t, i in recorder.recorded.apart} or {(t, i) for t, _, i in recorder.updates if t}
+    named = {(t, i) for t, i in began if f"client {i}'s sketch of round {t} is not what its key gives" in recorder.truth.foreign}
+    assert len(named) > len(began) / 2

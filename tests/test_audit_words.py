@@ -215,6 +215,20 @@ def test_nothing_of_a_table_is_cut_off(width):
         assert wanted in text
 
 
+def test_a_guess_that_is_far_worse_than_none_is_not_given_in_digits():
+    plain = found(bare("server", "counts", -59.3) | {"claims": []})
+    leak = plain["rows"][0]["leakage"]
+    leak |= {"low": -120.5, "high": -0.001, "here": -48.25}
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(measured_table(plain, 120))
+    page = render(plain)
+    for text in (console.export_text(), page.replace("&lt;", "<")):
+        assert "< -1" in text
+        assert not any(digits in text for digits in ("-59.3", "-120.5", "-48.2", "-0.00"))
+    assert "&lt; -1 [&lt; -1, 0.00]" in page
+    assert "Below 0 is a guess that is worse" in page
+
+
 @pytest.mark.trains
 def test_a_command_in_a_narrow_terminal_cuts_nothing_off(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

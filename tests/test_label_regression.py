@@ -92,3 +92,11 @@ def test_distances_and_hits() -> None:
     estimated = np.array([[0.1, 0.6, 0.3], [0.9, 0.1, 0.0]])
     np.testing.assert_allclose(total_variation(estimated, true), [0.4, 0.9])
     assert top_label(estimated, true).tolist() == [True, False]  # of equal labels, either
+
+
+def test_a_run_without_one_published_mean_has_features_of_the_same_length() -> None:
+    """Inner products about the origin, and no sum that kept the floor: what another run taught is applied to it all the same."""
+    sent = updates(histograms(np.random.default_rng(0)), np.random.default_rng(1))
+    whole = seen(sent, "origin", everything=False)
+    none = Seen(ROUNDS, {}, [Compared(c.round, c.clients, c.matrix, True, None) for c in whole.compared])
+    assert features(none, range(CLIENTS), READ).shape == features(whole, range(CLIENTS), READ).shape

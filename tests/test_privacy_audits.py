@@ -258,14 +258,27 @@ FEW = {
 }
 
 
-def test_a_small_self_test_passes() -> None:
-    faults = [fault for fault in self_test.QUICK if (fault.name, fault.mechanism) in FEW]
-    assert len(faults) == len(FEW)
-    rows = self_test.self_test(trials=200, seeds=(1,), faults=faults)
+TRAINING = {local_training.LOOP, local_training.STACKED, local_training.SAMPLED, local_training.RARE}
+"""What takes more trials than the others, for half of the noise to show."""
+
+
+@pytest.mark.parametrize(("training", "trials"), [(True, 200), (False, 120)])
+def test_a_small_self_test_passes(training: bool, trials: int, shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_training, "CANARIES", 400)
+    wanted = [faults for faults in FEW if (faults[1] in TRAINING) == training]
+    faults = [fault for fault in self_test.QUICK if (fault.name, fault.mechanism) in wanted]
+    assert len(faults) == len(wanted)
+    makers = [make for name, make in zip(shipped, self_test.SHIPPED, strict=True) if (name in TRAINING) == training]
+    rows = self_test.self_test(trials, (1,), makers, faults)
     assert [str(row) for row in rows if not row.right] == []
-    assert len(rows) == AUDITS + len(FEW)
-    assert {row.confidence for row in rows} == {1 - 0.001 / AUDITS}
+    assert len(rows) == len(makers) + len(wanted)
+    assert {row.confidence for row in rows} == {1 - 0.001 / len(makers)}
     assert all("not flagged" in str(row) for row in rows if row.fault is None)
+
+
+def test_every_mechanism_is_in_a_small_self_test(shipped: dict[str, Any]) -> None:
+    assert shipped.keys() > TRAINING
+    assert {mechanism for _, mechanism in FEW} == shipped.keys()
 
 
 def test_a_self_test_that_is_blind_or_trigger_happy_says_so() -> None:

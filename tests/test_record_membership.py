@@ -11,10 +11,12 @@ from cloister.fl.clients.training import Job, Training, full_gradient
 from cloister.fl.data.partition import Dirichlet
 from cloister.fl.data.population import Examples
 from cloister.fl.data.source import Digits
-from cloister.fl.models.papers import Mlp, initial
+from cloister.fl.models.papers import CflCnn, Mlp, initial
 from cloister.fl.models.vector import load_vector, to_vector
 from cloister.threat_models.inference.membership_scores import auc, interval, tpr_at
 from cloister.threat_models.inference.record_membership import (
+    KEPT,
+    Spans,
     alignment,
     lira_offline,
     lira_online,
@@ -25,7 +27,7 @@ from cloister.threat_models.inference.record_membership import (
     of_records,
     rmia,
 )
-from cloister.threat_models.inference.shadow_models import train_shadows
+from cloister.threat_models.inference.shadow_models import confidences, train_shadows
 
 SHADOW = np.array(
     [
@@ -192,3 +194,30 @@ def test_scores_of_membership() -> None:
     assert high == pytest.approx(0.602, abs=2e-3)
     with pytest.raises(ValueError, match="members and others"):
         auc(scores, np.ones(5, bool))
+
+
+def test_bases_that_clients_share_change_no_score() -> None:
+    rng, module = np.random.default_rng(0), initial(Mlp(hidden=(6,)), (1, 4, 4), 3, 0)
+    start = to_vector(module)
+    records, public = (Examples(torch.rand(n, 1, 4, 4), torch.randint(0, 3, (n,))) for n in (12, 8))
+    spans = Spans()
+    for k in range(2 * KEPT):  # more starts than are kept, each twice
+        moved = (start + k // 2).astype(np.float32)
+        rounds = [(moved, rng.standard_normal(len(start)).astype(np.float32)) for _ in range(2)]
+        assert np.array_equal(alignment(module, rounds, records, public, spans), alignment(module, rounds, records, public))
+    assert len(spans._known) == KEPT
+
+
+def test_confidences_of_models_together_are_those_of_each() -> None:
+    rng = np.random.default_rng(0)
+    for factory in (Mlp(hidden=(6,)), CflCnn()):
+        module = initial(factory, (1, 28, 28), 10, 0)
+        start = to_vector(module)
+        models = (start + 0.1 * rng.standard_normal((3, len(start)))).astype(np.float32)
+        records = Examples(torch.rand(5, 1, 28, 28), torch.randint(0, 10, (5,)))
+        found = confidences(module, models, records)
+        for model, of in zip(models, found, strict=True):
+            load_vector(module, model)
+            with torch.no_grad():
+                exact = torch.softmax(module(records.x).double(), 1)[torch.arange(5), records.y].numpy()
+            np.testing.assert_allclose(of, exact, rtol=1e-5)

@@ -1,5 +1,6 @@
 """Recorded runs on the command line: `run FILE --record`, and `audit FOLDER` of what it wrote."""
 
+import hashlib
 import json
 import shutil
 import sys
@@ -126,6 +127,26 @@ def test_what_an_audit_of_a_folder_refuses(cloister: Command) -> None:
         shutil.copytree("r", f"damaged {name}")
         damaged(f"damaged {name}/recording/{name}")
         assert "is damaged" in complaint(f"damaged {name}")
+    shutil.copytree("r", "unsigned")
+    Path("unsigned/recording/SHA256SUMS").unlink()
+    assert "holds no recording; take a whole copy" in complaint("unsigned")
+    for content in (None, "", "[]", "[" * 100_000):
+        if content is None:
+            Path("unsigned/scenario.json").unlink()
+        else:
+            Path("unsigned/scenario.json").write_text(content)
+        shutil.copy("r/recording/SHA256SUMS", "unsigned/recording/SHA256SUMS")
+        assert "unsigned/scenario.json is missing, or damaged; take a whole copy" in complaint("unsigned")
+    shutil.copytree("r", "nested")
+    Path("nested/recording/origin.json").write_text("[" * 100_000)
+    sums = [line for line in Path("r/recording/SHA256SUMS").read_text().splitlines() if "origin.json" not in line]
+    digest = hashlib.sha256(b"[" * 100_000).hexdigest()
+    Path("nested/recording/SHA256SUMS").write_text("\n".join([*sums, f"{digest}  origin.json", ""]))
+    assert "nests too deep" in complaint("nested")
+    shutil.copytree("r", "mixed")
+    begun = json.loads(Path("mixed/origin.json").read_text())
+    Path("mixed/origin.json").write_text(json.dumps({**begun, "data_sha256": "0" * 64}))
+    assert "is of other data than the run in mixed" in complaint("mixed")
     shutil.copytree("r", "longer")
     begun = json.loads(Path("longer/scenario.json").read_text())
     Path("longer/scenario.json").write_text(json.dumps({**begun, "rounds": 9}))

@@ -3,9 +3,10 @@
 import hashlib
 import json
 import os
+import tracemalloc
 import warnings
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
 from cloister.fl.algorithms.fedem import FedEM
 from cloister.fl.algorithms.fesem import FeSEM
+from cloister.fl.algorithms.fl_detector import FLDetector
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.pfed_graph import PFedGraph
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
@@ -29,8 +31,10 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain, TwoServer
+from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.pairs.choices import PER_PAIR
+from cloister.threat_models.audit.clouds import models_shown
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.recorded import Recorded
@@ -120,6 +124,26 @@ def test_the_comparison_of_this_test_can_fail() -> None:
     assert not same(one.seen_by(NETWORK), one.seen_by(SERVER_ALONE))
     assert not same(one.frames, (frame, *one.frames[1:]))
     assert not same(one.truth, played("plain").truth)
+
+
+def test_inner_products_with_earlier_updates_are_of_whom_they_say() -> None:
+    recorder = Recorder(replace(BASE, algorithm=FLDetector(window=1), protection=Plain(), validation=0.3), None)
+    list(recorder.rounds())
+    run = recorder.recorded
+    update = {(t, i): x.astype(np.float64) for (t, _, i), x in run.truth.updates.items()}
+    known = [c for c in run.compared if c.asked == "gram_with"]
+    assert known
+    for c in run.compared:
+        assert c.matrix.shape == (len(c.rows), len(c.columns))
+        assert c.gram == (c.asked in ("gram", "gram_with"))
+        if c.gram and c.origin:
+            x = np.stack([update[c.round, i] for i in c.rows])
+            assert np.allclose(c.matrix, x @ x.T, rtol=1e-4)
+    crossed = [c for c in run.compared if c.asked == "with earlier" and c.rows == c.columns and len(c.rows) > 1]
+    for c in crossed:
+        now, before = (np.stack([update[t, i] for i in c.rows]) for t in (c.round, c.round - 1))
+        assert np.allclose(c.matrix, now @ before.T, rtol=1e-4, atol=1e-6)
+    assert crossed
 
 
 OTHERS = {
@@ -282,6 +306,105 @@ def test_numbers_that_no_run_has_are_refused(saved: Path, tmp_path: Path) -> Non
     both = {**lines, "classes": 10**9, "truth": {**lines["truth"], "classes": 10**9}}
     (folder / "recording.json").write_text(json.dumps({**plain, "lines": both}))
     assert "1000000000 classes" in refused(resigned(folder))
+
+
+def test_what_lost_a_part_is_refused(saved: Path, tmp_path: Path) -> None:
+    """Hashes and all: experiments would find less than there was, and say that nothing is refuted."""
+    plain = json.loads((saved / "recording.json").read_text())
+    folder, lines = copied(saved, tmp_path / "lost"), plain["lines"]
+    one, gram, truth = lines["sums"][0], lines["compared"][0], lines["truth"]
+    keys = lines["mask_keys"]
+    lost: list[tuple[str, Any, str]] = [
+        ("truth", {**truth, "updates": truth["updates"][1:]}, "lacks updates"),
+        ("truth", {**truth, "updates": [*truth["updates"], truth["updates"][0]]}, "listed twice"),
+        ("starts", lines["starts"][:-1], "lacks updates"),
+        ("frame_kinds", lines["frame_kinds"][::-1], "and is said to be a"),
+        ("mask_keys", {"keys": keys["keys"][1:], "values": keys["values"][1:]}, "lacks keys of masks"),
+        ("sums", [{**one, "round": 99}], "of round 99"),
+        ("sums", [{**one, "kind": "gradient"}], "lacks the update of client"),
+        ("compared", [{**gram, "columns": gram["columns"][1:]}], "has shape (8, 8)"),
+        ("compared", [{**gram, "round": -1}], "of round -1"),
+        ("released", {"keys": [99], "values": lines["released"]["values"][:1]}, "clients that the run does not have"),
+        ("groups", lines["groups"][1:], "public examples"),
+        ("changed", [[10**6, 0]], "in the place of none"),
+    ]
+    for name, value, words in lost:
+        (folder / "recording.json").write_text(json.dumps({**plain, "lines": {**lines, name: value}}))
+        assert words in refused(resigned(folder)), name
+    for name in ("foreign", "mask_keys", "opened", "apart", "changed"):
+        (folder / "recording.json").write_text(json.dumps({**plain, "lines": {k: v for k, v in lines.items() if k != name}}))
+        assert name in refused(resigned(folder))
+
+
+def test_what_a_key_does_not_open_is_shown_to_nobody() -> None:
+    recorded = played("pairs")
+    one = Observer(clients=frozenset({0}))
+    assert models_shown(recorded.seen_by(one))
+    keys = {i: {digest: key[::-1] for digest, key in of.items()} for i, of in recorded.pair_keys.items()}
+    assert not models_shown(replace(recorded, pair_keys=keys).seen_by(one))
+
+
+def test_frames_that_are_missing_are_noticed(saved: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    folder = copied(saved, tmp_path / "gap")
+    arrays = load_file(folder / "frames.safetensors")
+    first, rest = int(arrays["end"][0]), slice(1, None)
+    cut = {k: v for k, v in arrays.items() if k.startswith("arrived ")}
+    cut |= {k: np.ascontiguousarray(arrays[k][rest]) for k in ("number", "sender", "receiver", "kind", "late")}
+    cut |= {"end": arrays["end"][rest] - first, "data": np.ascontiguousarray(arrays["data"][first:])}
+    save_file(cut, folder / "frames.safetensors")
+    assert "frames are missing" in refused(resigned(folder))
+
+
+def test_examples_that_would_take_more_than_the_files_are_refused(saved: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    plain = json.loads((saved / "recording.json").read_text())
+    folder, lines = copied(saved, tmp_path / "large"), plain["lines"]
+    for shape in ([10**9, 10**9], [-1], []):
+        (folder / "recording.json").write_text(
+            json.dumps({**plain, "lines": {**lines, "truth": {**lines["truth"], "shape": shape}}})
+        )
+        assert "examples of shape" in refused(resigned(folder))
+    truth = {**lines["truth"], "classes": 2**20}
+    (folder / "recording.json").write_text(json.dumps({**plain, "lines": {**lines, "classes": 2**20, "truth": truth}}))
+    assert "parameters, and not 910" in refused(resigned(folder))
+    (folder / "recording.json").write_text(json.dumps(plain))
+    arrays = load_file(folder / "truth.safetensors")
+    labels = {k: v + 10 if v.dtype == np.int64 and v.ndim == 1 else v for k, v in arrays.items()}
+    save_file(labels, folder / "truth.safetensors")
+    assert "labels that are none of 10" in refused(resigned(folder))
+
+
+def test_a_file_that_says_it_is_longer_than_memory_takes_none(saved: Path, tmp_path: Path) -> None:
+    folder = copied(saved, tmp_path / "sparse")
+    tracemalloc.start()
+    try:
+        with open(folder / "truth.safetensors", "ab") as file:
+            file.truncate(2**28)
+        assert "truth.safetensors was changed" in refused(folder)
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_run_over_a_faulty_network_is_whole(tmp_path: Path) -> None:
+    scenario = replace(BASE, faults=Spoiling())
+    recorder = Recorder(scenario, None)
+    assert list(recorder.rounds()) == [1, 2, 3]
+    assert len(recorder.recorded.arrived) > 3
+    save(recorder.recorded, tmp_path / "recording")
+    assert same(recorder.recorded.arrived, load(tmp_path / "recording", scenario).arrived)
+
+
+@dataclass(frozen=True)
+class Spoiling:
+    """A network that loses inputs to sums of client 2, delivers those of client 3 twice, and those of client 4 late."""
+
+    def __call__(self, frame: Frame, /) -> list[Frame]:
+        came = {2: [], 3: [frame, frame], 4: [replace(frame, late=True)]}
+        return came.get(frame.sender, [frame]) if frame.kind == "MaskedInput" else [frame]
 
 
 def test_what_is_no_regular_file_is_not_read(saved: Path, tmp_path: Path) -> None:

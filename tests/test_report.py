@@ -22,8 +22,8 @@ from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import Chart, Line, draw_curves
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.report import read_run, tiles, write_report
-from cloister.reporting.tree_drawing import draw_tree
 from cloister.reporting.run_data import missing_answers
+from cloister.reporting.tree_drawing import draw_tree
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 

@@ -25,6 +25,7 @@ from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.clients.fast import Fast
+from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.clients.training import Job, Training
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
@@ -36,8 +37,11 @@ from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import NothingLearned, Simulation
-from cloister.protocol import Permuted, Plain
+from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
+from cloister.protocol.masked.noise import Noise
+from cloister.protocol.privacy.ledger import Unit
+from cloister.protocol.uploaded.central import CentralNoise
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "examples" / "quickstart.py"
@@ -330,17 +334,12 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.trains
-def test_death_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dies before every single sync of a file to disk, of logs and of checkpoints, with half of its content lost."""
-    algorithm = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=1)
-    scenario = replace(SMALL, algorithm=algorithm, rounds=3, validation=0.0)
-    play(scenario, tmp_path / "whole")
-    whole, sync = outcome(tmp_path / "whole"), os.fsync
-    alive = True
-    deaths = 0
+def deaths(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, Any]) -> int:
+    """Dies before every single sync of a file to disk, of logs and of checkpoints, with half of its content lost, and goes on to
+    the same end. Returns how often."""
+    sync, alive, deaths = os.fsync, True, 0
     while alive:
-        left, folder = deaths, tmp_path / str(deaths)
+        left, out = deaths, folder / str(deaths)
 
         def dying(descriptor: int) -> None:
             nonlocal left
@@ -352,15 +351,63 @@ def test_death_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
         monkeypatch.setattr(os, "fsync", dying)
         try:
-            play(scenario, folder)
+            play(scenario, out)
             alive = False
         except Killed:
             deaths += 1
         monkeypatch.setattr(os, "fsync", sync)
-        play(scenario, folder, resume=True)
-        assert outcome(folder) == whole
+        play(scenario, out, resume=True)
+        assert outcome(out) == whole
+    return deaths
+
+
+@pytest.mark.trains
+def test_death_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=1)
+    scenario = replace(SMALL, algorithm=algorithm, rounds=3, validation=0.0)
+    play(scenario, tmp_path / "whole")
+    died = deaths(scenario, tmp_path, monkeypatch, outcome(tmp_path / "whole"))
     assert untimed(tmp_path / "whole" / "splits.jsonl")
-    assert deaths >= 3 * (2 + 2)  # metrics, disclosure and the two files of a checkpoint in every round
+    assert died >= 3 * (2 + 2)  # metrics, disclosure and the two files of a checkpoint in every round
+
+
+SUMS = {"epsilon": 20.0, "delta": 1e-4, "rounds": 2, "l2": 1.0}
+RECORDS = RecordPrivacy(clip=1.0, multiplier=2.0, budget=1000.0, delta=1e-5)
+FEW = LabelSwap(clients=6, groups=2, samples=30)
+SUMMED = replace(SMALL, partition=FEW, algorithm=FedAvg(by_samples=False), rounds=3, validation=0.0, evaluate_every=3)
+NOISY: dict[str, tuple[Scenario, Unit]] = {
+    "central sums": (replace(SUMMED, protection=Plain(noise=CentralNoise(**SUMS))), "client"),
+    "noise in masked sums": (replace(SUMMED, protection=Masked(noise=Noise(**SUMS)), rounds=2), "client"),
+    "records": (replace(SUMMED, training=replace(SUMMED.training, epochs=1, momentum=0.0, privacy=RECORDS)), "record"),
+}
+"""Whose budget is spent after two rounds, of three where a run may go on after it."""
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("name", NOISY)
+def test_death_at_any_write_spends_nothing_twice_and_forgets_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a round that is played again the noise is the same, and so what was told; the budget ends where it did."""
+    scenario, unit = NOISY[name]
+    if unit == "record":  # a budget of two rounds
+        play(replace(scenario, rounds=2), tmp_path / "two")
+        spent = json.loads((tmp_path / "two" / "privacy.json").read_text())[unit]["epsilon_worst"]
+        privacy = replace(RECORDS, budget=1.01 * spent)
+        scenario = replace(scenario, training=replace(scenario.training, privacy=privacy))
+    play(scenario, tmp_path / "whole")
+    found = outcome(tmp_path / "whole")
+    died = deaths(scenario, tmp_path, monkeypatch, found)
+    of = found["privacy.json"][0][unit]
+    assert {row["times"] for client in of["clients"].values() for row in client["releases"]} == {2}
+    assert 0 < of["epsilon_worst"] <= of["budget"]
+    first, *then = (line["epsilon"][unit] for line in found["metrics.jsonl"])
+    assert 0 < first < of["epsilon_worst"]
+    assert {*then, found["summary.json"][0]["privacy"][unit]["epsilon_worst"]} == {of["epsilon_worst"]}
+    assert died >= scenario.rounds * (1 + 2)
+    if name == "noise in masked sums":  # a run that goes on knows what was spent before it did
+        with pytest.raises(ValueError, match="past its budget"):
+            play(replace(scenario, rounds=3), tmp_path / "0", resume=True)
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_claims_are_of_the_whole_run_and_name_their_observer() -> None:
         assert "over the whole run, " in claim.statement, claim.id
         assert re.fullmatch(r"[a-z_]+\.[a-z-]+\.[a-z-]+", claim.id), claim.id
         assert claim.id.split(".")[1] == claim.experiment.replace(" ", "-")
-        assert claim.bound == 0 if claim.experiment == "masks" else 0 < claim.bound < 0.2, claim.id
+        assert claim.bound == 0 if claim.experiment in ("masks", "floor") else 0 < claim.bound < 0.2, claim.id
         assert claim.side_information, claim.id
 
 
@@ -126,8 +126,9 @@ DEFAULT = {f"masked.{sought}.server" for sought in SEEN}
 
 def test_the_shipped_default_is_claimed_to_tell_the_server_alone_next_to_nothing() -> None:
     found = about(Masked(), SPLITS, SERVER_ALONE)
-    assert found == DEFAULT | {"masked.inconsistent-models.server", "masked.masks.server"}
-    assert all(BY_ID[identity].bound == 0.1 for identity in found - {"masked.masks.server"})
+    exact = {"masked.masks.server", "masked.floor.server"}
+    assert found == DEFAULT | exact | {"masked.inconsistent-models.server"}
+    assert all(BY_ID[identity].bound == 0.1 for identity in found - exact)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
 from .which_runs import epsilon_in_words, runs_in_words
 
-MASKS = "masks"
-"""The experiment without which an attack's failure may be that it did not read what was sent."""
+MASKS, FLOOR = "masks", "floor"
+"""The experiment without which an attack's failure may be that it did not read what was sent; and that on the rows of sums."""
 SOUGHT = {
     "updates": "single clients' updates",
     "masks": "masks that are not uniform, or serve twice",
+    "floor": "sums that rest on fewer clients than the floor",
     "permutation": "the secret order of updates' numbers",
     "disaggregation": "single updates out of sums",
     "clusters": "which clients share a cluster",
@@ -92,12 +93,17 @@ def _promises_epsilon(described: Any) -> bool:
 
 def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     """How many claims attacks did not refute, and tests; attacks that could not read what was sent were not in vain."""
-    exact = Counter(c["verdict"] for row in found["rows"] if row["experiment"] == MASKS for c in row["claims"])
-    attacked, tests = ours["not refuted"] - exact["not refuted"], exact["not refuted"]
+    exact, rows = (
+        Counter(c["verdict"] for row in found["rows"] if row["experiment"] == name for c in row["claims"])
+        for name in (MASKS, FLOOR)
+    )
+    tests, sums = exact["not refuted"], rows["not refuted"]
+    attacked = ours["not refuted"] - tests - sums
     how = "were attacked in vain where the attack works in clear"
     if exact["not covered"]:
         how = "were not refuted by attacks that work in clear and did not read all that was sent"
     passed = f", {tests} passed tests of all that was sent" if tests else ""
+    passed += f", {sums} passed a test of all published sums" if sums else ""
     return (
         f"No claim is refuted: of {sum(ours.values())}, {attacked} {how}{passed},"
         f" and {ours['inconclusive'] + ours['not covered']} could not be judged."

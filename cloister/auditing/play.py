@@ -84,7 +84,9 @@ def play(
             further = tuple(load_attack(attack) for attack in attacks)
             whom = tuple(map(named, against))
             found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, whom, recorded, further)
-            found["recorded_in"] = {str(seed): recorded_in(folder_of_run) for seed in recorded}
+            found["recorded_in"] = {
+                str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()
+            }
             write_audit(folder, found)
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())

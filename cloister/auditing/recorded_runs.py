@@ -5,23 +5,26 @@ scenario's file, its name there and the settings it was changed by. No path is s
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..fl.runs.codec import from_plain
 from ..fl.runs.experiment import Engine, Round, run
-from ..fl.runs.run_folder import RunFolder
+from ..fl.runs.origin import ORIGIN, checksum
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
 from ..scenario_origin import Origin
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
-from ..threat_models.audit.recording import SUMS, files_of, load, save
+from ..threat_models.audit.recording import files_of, load, save
 from ..threat_models.audit.stage import READINGS
+from .which_runs import RECORDING, recorded_in
 
-RECORDING = "recording"
-ORIGIN = "origin.json"
+ANEW = "cloister run FILE --record"
+BEGUN = "scenario.json"
 
 
 def recorded(
@@ -54,17 +57,52 @@ def recorded(
 def read_recorded(folder: Path) -> tuple[Scenario, Recorded]:
     """The scenario of a run folder, made anew from its source, and its recorded run.
 
-    Raises ValueError of one line where the folder has none, or is damaged, or the source makes another scenario by now.
+    Raises ValueError of one line where the folder has none, is damaged, holds parts of two runs, or the source makes another
+    scenario by now.
     """
     inside = folder / RECORDING
-    if not (inside / SUMS).is_file():
-        raise ValueError(f"{folder} holds no audit and no recorded run; play one with: cloister run FILE --record")
+    if not inside.is_dir():
+        raise ValueError(f"{folder} holds no audit and no recorded run; play one with: {ANEW}")
+    with _what_to_do():
+        origin = _origin(inside)
+    scenario = origin.scenario(str(inside / ORIGIN))
+    with _what_to_do():
+        begun, now = _begun(folder), json.loads(json.dumps(described(scenario)))
+        if differing := [key for key in now if begun.get(key) != now[key]]:
+            raise ValueError(f"the run in {folder} is not of the scenario that was recorded: another {', '.join(differing)}")
+        found = load(inside, scenario)
+        if found.public.rounds != scenario.rounds:
+            raise ValueError(f"the recording {inside} has {found.public.rounds} of its {scenario.rounds} rounds")
+        if (of := recorded_in(folder)["data_sha256"]) is not None and of != checksum(found.truth.population):
+            raise ValueError(f"the recording {inside} is of other data than the run in {folder}")
+    return scenario, found
+
+
+@contextmanager
+def _what_to_do() -> Iterator[None]:
+    """A recording that cannot be audited is to be made again."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{error}; take a whole copy of the run's folder, or record it anew: {ANEW}") from None
+
+
+def _origin(inside: Path) -> Origin:
     try:
         origin: Origin = from_plain(Origin, json.loads(files_of(inside)[ORIGIN]))
     except KeyError:
         raise ValueError(f"the recording {inside} does not say what it is a run of: it has no {ORIGIN}") from None
-    scenario = origin.scenario(str(inside / ORIGIN))
-    begun, now = RunFolder(folder).scenario(), json.loads(json.dumps(described(scenario)))
-    if differing := [key for key in now if begun.get(key) != now[key]]:
-        raise ValueError(f"the run in {folder} is not of the scenario that was recorded: another {', '.join(differing)}")
-    return scenario, load(inside, scenario)
+    except RecursionError:
+        raise ValueError(f"the recording {inside} does not say what it is a run of: {ORIGIN} nests too deep") from None
+    return origin
+
+
+def _begun(folder: Path) -> Mapping[str, Any]:
+    """The scenario that the run's own folder names. Raises ValueError."""
+    try:
+        begun = json.loads((folder / BEGUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        begun = None
+    if not isinstance(begun, dict):
+        raise ValueError(f"{folder / BEGUN} is missing, or damaged")
+    return begun

@@ -17,7 +17,7 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import SEEDS
 from .first_words import headline, notes
-from .tables import found_at_most
+from .tables import found_at_most, share
 
 BUDGET_WORDS = {
     "victims": "clients whose single records are tried, at most",
@@ -39,7 +39,7 @@ def write_audit_report(folder: Path) -> Path:
     """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit, or a damaged one."""
     try:
         found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise ValueError(f"{folder} holds no audit; give a scenario's file, for example cloister:quickstart") from None
     with whole(folder):
         page = render(found)
@@ -51,7 +51,7 @@ def whole(folder: Path) -> Iterator[None]:
     """Whatever an audit's contents break while they are read is a ValueError of one line that names the folder."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, TemplateError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, TemplateError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"the audit in {folder} is damaged: {type(error).__name__}: {reason}") from None
 
@@ -132,7 +132,9 @@ def observers(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]
         if (leak := row["leakage"]) is not None:
             ends = {name: 100 * _within(leak[name]) for name in ("low", "value", "high")} if leak["valid"] else None
             told = row["told"].get("here")
-            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "told_here": told})
+            words = {name: share(leak[name]) for name in ("low", "value", "high")}
+            words |= {name: share(leak[name], 3) for name in ("here", "aggregate", "plain")}
+            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "words": words, "told_here": told})
     return [*groups.items()]
 
 

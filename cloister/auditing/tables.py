@@ -11,6 +11,8 @@ from ..threat_models.audit.scoring import SEEDS
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
 OVER_VICTIMS = "intervals are over victims, and other seeds vary by more"
 """Of audits of fewer runs than there are intervals over."""
+WORST = -1.0
+"""Leakage below which none is told from another."""
 NARROW = 100
 """Columns of a terminal below which what the leakage follows from is left to the report."""
 
@@ -19,6 +21,11 @@ def tables(found: Mapping[str, Any], width: int = NARROW) -> tuple[Table, ...]:
     """What was measured, and the claims, if there are any. width: columns that there are."""
     claimed = any(row["claims"] for row in found["rows"])
     return measured_table(found, width), *([claims_table(found, width)] if claimed else ())
+
+
+def share(value: float, digits: int = 2) -> str:
+    """What was found as it is shown: it means nothing by how far a guess is worse than who knows the sums alone makes."""
+    return f"< {WORST:.0f}" if value < WORST else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
@@ -44,10 +51,12 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
                 last = row["observer"]
             continue
         leak = row["leakage"]
-        values = (f"{leak['value']:.2f}", f"{leak['low']:.2f} to {leak['high']:.2f}") if leak["valid"] else ("?", "inconclusive")
+        interval = f"{share(leak['low'])} to {share(leak['high'])}"
+        values = (share(leak["value"]), interval) if leak["valid"] else ("?", "inconclusive")
         name = row["observer"] if row["observer"] != last else ""
         last = row["observer"]
-        ends = f"{leak['here']:.3f}", f"{row.get('anchor', 'sums alone')} {leak['aggregate']:.3f}", f"{leak['plain']:.3f}"
+        here, alone, everything = (share(leak[name], 3) for name in ("here", "aggregate", "plain"))
+        ends = here, f"{row.get('anchor', 'sums alone')} {alone}", everything
         by = f" (by {row['by']})" if row.get("by") and leak["valid"] else ""
         table.add_row(escape(name), escape(row["experiment"] + by), *(ends if wide else ()), *values)
     return table

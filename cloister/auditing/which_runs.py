@@ -10,8 +10,9 @@ from ..fl.runs.origin import ORIGIN
 from ..reporting.headline import up
 from ..reporting.run_data import number
 from ..threat_models.audit.recording import SUMS
-from .recorded_runs import RECORDING
 
+RECORDING = "recording"
+"""The folder in a run's, that holds what parties saw. Both have an `ORIGIN`."""
 SHORT = 16
 """Digits of a checksum that are shown; audit.json has them all."""
 
@@ -22,9 +23,9 @@ def recorded_in(folder: Path) -> dict[str, Any]:
     """
     try:
         said = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         said = {}
-    known = said if isinstance(said, dict) else {}
+    known = {k: v for k, v in said.items() if isinstance(v, str)} if isinstance(said, dict) else {}
     sums = hashlib.sha256((folder / RECORDING / SUMS).read_bytes()).hexdigest()
     return {"folder": str(folder), "sha256sums": sums, "commit": known.get("commit"), "data_sha256": known.get("data_sha256")}
 
@@ -39,7 +40,9 @@ def runs_in_words(found: Mapping[str, Any]) -> str:
         if (of := where.get(str(seed))) is None:
             continue
         made = f", commit {of['commit'][:SHORT]}" if of["commit"] else ""
-        parts.append(f"seed {seed} as recorded in {of['folder']} (sha256 of its SHA256SUMS {of['sha256sums'][:SHORT]}...{made})")
+        lacks = f", which lacks {', '.join(of['left_out'])}" if of.get("left_out") else ""
+        sums = f"sha256 of its SHA256SUMS {of['sha256sums'][:SHORT]}..."
+        parts.append(f"seed {seed} as recorded in {of['folder']} ({sums}{made}){lacks}")
     if anew := [str(seed) for seed in found["seeds"] if str(seed) not in where]:
         parts.append(f"seed{'s' * (len(anew) > 1)} {', '.join(anew)} played anew")
     code = f" by commit {commit[:SHORT]}{'-dirty' * commit.endswith('-dirty')}" if commit else " by an installed version"

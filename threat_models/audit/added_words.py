@@ -31,7 +31,7 @@ from ...protocol.view.work import LocalWork
 from ...protocol.wire.messages import OffsetSketched, Task
 from .reading import messages, sessions
 from .truth import Truth
-from .unopened import UNKNOWN, Cover, Unopened
+from .unopened import Cover, Unopened
 from .view import CorruptView
 from .words import WINDOW, Table, Words
 
@@ -111,8 +111,6 @@ def _covers(found: Iterator[Cover], view: CorruptView, truth: Truth, left: Unope
     shares, corrupt = isinstance(view.public.protection, TwoServer), view.observer.clients
     for one in found:
         left.compare(one, shares)
-        if shares and corrupt and one.session not in truth.mask_keys:
-            left.missed[UNKNOWN] += 1
         if one.client not in corrupt and (shares or not corrupt):
             yield one
         if not shares and (rest := left.of(one)) is not None:

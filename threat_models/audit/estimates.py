@@ -20,6 +20,8 @@ from ...protocol.uploaded.plain import Plain
 from ..liars import forward
 from .bare_frames import bare
 from .coalitions import decrypted, joined_shares
+from .dealt import dealt_rows
+from .dealt import measured as measured_rows
 from .hidden_counts import counts_of
 from .reading import Instance, sketch_sets, uploads
 from .shown_models import updates_shown
@@ -55,6 +57,7 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     found = {instance: Estimate(mean, "mean") for instance, mean in known.items()}
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    found |= dict(_dealt(view, known, prior))
     found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
     found |= {i: Estimate(v, "bare") for i, v in bare(view, known)}
     found |= dict(_uploaded(view))
@@ -115,6 +118,15 @@ def _measured(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix
             key = (one.round, one.kind, client)
             about = known.get(key, np.zeros(terms.d))
             yield key, Estimate(about + reader[2](measured - forward(sketch, about)), "measurements")
+
+
+def _dealt(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | None) -> Iterator[tuple[Instance, Estimate]]:
+    """With the dealer and a server: rows of Gram questions, which are updates or measurements of them; the last of each."""
+    for question in dealt_rows(view):
+        if question.projection is None:
+            yield from ((key, Estimate(row, "opened")) for key, row in question.rows.items())
+        else:
+            yield from ((key, Estimate(x, "measurements")) for key, x in measured_rows(question, known, prior))
 
 
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:

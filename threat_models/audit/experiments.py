@@ -1,6 +1,7 @@
 """The experiments that an audit tries, and the observers that it tries them on."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.encrypted.protection import Encrypted
@@ -10,6 +11,7 @@ from .clusters import ClusterInference
 from .counts import SampleCounts
 from .embeddings import EmbeddingInference
 from .experiment import Experiment
+from .floor_kept import FloorKept
 from .images import GradientInversion
 from .inconsistent import InconsistentModels
 from .labels import LabelInference
@@ -26,6 +28,7 @@ from .view import PublishedSum
 EXPERIMENTS: tuple[Experiment, ...] = (
     UpdateRecovery(),
     AddedWords(),
+    FloorKept(),
     KnownModels(),
     Disaggregation(),
     ClusterInference(),
@@ -52,9 +55,9 @@ def observers_of(protection: object, clients: Sequence[int], sums: Sequence[Publ
     corrupt = min(getattr(protection, "corrupt", 0), len(first) - 1)
     servers = (SERVER_ALONE, *(server_and(*first[:count]) for count in dict.fromkeys((1, corrupt)) if 0 < count < len(first)))
     if isinstance(protection, TwoServer):
-        second = Observer(frozenset({SECOND_SERVER}))
-        both = Observer(frozenset({SERVER, SECOND_SERVER}))
-        servers = (SERVER_ALONE, second, Observer(frozenset({DEALER})), *servers[1:], both)
+        alone = [Observer(frozenset({party})) for party in (SECOND_SERVER, DEALER)]
+        pairs = [Observer(frozenset(two)) for two in combinations((SERVER, SECOND_SERVER, DEALER), 2)]
+        servers = (SERVER_ALONE, *alone, *servers[1:], *pairs)
     together = (2, corrupt + 1) if isinstance(protection, Encrypted) and corrupt > 1 else (2,)  # there clients see the sums
     groups = tuple(Observer(clients=frozenset(first[:count])) for count in (1, *together) if count < len(first))
     return (*servers, *groups, NETWORK)

@@ -6,9 +6,15 @@ against the floor here: of all sums of one round and kind of work, by what their
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from ...protocol.encrypted.protection import Encrypted
+from ...protocol.masked.protection import Masked
+from ...protocol.two_servers.protection import TwoServer
+from .experiment import Anchor, Budget, Evidence, Examined, Finding
+from .observer import SERVER_ALONE
 from .truth import Truth
 from .view import PublishedSum
 
@@ -16,6 +22,38 @@ CLOSE = 1e-3
 """Of a leverage: weights that count samples are rounded before they are held against the floor."""
 NONE = 1e-9
 """Of the largest singular value, those that are as small are rounding."""
+
+
+NAMED = 3
+"""Rounds that are named of those whose sums tell too much; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloorKept:
+    """1 where sums of one round and kind of work tell more of a client than the scenario's floor allows: an exact test of rows.
+
+    Not looked at are sums that a single client opens, and sums into slots: a run that publishes no other is not covered.
+    """
+
+    name: str = "floor"
+    unit: str = "1 if published sums tell more of a client than the floor allows"
+    side: str = "none; who is in which sum with what weight is public, sample counts are the scorer's"
+    source: str = "protocol/specs/masked_sum.md"
+    anchor: Anchor = "chance"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        if not isinstance(evidence.view.public.protection, Masked | TwoServer | Encrypted):
+            return "no floor is kept from who publishes sums: it has the updates"
+        return "" if evidence.view.observer == SERVER_ALONE else "sums are looked at once, as the server alone has their rows"
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        view, how = evidence.view, evidence.view.public.protection
+        told = [*below_floor(view.sums, truth, how.floor, how.corrupt)]
+        more = f"; and {len(told) - NAMED} more" if len(told) > NAMED else ""
+        looked = [s for s in view.sums if not isinstance(s.to, int)]
+        words = f"{len(looked)} published sums of {len({s.round for s in looked})} rounds"
+        missed = "" if looked else "no sum was published that more than one client or a server opens"
+        return Finding((), np.zeros(0), examined=Examined("; ".join(told[:NAMED]) + more, words, missed))
 
 
 def below_floor(sums: Sequence[PublishedSum], truth: Truth, floor: int, corrupt: int) -> Iterator[str]:

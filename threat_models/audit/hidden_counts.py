@@ -144,7 +144,7 @@ def _energies(
 ) -> Iterator[Equation]:
     """sum_i p_i |x_i|^2 - |m|^2 = sum_i p_i D_ii - p D p, with D about any point: a Gram matrix and a sum with its energy."""
     for c in view.compared:
-        if c.rows != c.columns:
+        if not c.gram:
             continue
         for s in _about(counted, c.round, c.kind):
             if s.energy is None or set(s.row) != set(c.rows):

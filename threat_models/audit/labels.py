@@ -115,6 +115,6 @@ def seen(view: CorruptView, known: Mapping[Instance, Estimate]) -> Seen:
     """What a regression takes of the view. known: estimates of updates."""
     means = {(t, i): mean.astype(np.float32) for (t, _, i), mean in of_sums(view).items()}
     beyond = {(t, i): e.vector.astype(np.float32) for (t, _, i), e in known.items() if e.how != "mean"}
-    grams = [c for c in view.compared if c.rows == c.columns and c.rows]
+    grams = [c for c in view.compared if c.gram and c.rows]
     compared = [Compared(c.round, c.rows, c.matrix, c.origin, means.get((c.round, c.rows[0]))) for c in grams]
     return Seen(view.public.rounds, means, compared, beyond)

@@ -1,8 +1,8 @@
 """Whether clients' sketches are of their updates, under the keys that the seed gives which one of them drew.
 
 How the seed, and of it the key of a session, follows is written out here once more, as in own_secrets.py: an audit holds
-clients against what their code should do. Looked at are sketches of a session's own work; those beside a split's, those that
-recall older work, and those of clients that begin from a model of their own, are not.
+clients against what their code should do. Looked at are sketches of a session's own work; those beside a split's, and those that
+recall older work, are not. Of who begins from a model beside the public one they are of all that lies between that and the end.
 """
 
 import hashlib
@@ -20,16 +20,39 @@ from ...protocol.masked.protection import Masked
 from ...protocol.parts.offset_sketches import from_words
 from ...protocol.view.account import kind_of, source_of
 from ...protocol.view.answers import COMPUTED, OFFSET_AS, SKETCHED_AS, Vector
+from ...protocol.view.work import LocalWork
 from ...protocol.wire.messages import OffsetSketched, Task, Upload
+from ...protocol.work.tasks import from_own
 from ...protocol.work.uploads import from_bytes
 from .reading import Instance, messages, sessions
 from .view import CorruptView
 
+Started = tuple[Vector, LocalWork]
+"""What a client began from, float32 (d,), and what it computed."""
 CLOSE = 1e-3
 """Of an update's norm, by how much a coordinate of its sketch may be another: processors round differently."""
 JOINED = 4
 """How often a client joins the exchange of the seed, at most, with a fresh secret each time."""
 WORKS = {*OFFSET_AS.values(), *SKETCHED_AS.values()}
+
+
+def sketched_of(view: CorruptView, worked: Mapping[Instance, Started], models: Mapping[str, Vector]) -> dict[Instance, Vector]:
+    """What clients should sketch: float32 (d,). view: of all frames as they were sent. models: that the server held, by name.
+
+    Nothing of who began beside a public model that is not among them.
+    """
+    public: dict[Instance, str] = {}
+    for frame, envelope in messages(view, Task):
+        task = envelope.message
+        if task.work in COMPUTED and from_own(task):
+            public[task.round, kind_of(task.work), frame.receiver] = task.models[0]
+    found = {}
+    for key, (start, work) in worked.items():
+        if key not in public or work.sketched is not work.vector:  # an attacker's own code sketches what it likes
+            found[key] = work.sketched
+        elif (model := models.get(public[key])) is not None:
+            found[key] = start - model + work.vector
+    return found
 
 
 def foreign_sketches(

@@ -4,7 +4,7 @@ Each is told what the client started from and what the observer thinks that it m
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...fl.clients.stacked import linear_layers
 from ...fl.data.population import Examples
 from ...fl.models.vector import dimension
 from ...protocol.view.answers import Vector
-from ..inference.record_membership import Membership, alignment, lira_online, logit_scaled, loss_scores, mean_where, rmia
+from ..inference.record_membership import Membership, Spans, alignment, lira_online, logit_scaled, loss_scores, mean_where, rmia
 from ..inference.shadow_models import confidences, shadow_updates
 from .experiment import Values
 from .view import Public
@@ -39,17 +39,24 @@ def by_loss(public: Public, pairs: Pairs, records: Examples, models: int, rng: n
     return loss_scores(public.module, [pair[1:] for pair in pairs], records)
 
 
-def by_gradient(public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator) -> Values:
-    """How each update aligns with a record's gradient, beside what gradients of PUBLIC public examples span."""
-    return alignment(public.module, [pair[1:] for pair in pairs], records, some_of(public))
+@dataclass(frozen=True, slots=True, eq=False)
+class ByGradient:
+    """How each update aligns with a record's gradient, beside what gradients of PUBLIC public examples span. spans: of one run's
+    public examples, by what clients started from, which many share.
+    """
+
+    spans: Spans = field(default_factory=Spans)
+
+    def __call__(self, public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator, /) -> Values:
+        return alignment(public.module, [pair[1:] for pair in pairs], records, some_of(public), self.spans)
 
 
 def by_lira(public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator) -> Values:
     """Log likelihood ratios of the records' confidences, with one variance for all (Carlini et al. 2022), added over rounds."""
 
     def of_round(inside: Membership, shadow: Sequence[Vector], target: Vector) -> Values:
-        scaled = [logit_scaled(confidences(public.module, model, records)) for model in (*shadow, target)]
-        return lira_online(scaled[-1], np.stack(scaled[:-1]), inside, fixed_variance=True)
+        scaled = logit_scaled(confidences(public.module, np.stack([*shadow, target]), records))
+        return lira_online(scaled[-1], scaled[:-1], inside, fixed_variance=True)
 
     return over_rounds(public, pairs, records, models, rng, of_round)
 
@@ -59,11 +66,10 @@ def by_rmia(public: Public, pairs: Pairs, records: Examples, models: int, rng: n
     population = some_of(public)
 
     def of_round(inside: Membership, shadow: Sequence[Vector], target: Vector) -> Values:
-        own = np.stack([confidences(public.module, model, records) for model in shadow])
-        others = np.mean([confidences(public.module, model, population) for model in shadow], axis=0)
-        sides = mean_where(own, ~inside), mean_where(own, inside)
-        of_target = confidences(public.module, target, records), confidences(public.module, target, population)
-        return rmia(of_target[0], sides[0], of_target[1], others, sides[1], offline_a=1.0)
+        models = np.stack([*shadow, target])
+        own, others = confidences(public.module, models, records), confidences(public.module, models, population)
+        sides = mean_where(own[:-1], ~inside), mean_where(own[:-1], inside)
+        return rmia(own[-1], sides[0], others[-1], others[:-1].mean(axis=0), sides[1], offline_a=1.0)
 
     return over_rounds(public, pairs, records, models, rng, of_round)
 
@@ -98,7 +104,7 @@ def scores_for(public: Public) -> tuple[Score, ...]:
     mixes = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in public.module.modules())
     if dimension(public.module) > LARGEST or mixes:
         return (by_loss,)
-    return (by_loss, by_gradient, by_lira, by_rmia) if linear_layers(public.module) else (by_loss, by_gradient)
+    return (by_loss, ByGradient(), by_lira, by_rmia) if linear_layers(public.module) else (by_loss, ByGradient())
 
 
 def some_of(public: Public) -> Examples:

@@ -32,7 +32,8 @@ class Recorded:
     (rounds played, as a run's summary says it). released: the model that each client ended with, float32 (d,): what becomes
     known where models are given away. pair_keys, pair_seeds: by client, as in `Held`. ran_out: by client, the round in which
     its privacy budget first did not allow what was asked of it. privacy: by unit, what was spent, as
-    `fl.runs.privacy.headline`; empty where nothing has noise. opened: keys of masks that the server was revealed.
+    `fl.runs.privacy.headline`; empty where nothing has noise. opened: keys of masks that the server was revealed. left_out:
+    answers that a recording could not keep, in words.
     """
 
     public: Public
@@ -53,6 +54,7 @@ class Recorded:
     arrived: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict, repr=False)
     apart: frozenset[tuple[int, int]] = field(default_factory=frozenset, repr=False)
     opened: MaskKeys = field(default_factory=dict, repr=False)
+    left_out: tuple[str, ...] = ()
 
     def seen_by(self, observer: Observer) -> CorruptView:
         """That observer's view. Raises ValueError if the run has no such clients."""

@@ -21,7 +21,7 @@ from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
 from ...protocol.core.link import Frame, Tap
 from ...protocol.masked.masking import MaskedSessions
@@ -38,7 +38,7 @@ from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
 from .mask_keys import OfRun, of_shares, of_sums
 from .observer import SERVER_ALONE, Observer
-from .own_sketches import foreign_sketches
+from .own_sketches import Started, foreign_sketches, sketched_of
 from .reading import Instance
 from .recorded import Recorded
 from .truth import Truth
@@ -110,7 +110,8 @@ class Recorder:
         self.meters: list[tuple[int, dict[str, Any]]] = []
         self._starts: dict[tuple[int, int], Vector] = {}
         self._apart: set[tuple[int, int]] = set()
-        self._sketched: dict[Instance, Vector] = {}
+        self._worked: dict[Instance, Started] = {}
+        self._models: dict[str, Vector] = {}
         self._invited: dict[str, frozenset[int]] = {}
         self._known, self._ran_out = 0, dict[int, int]()
         self._scenario = scenario
@@ -153,7 +154,8 @@ class Recorder:
         clients, masks, public = self._view.harness.run.clients.all, self._mask_keys(), self._public(mine)
         seeds = {i: of_client.admission[1] for i, of_client in sorted(clients.items())}
         sent = CorruptView(SERVER_ALONE, public, tuple(self.tap.frames))
-        sketches = foreign_sketches(sent, seeds, self._sketched, self._view.harness.run.setup.entropy)
+        sketched = sketched_of(sent, self._worked, self._models)
+        sketches = foreign_sketches(sent, seeds, sketched, self._view.harness.run.setup.entropy)
         return Recorded(
             public,
             self._view.owner,
@@ -277,16 +279,17 @@ class Recorder:
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         made: dict[int, LocalJob] = {job.client: job for job in jobs}
-        held = {model.tobytes() for model in self._view.harness.part(Models).held.values()}
+        models = self._view.harness.part(Models).held
+        held = {model.tobytes() for model in models.values()}
+        self._models |= models
         for client, work in self._workers(jobs):
             job = made[client]
             if job.work in COMPUTED and not isinstance(work, Unwilling):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
+                self._worked[job.round, job.work, client] = job.start, work
                 if self._view.owner == "server" and job.start.tobytes() not in held:
                     self._apart.add((job.round, client))
-                else:  # the others sketch what lies between the public model and their result
-                    self._sketched[job.round, job.work, client] = work.sketched
             yield client, work
 
     # --- answers ------------------------------------------------------------------------------------------------------
@@ -304,9 +307,10 @@ class Recorder:
                 self.compared.append(Compared(t, kind, found.clients, found.clients, found.matrix, origin, asked))
             case "recall", Gram():
                 self.compared.append(Compared(t, "update", found.clients, found.clients, found.matrix, False, asked))
-            case "cosines" | "gram_with", np.ndarray():
-                columns = question[1].rows
-                self.compared.append(Compared(t, "update", first.clients, columns, found, asked == "gram_with", asked))
+            case "cosines", np.ndarray():
+                self.compared.append(Compared(t, "update", first.clients, question[1].rows, found, False, asked))
+            case "gram_with", np.ndarray():
+                self.compared += _with_earlier(t, first.clients, question[1].rows, found)
             case "sums" | "train_and_sum", Mapping():
                 for name, answer in found.items():
                     if isinstance(answer, Sum):
@@ -332,13 +336,24 @@ class Recorder:
         )
 
 
+def _with_earlier(t: int, now: tuple[int, ...], earlier: tuple[int, ...], found: NDArray[np.float64]) -> Iterator[Compared]:
+    """The Gram matrix of these clients' updates and of what is remembered of those, in its parts."""
+    n = len(now)
+    if now:
+        yield Compared(t, "update", now, now, found[:n, :n], True, "gram_with")
+        yield Compared(t, "update", now, earlier, found[:n, n:], True, "with earlier")
+    yield Compared(t, "update", earlier, earlier, found[n:, n:], True, "earlier")
+
+
 def _whole(parts: Sequence[Examples]) -> Examples:
     return Examples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]))
 
 
 def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
-    """The scenario's first round once more, with this network in place of its own; also where nothing is learned."""
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or what the
+    network changed ends the run: what was sent until then was sent.
+    """
     once = Recorder(replace(scenario, faults=tap, rounds=1), data)
-    with suppress(NothingLearned):
+    with suppress(ProtocolError, ValueError):
         next(once.rounds())
     return once

@@ -31,7 +31,8 @@ from ...protocol.core.link import Frame
 from ...protocol.messages import MESSAGES
 from .recorded import Recorded
 from .recording_arrays import Arrays, Kept, examples_in, frames_in, keep_examples, keep_frames
-from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, check, key_lines, keys_of
+from .recording_checks import check_examples, check_lines, check_model, check_whole
+from .recording_lines import ComparedLine, Lines, StartLine, SumLine, answer_lines, answered_of, key_lines, keys_of
 from .recording_truth import keep_truth, truth_in
 from .view import Compared, Public, PublishedSum
 
@@ -138,20 +139,23 @@ def files_of(folder: Path) -> dict[str, bytes]:
     found = {}
     for name, digest in wanted.items():
         try:
-            found[name] = _read(folder / name, MOST_ARRAYS if name.endswith(".safetensors") else MOST_TEXT)
+            found[name] = _read(folder / name, MOST_ARRAYS if name.endswith(".safetensors") else MOST_TEXT, digest)
         except OSError:
             raise ValueError(f"the recording {folder} is damaged: {name} is missing") from None
-        if hashlib.sha256(found[name]).hexdigest() != digest:
-            raise ValueError(f"the recording {folder} is damaged: {name} was changed")
     return found
 
 
-def _read(path: Path, most: int) -> bytes:
-    """The whole of a regular file of so many bytes at most; no more is read of what is none, or grows. Raises ValueError."""
+def _read(path: Path, most: int, digest: str | None = None) -> bytes:
+    """The whole of a regular file of so many bytes at most; no more is read of what is none, or grows. Raises ValueError, also
+    where its SHA-256 is not this one, and takes no memory then: a file may say that it is longer than a disk.
+    """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise ValueError(f"{path} is no regular file")
+        if digest is not None and about.st_size <= most and hashlib.file_digest(file, "sha256").hexdigest() != digest:
+            raise ValueError(f"the recording {path.parent} is damaged: {path.name} was changed")
+        file.seek(0)
         found = file.read(min(about.st_size, most) + 1)
     if len(found) > most or len(found) != about.st_size:
         raise ValueError(f"{path} is longer than {most} bytes, or changes as it is read")
@@ -172,7 +176,12 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
     population, start = true.population, seen.vector(lines.initial)
     if set(lines.clients) != population.clients.keys() or lines.seeds.keys() != population.clients.keys():
         raise ValueError("its clients are not those that it has examples of")
-    check(lines, scenario.rounds)
+    check_lines(lines, scenario.rounds)
+    auxiliary = examples_in(seen, lines.auxiliary)
+    if len(lines.groups) != len(auxiliary):
+        raise ValueError(f"it has the groups of {len(lines.groups)} public examples, and {len(auxiliary)} of these")
+    check_examples(population, (auxiliary, true.outside, *true.compared.values()))
+    check_model(scenario, population, len(start))
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model")).cpu()
     d = dimension(module)
     if len(start) < d or not np.allclose(to_vector(module), start[:d], atol=CLOSE):
@@ -188,12 +197,12 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
         lines.rounds,
         lines.clients,
         lines.classes,
-        examples_in(seen, lines.auxiliary),
+        auxiliary,
         MappingProxyType({kind: MESSAGES[kind] for kind in lines.messages}),
         np.array(lines.groups, np.int64),
     )
     starts = {(s.round, s.client): seen.vector(s.vector, len(start)) for s in lines.starts}
-    return Recorded(
+    found = Recorded(
         public,
         lines.owner,
         frames_in(frames, lines.frame_kinds),
@@ -212,7 +221,10 @@ def _recorded(lines: Lines, frames: Arrays, seen: Arrays, truth: Arrays, scenari
         _arrived(lines, frames_in(frames, lines.arrived_kinds, ARRIVED)),
         frozenset(lines.apart),
         keys_of(lines.opened),
+        lines.left_out,
     )
+    check_whole(found)
+    return found
 
 
 def _arrived(lines: Lines, came: Sequence[Frame]) -> dict[int, tuple[Frame, ...]]:

@@ -1,9 +1,8 @@
 """What a recording holds beside arrays, as frozen dataclasses of plain values that name the arrays they belong to."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...crypto.prg import KEY_BYTES
@@ -24,7 +23,6 @@ ANSWERS: Mapping[str, Any] = {
 }
 """What answers to questions are, beside sums and inner products."""
 
-MOST_CLASSES = 2**20
 KeyLines = Mapping[str, tuple[tuple[int, int, str], ...]]
 """Who shares the keys of masks, and they; keys and sessions in hexadecimal."""
 
@@ -122,34 +120,14 @@ class Lines:
     groups: tuple[int, ...]
     pair_keys: Mapping[int, Mapping[str, str]]
     pair_seeds: Mapping[int, str]
-    ran_out: tuple[tuple[int, int], ...] = ()
-    privacy: str = "{}"
-    arrived_kinds: tuple[str, ...] = ()
-    changed: tuple[tuple[int, int], ...] = ()
-    apart: tuple[tuple[int, int], ...] = ()
-    opened: KeyLines = field(default_factory=dict)
-    mask_keys: KeyLines = field(default_factory=dict)
-    foreign: tuple[str, ...] = ()
-
-
-def check(lines: Lines, rounds: int) -> None:
-    """Raises ValueError where numbers cannot be of a run of the clients that are listed, of so many rounds at most."""
-    clients = set(lines.clients)
-    if not 0 <= lines.rounds <= rounds:
-        raise ValueError(f"it has {lines.rounds} rounds, and its scenario {rounds}")
-    if lines.classes != lines.truth.classes or not 2 <= lines.classes <= MOST_CLASSES:
-        raise ValueError(
-            f"it has {lines.classes} classes, and its examples {lines.truth.classes}; at most {MOST_CLASSES} are read"
-        )
-    if len(clients) != len(lines.clients):
-        raise ValueError("a client is listed twice")
-    for of in lines.sums:
-        if not of.row.keys() | set(of.missing) <= clients:
-            raise ValueError("a sum is over clients that the run does not have")
-        if not all(map(math.isfinite, (*of.row.values(), of.weight, of.energy or 0.0))):
-            raise ValueError("a sum has weights or an energy that are not finite")
-    if any(not {*of.rows, *of.columns} <= clients for of in lines.compared):
-        raise ValueError("inner products are of clients that the run does not have")
+    ran_out: tuple[tuple[int, int], ...]
+    privacy: str
+    arrived_kinds: tuple[str, ...]
+    changed: tuple[tuple[int, int], ...]
+    apart: tuple[tuple[int, int], ...]
+    opened: KeyLines
+    mask_keys: KeyLines
+    foreign: tuple[str, ...]
 
 
 def key_lines(keys: MaskKeys) -> KeyLines:

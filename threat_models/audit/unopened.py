@@ -62,7 +62,8 @@ class Unopened:
         """Whether an upload is under the masks, or is the share, that there should be: all, or as many words as are made."""
         keys = _of(one.client, self.keys.get(one.session, ()))
         most = max(SHOWN, MOST_STREAMED // (self.uploads * max(1, len(keys))))
-        if not keys:
+        if not keys or (shares and (one.client, one.client) not in keys):
+            self.missed[UNKNOWN] += shares or one.session in self.view.opened  # what was not opened is counted by `of`
             return
         some = one.words[:most]
         left = some + keyed_share(keys[one.client, one.client], some.shape).values if shares else _without(one, some, keys)

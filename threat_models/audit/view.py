@@ -16,6 +16,7 @@ from ...fl.data.population import Examples
 from ...protocol.core.link import Frame
 from ...protocol.view.answers import Owner, Vector, Work
 from ...protocol.wire.codec import Kinds
+from ...protocol.wire.messages import Task
 from .observer import Observer
 
 Matrix = NDArray[np.float64]
@@ -84,7 +85,9 @@ class PublishedSum:
 class Compared:
     """Inner products that a server was answered: float64 (rows, columns).
 
-    rows, columns: clients. origin: of the updates themselves; else of their deviations from their mean. asked: by which question.
+    rows, columns: clients. origin: of the updates themselves; else of their deviations from their mean. asked: by which question;
+    "with earlier" and "earlier" are the parts of an answer to `gram_with` that are of what is remembered: of a sum over
+    clients the first stands for all.
     """
 
     round: int
@@ -94,6 +97,11 @@ class Compared:
     matrix: Matrix = field(repr=False)
     origin: bool
     asked: str
+
+    @property
+    def gram(self) -> bool:
+        """Whether it is the Gram matrix of one update of each of these clients."""
+        return self.asked in ("gram", "gram_with", "recall") and self.rows == self.columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +138,8 @@ class CorruptView:
     frames: in order, as bytes, those that it sent and those that came; of the network, without bytes. models: of servers that own
     them, by round and client, what the client was to start from. sums: that servers computed of their frames, or that corrupt
     clients were sent or their next start shows. compared, answered: what servers computed of their frames. held: by corrupt
-    client. opened: keys of masks that follow from what clients revealed to a server.
+    client. opened: keys of masks that follow from what clients revealed to a server. tasks: what `reading.sessions` read of the
+    frames, once.
     """
 
     observer: Observer
@@ -142,3 +151,4 @@ class CorruptView:
     answered: Sequence[Answered] = field(default=(), repr=False)
     held: Mapping[int, Held] = field(default_factory=dict, repr=False)
     opened: MaskKeys = field(default_factory=dict, repr=False)
+    tasks: dict[bytes, Task] = field(default_factory=dict, init=False, repr=False)

@@ -11,7 +11,7 @@ from .runs import (
     sums_alone_of_two,
     sums_and_differences,
 )
-from .sought import LESS, kept, kept_from_clients, uniform
+from .sought import LESS, floor_kept, kept, kept_from_clients, uniform
 
 ALONE = "server", "the server alone", server_alone
 WITH_ONE = "server-and-client", "the server with one client", server_and_a_client
@@ -22,6 +22,7 @@ CLAIMS = (
     *uniform("masked", ALONE, masked, "Masked", "the mask on an update, also less the masks that it can compute,"),
     *uniform("masked", WITH_ONE, masked_with_one, "Masked(corrupt=1 or more)", LEFT),
     *uniform("masked", WITH_TWO, masked_with_two, "Masked(corrupt=2 or more)", LEFT),
+    *floor_kept("masked", ALONE, masked, "Masked"),
     *kept(
         "masked",
         "updates, labels, membership, images, property",

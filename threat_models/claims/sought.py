@@ -116,5 +116,26 @@ def uniform(
     )
 
 
+def floor_kept(
+    protocol: str, observer: tuple[str, str, Callable[[Observer], bool]], applies: Callable[[Any, Any], bool], where: str
+) -> Iterator[Claim]:
+    """That no combination of published sums rests on too few clients: judged by a test of all sums in the place of an attack."""
+    name, who, adversary = observer
+    words = "1 / (floor + corrupt) of the squared weights in any combination of the sums that are published in one round"
+    yield Claim(
+        id=f"{protocol}.floor.{name}",
+        statement=f"{where}: over the whole run, no client has more than {words}, of updates or gradients alike, against {who}",
+        whose="Cloister",
+        applies=applies,
+        adversary=adversary,
+        side_information="none: rows are public, and the scorer knows how many samples clients have",
+        experiment="floor",
+        bound=0.0,
+        where=where,
+        who=who,
+        kin=KIN[protocol],
+    )
+
+
 def _both(applies: Callable[[Any, Any], bool], count: int, protection: Any, algorithm: Any) -> bool:
     return applies(protection, algorithm) and hidden_from(count, protection, algorithm)

@@ -4,7 +4,7 @@ from typing import Any
 
 from .observers import dealer, second_server, server_alone, server_and_a_client, server_and_two_clients
 from .runs import two_servers, two_servers_at_all, two_servers_summing
-from .sought import LESS, kept, kept_from_clients, uniform
+from .sought import LESS, floor_kept, kept, kept_from_clients, uniform
 
 WHERE = "TwoServer, no comparison of records"
 SUMMING = "TwoServer, nothing compared"
@@ -35,6 +35,7 @@ CLAIMS = (
     *uniform("two_servers", FIRST, two_servers_at_all, "TwoServer", "the share that is added to an update"),
     *uniform("two_servers", WITH_ONE, _with_one, "TwoServer(corrupt=1 or more)", OWN),
     *uniform("two_servers", WITH_TWO, _with_two, "TwoServer(corrupt=2 or more)", OWN),
+    *floor_kept("two_servers", FIRST, two_servers_at_all, "TwoServer"),
     *kept("two_servers", "updates, labels", ("second-server", "the second server", second_server), two_servers, WHERE, 0.1),
     *kept("two_servers", "updates, labels", DEALER_ALONE, two_servers, WHERE, 0.1),
     *kept("two_servers", "clusters", DEALER_ALONE, two_servers, WHERE, 0.1, beyond="chance does"),

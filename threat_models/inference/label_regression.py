@@ -54,7 +54,7 @@ def _of_client(seen: Seen, client: int, read: slice) -> list[Features]:
     width = read.stop - read.start
     parts = [_windows(seen.rounds, {t: v[read] for (t, i), v in seen.means.items() if i == client}, width)]
     parts.append(_windows(seen.rounds, {t: v[read] for (t, i), v in seen.updates.items() if i == client}, width))
-    parts.append(_estimate(seen, client)[read] if any(c.origin for c in seen.compared) else np.zeros(width))
+    parts.append(found[read] if len(found := _estimate(seen, client)) else np.zeros(width))
     shapes = [_shape(c, c.clients.index(client)) for c in seen.compared if client in c.clients]
     parts.append(np.mean(shapes, axis=0) if shapes else np.zeros(_SHAPE))
     return parts
@@ -70,7 +70,7 @@ def _windows(rounds: int, values: Mapping[int, NDArray[np.float32]], width: int)
 
 
 def _estimate(seen: Seen, client: int) -> Features:
-    """What the client sends, from the products of its updates with published means: B^T (B B^T + lambda I)^-1 c."""
+    """What the client sends, from the products of its updates with published means: B^T (B B^T + lambda I)^-1 c. Or empty."""
     rows, products = [], []
     for c in seen.compared:
         if not c.origin or client not in c.clients or c.mean is None:
@@ -80,8 +80,7 @@ def _estimate(seen: Seen, client: int) -> Features:
             rows.append(c.mean.astype(np.float64) / norm)
             products.append(float(c.matrix[c.clients.index(client)].mean()) / norm)
     if not rows:
-        d = len(next(iter(seen.means.values()))) if seen.means else 0
-        return np.zeros(d)
+        return np.zeros(0)
     b = np.stack(rows)
     found: Features = b.T @ np.linalg.solve(b @ b.T + 0.1 * np.eye(len(b)), np.array(products))
     return found

@@ -7,7 +7,9 @@ higher the more likely a record is a member; none sees who is. Report the true p
 the area under the curve (Carlini et al. 2022).
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -24,6 +26,8 @@ Scores = NDArray[np.float64]
 Membership = NDArray[np.bool_]
 CHUNK = 64
 """Records whose gradients are held at once."""
+KEPT = 16
+"""Bases of gradients that are held at once."""
 TINY = 1e-30
 
 
@@ -32,6 +36,7 @@ def alignment(
     rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
     records: Examples,
     public: Examples | None = None,
+    spans: "Spans | None" = None,
 ) -> Scores:
     """Sum over rounds of the cosine of the update with minus the record's gradient: float64 (records,).
 
@@ -39,14 +44,12 @@ def alignment(
     it. The gradient-similarity attacks of Nasr et al. 2019 and of Li et al. 2023 on federated learning. A round
     whose update is 0 counts nothing. public: records that the client does not have, of the same kind; of both vectors goes what
     their gradients span, so that what is left is told of the record and not of its label. It costs a decomposition of (d,
-    public) a round, so a few hundred are enough.
+    public) a round, so a few hundred are enough. spans: decompositions of these public records, for whoever asks of many clients.
     """
     found = np.zeros(len(records))
     for start, update in rounds:
         at, direction = pieces(module, start), torch.from_numpy(update).float()
-        basis = torch.zeros(len(update), 0)
-        if public is not None:
-            basis = torch.linalg.qr(torch.cat(list(gradients(module, at, public))).T)[0]
+        basis = torch.zeros(len(update), 0) if public is None else (spans or Spans()).of(module, start, public)
         left = direction - basis @ (basis.T @ direction)
         length, cosines = float(left.norm()), []
         if length == 0:
@@ -56,6 +59,26 @@ def alignment(
             cosines.append(-(own @ left) / own.norm(dim=1).clamp(min=TINY) / length)
         found += torch.cat(cosines).double().numpy()
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Orthonormal bases of what the gradients of public records span, by the model that they are taken at: KEPT at most.
+
+    All are of one module and the same records.
+    """
+
+    _known: dict[bytes, Tensor] = field(default_factory=dict, repr=False)
+
+    def of(self, module: nn.Module, start: NDArray[np.float32], public: Examples) -> Tensor:
+        """float32 (d, up to public)."""
+        name = hashlib.sha256(start.tobytes()).digest()
+        if name not in self._known:
+            while len(self._known) >= KEPT:
+                del self._known[next(iter(self._known))]
+            rows = torch.cat(list(gradients(module, pieces(module, start), public)))
+            self._known[name] = torch.linalg.qr(rows.T)[0]
+        return self._known[name]
 
 
 def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) -> Iterator[Tensor]:

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.func import functional_call
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from ...crypto.prg import KEY_BYTES
 from ...fl.clients.fast import Fast
+from ...fl.clients.stacked import linear_layers
 from ...fl.clients.training import Job, Training
 from ...fl.data.population import Examples
 from ...fl.models.vector import to_vector
 from .record_membership import Membership, Scores, pieces
+
+TOGETHER = 64
+"""Models whose outputs are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +35,7 @@ class Shadows:
 
     def confidences(self, module: nn.Module, records: Examples) -> Scores:
         """Of the true labels, float64 (models, records). records: any, those trained on or others."""
-        return np.stack([confidences(module, model, records) for model in self.models])
+        return confidences(module, self.models, records)
 
 
 def train_shadows(module: nn.Module, records: Examples, training: Training, models: int, rng: np.random.Generator) -> Shadows:
@@ -66,8 +70,21 @@ def shadow_updates(
     return np.stack([update for _, update in Fast(workers=1)(module, jobs, training, round)])
 
 
-def confidences(module: nn.Module, vector: NDArray[np.float32], records: Examples) -> Scores:
-    """A model's probabilities of the true labels: float64 (records,)."""
+def confidences(module: nn.Module, models: NDArray[np.float32], records: Examples) -> Scores:
+    """Probabilities of the true labels: float64 (models, records). models: float32 (models, d); perceptrons side by side."""
     with torch.no_grad():
-        logits = functional_call(module, pieces(module, vector), (records.x,)).double()
-        return np.asarray(functional.softmax(logits, dim=1).gather(1, records.y[:, None])[:, 0].numpy())
+        if linear_layers(module) is None:
+            outputs = [functional_call(module, pieces(module, model), (records.x,)) for model in models]
+        else:
+            starts = range(0, len(models), TOGETHER)
+            outputs = [each for at in starts for each in _outputs(module, models[at : at + TOGETHER], records)]
+        found = [functional.softmax(each.double(), dim=1).gather(1, records.y[:, None])[:, 0].numpy() for each in outputs]
+        return np.asarray(np.stack(found))
+
+
+def _outputs(module: nn.Module, models: NDArray[np.float32], records: Examples) -> Tensor:
+    """(models, records, classes)."""
+    each = [pieces(module, model) for model in models]
+    stacked = {name: torch.stack([one[name] for one in each]) for name in each[0]}
+    found: Tensor = vmap(lambda parameters: functional_call(module, parameters, (records.x,)))(stacked)
+    return found
