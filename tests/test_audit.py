@@ -367,7 +367,8 @@ def test_parties_that_must_not_collude_are_tried_together_and_an_audit_says_what
     claimed = {row["observer"] for row in found["rows"] if row["claims"]}
     assert claimed == {"second server", "dealer"}
     assert not any(claim.adversary(pair) for pair in pairs for claim in CLAIMS)
-    assert "updates 1.00 to server and second server / server and dealer / second server and dealer" in headline(found)
+    whom_words = "server and second server / server and dealer / second server and dealer"
+    assert f"{whom_words} can tell single clients' updates (100 %)" in headline(found)
 
 
 @pytest.mark.trains
