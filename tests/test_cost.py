@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister import cli
+from cloister import cli, cost_command
 from cloister.cost_table import brief, notes
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.crypto.projection import TwoStage
@@ -423,11 +423,11 @@ def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_
 
 def test_protections_are_named_by_class_or_as_they_print() -> None:
     scenario = quickstart(protection=Masked(floor=7))
-    assert cli._protections(scenario, []) == [Masked(floor=7)]
-    assert cli._protections(scenario, ["Masked"]) == [Masked()]
-    assert cli._protections(scenario, ["Plain", repr(FITTING[-1])]) == [Plain(), FITTING[-1]]
-    assert cli._protections(scenario, ["Permuted"]) == [p for p in PROTECTIONS if isinstance(p, Permuted)]
-    assert cli._protections(scenario, ["Plain", "all"])[:2] == [Plain(), Masked(floor=7)]
+    assert cost_command._protections(scenario, []) == [Masked(floor=7)]
+    assert cost_command._protections(scenario, ["Masked"]) == [Masked()]
+    assert cost_command._protections(scenario, ["Plain", repr(FITTING[-1])]) == [Plain(), FITTING[-1]]
+    assert cost_command._protections(scenario, ["Permuted"]) == [p for p in PROTECTIONS if isinstance(p, Permuted)]
+    assert cost_command._protections(scenario, ["Plain", "all"])[:2] == [Plain(), Masked(floor=7)]
 
 
 @dataclass(frozen=True)
@@ -442,7 +442,7 @@ class Giving:
 
 def test_what_is_refused_on_the_way_is_left_out_too() -> None:
     scenario = quickstart()
-    measured, left = cli._measure(scenario, workload(rounds=1), [Giving(), Giving(GRAMS), Plain()])
+    measured, left = cost_command._measure(scenario, workload(rounds=1), [Giving(), Giving(GRAMS), Plain()])
     assert [one.protection for one in measured] == [Plain()]
     assert left[0].protection == "Giving"
     assert "CFL needs gram, gram(edge), which Giving" in left[0].reason
