@@ -101,7 +101,9 @@ def methods(base: Scenario, nu: float = 4.0) -> dict[str, Algorithm]:
         "FedAvg": FedAvg(participation=share, sampling="random"),
         "Per-FedAvg": PerFedAvg(alpha=0.1, participation=share, sampling="random"),
         "IFCA": IFCA(models=groups.groups, participation=share, sampling="random"),
-        "CFL": CFL(thresholds=Absolute(eps1=0.5, eps2=1.0), participation=share, sampling="random"),
+        "CFL": CFL(
+            thresholds=Absolute(eps1=0.5, eps2=1.0), similarities="every round", participation=share, sampling="random"
+        ),  # eps2 is of the largest norm, as printed
         "FPFC-l1": replace(fpfc, penalty=L1(lam=0.2), nu=nu),
         "FPFC": fpfc,
         "Oracle": Oracle(participation=share, sampling="random"),
