@@ -32,8 +32,9 @@ from cloister.fl.data.partition import Iid
 from cloister.fl.data.skew import Dirichlet
 from cloister.fl.data.source import Digits, FashionMnist
 from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.simulation import NothingLearned, Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Plain
 from cloister.protocol.view.answers import Vector
 from cloister.threat_models.adversary import Adversary

@@ -15,7 +15,7 @@ from cloister.auditing.first_words import headline
 from cloister.crypto import additive, ckks
 from cloister.crypto.masks import add_masks, mask
 from cloister.crypto.offset_sketch import OffsetSketch
-from cloister.fl.runs.simulation import NothingLearned
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import messages as encrypted
 from cloister.protocol.masked import client as clients
