@@ -105,7 +105,7 @@ def serve(
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
-        from .fl.runs.serving import Listening
+        from .fl.runs.listening import Listening
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
