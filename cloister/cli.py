@@ -17,13 +17,14 @@ from .attacking.command import attack
 from .auditing.command import audit
 from .comparing.command import compare
 from .cost_command import cost
-from .deploying import join, serve
 from .errors_in_one_line import Failure, say
 from .evaluating.command import breakdown, evaluate
+from .join_command import join
 from .keys_command import keys
 from .repeating import rerun
 from .report_command import report
 from .run_command import run
+from .serve_command import serve
 from .server_commands import dealer, second
 from .starting import new
 

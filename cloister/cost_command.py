@@ -18,7 +18,8 @@ from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
     from .cost_table import LeftOut
-    from .fl.cost.measure import MeasuredCost, Workload
+    from .fl.cost.measure import MeasuredCost
+    from .fl.cost.workload import Workload
     from .fl.runs.scenario import Scenario
     from .protocol.view.protection import Protection
 
@@ -56,7 +57,7 @@ def cost(
     are of this machine and this implementation, all threads counted, and without drawing the vectors.
     """
     from .cost_table import brief, comparison_table, cost_json, cost_table, notes
-    from .fl.cost.measure import workload_of
+    from .fl.cost.workload import workload_of
     from .scenario_file import load, with_settings
 
     with one_line_errors():

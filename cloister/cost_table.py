@@ -8,7 +8,9 @@ from typing import Any, cast
 from rich.table import Table
 from rich.text import Text
 
-from .fl.cost.measure import MeasuredCost, Phase, Workload
+from .fl.cost.measure import MeasuredCost
+from .fl.cost.rounds import Phase
+from .fl.cost.workload import Workload
 from .fl.runs.run_folder import machine, versions
 from .fl.runs.scenario import described
 from .protocol.view.answers import Cost

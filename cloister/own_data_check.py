@@ -49,8 +49,9 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
     from .fl.runs.greeting import Greeting, maker_of, own_parties
+    from .fl.runs.listening import greeting_of
     from .fl.runs.parties import Parties
-    from .fl.runs.serving import check_served, greeting_of
+    from .fl.runs.serving import check_served
 
     check_served(scenario)
     maker_of(scenario.protection)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .deploying import STOPPED, File, Keys, Set, interrupting, log_to_stderr, on_signals, scenario_of, standing_of
+from .deploying import File, Keys, Set, scenario_of, standing_of
+from .deployment.json_lines import log_to_stderr
+from .deployment.signals import STOPPED, interrupting, on_signals
 from .errors_in_one_line import one_line_errors, say
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .dense_projection import Rows
 from .prg import derive_key, random_uint64
-from .projection import Rows, TwoStage
+from .projection import TwoStage
 
 Words = NDArray[np.uint64]
 LARGEST = 1 << 61

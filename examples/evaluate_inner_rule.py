@@ -3,20 +3,17 @@
 Run it:  cloister evaluate examples/evaluate_inner_rule.py           20 clients whose data are alike
          cloister evaluate examples/evaluate_inner_rule.py:skewed    labels dealt by Dirichlet(0.5)
 
-4, 5 and 8 of 20 attack, three seeds; some six minutes each on one core. DBA deals the parts of a trigger out to its members, so
-that no member's update stands out; whoever tests stamps the whole. results/robustness_search.md has the figures.
+The scenario is that of `attack_search.py`. 4, 5 and 8 of 20 attack, three seeds; some six minutes each on one core. DBA deals the
+parts of a trigger out to its members, so that no member's update stands out; whoever tests stamps the whole.
+results/robustness_search.md has the figures.
 """
 
 from dataclasses import replace
 
+import attack_search
+
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
-from cloister.fl.clients.training import Training
-from cloister.fl.data.partition import Dirichlet, Iid
-from cloister.fl.data.source import Digits
-from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.krum_share import KrumOfShare
-from cloister.fl.runs.scenario import Scenario
-from cloister.protocol import Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack import DataAttack
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor
@@ -31,16 +28,7 @@ def poisoning(data: DataAttack) -> Attack:
     return lambda count: Adversary(members=Pool(int(count)), data=data)
 
 
-scenario = Scenario(
-    name="digits",
-    data=Digits(),
-    partition=Iid(clients=20, shared_test=True),
-    model=Mlp(hidden=(32,)),
-    training=Training(epochs=3, batch=10, lr=0.1),
-    algorithm=HardenedFLIC(rounds_before=10, every=5),
-    protection=Plain(),
-    rounds=40,
-)
+scenario = attack_search.scenario
 rows = Parts(tuple(Patch(row, 5, 1, 3) for row in range(3)))
 evaluation = Evaluation(
     name="an inner rule",
@@ -58,5 +46,5 @@ evaluation = Evaluation(
 skewed = replace(
     evaluation,
     name="an inner rule, skewed data",
-    scenario=replace(scenario, partition=Dirichlet(clients=20, alpha=0.5, shared_test=True)),
+    scenario=replace(scenario, partition=attack_search.skewed.partition),
 )

@@ -39,9 +39,10 @@ from cloister.fl.data.partition import Iid
 from cloister.fl.data.source import Digits, Mnist
 from cloister.fl.models.papers import FlicCnn, Mlp
 from cloister.fl.robust.coordinates import Median
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.metrics import purity
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.simulation import NothingLearned, Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol.uploaded.plain import Plain
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.membership import ALWAYS, Pool

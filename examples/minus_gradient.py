@@ -29,9 +29,10 @@ from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.weiszfeld import GeometricMedian
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.metrics import purity
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.simulation import NothingLearned, Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.view.protection import Protection

@@ -1,6 +1,6 @@
 """A coordinator that crashes at any moment, over clients that live on: in one process, on a link that a test makes.
 
-A client's end of the link does what links/dialled.py does with numbers; nothing is sent but by the coordinator's journal.
+A client's end of the link does what links/taken_words.py does with numbers; nothing is sent but by the coordinator's journal.
 """
 
 import random

@@ -14,8 +14,8 @@ from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening as Served
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.serving import Listening as Served
 from cloister.fl.runs.serving import serve
 from cloister.protocol import TwoServer
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER

@@ -4,7 +4,8 @@ from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 
-from cloister.crypto.ckks import SUMS, SecretContext
+from cloister.crypto.ckks import SUMS
+from cloister.crypto.ckks_secret import SecretContext
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess
 from cloister.protocol.drivers.roles import Party, Worked

@@ -35,7 +35,8 @@ from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
-from cloister.fl.runs.serving import Listening, serve
+from cloister.fl.runs.listening import Listening
+from cloister.fl.runs.serving import serve
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.links.dialled import Dialled

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cloister.crypto.ckks import SecretContext
+from cloister.crypto.ckks_secret import SecretContext
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol.core.session import SECOND_SERVER, SERVER, Session
 from cloister.protocol.drivers.in_process import InProcess

@@ -18,8 +18,9 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.runs import member as members
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.serving import Listening, serve
+from cloister.fl.runs.serving import serve
 from cloister.protocol import Permuted
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits

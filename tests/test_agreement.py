@@ -13,9 +13,10 @@ from cloister.fl.data.source import Digits
 from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
 from cloister.fl.runs.greeting import Greeting, own_parties
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening, greeting_of
 from cloister.fl.runs.other_terms import OTHER_TERMS, OtherTerms
 from cloister.fl.runs.parties import Parties
-from cloister.fl.runs.serving import Listening, greeting_of, serve
+from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.dialled import Dialled

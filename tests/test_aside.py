@@ -14,7 +14,8 @@ from cloister.protocol.two_servers.aside import MOST, Aside
 from cloister.protocol.two_servers.helper import Helper, Welcome, frame_in
 from cloister.protocol.two_servers.messages import KeyedTriple, KeyShare
 from cloister.protocol.two_servers.protection import TwoServer
-from cloister.protocol.two_servers.second import Second, second_step
+from cloister.protocol.two_servers.second import second_step
+from cloister.protocol.two_servers.second_state import Second
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
 from cloister.protocol.work.driving import Followed

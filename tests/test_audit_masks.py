@@ -12,10 +12,11 @@ from scipy import stats
 
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
 from cloister.auditing.first_words import headline
-from cloister.crypto import additive, ckks
+from cloister.crypto import additive, ckks, ckks_secret
+from cloister.crypto.ckks_parameters import CkksParameters
 from cloister.crypto.masks import add_masks, mask
 from cloister.crypto.offset_sketch import OffsetSketch
-from cloister.fl.runs.simulation import NothingLearned
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import messages as encrypted
 from cloister.protocol.masked import client as clients
@@ -496,7 +497,7 @@ def test_many_uploads_are_sampled_and_that_is_said(monkeypatch: Patch) -> None:
 @pytest.mark.trains
 def test_a_secret_key_in_a_public_one_refutes(monkeypatch: Patch) -> None:
     """Of a run whose clients send it, and do not look."""
-    shipped, wider = ckks._serialised, 10**7
+    shipped, wider = ckks.serialised, 10**7
 
     def serialised(context: Any, *, products: bool) -> bytes:
         return bytes(context.serialize(True, True, products, products))
@@ -507,12 +508,13 @@ def test_a_secret_key_in_a_public_one_refutes(monkeypatch: Patch) -> None:
         return tenseal.context_from(bytes(data))
 
     assert shipped is not serialised
-    monkeypatch.setattr(ckks, "_serialised", serialised)
+    for module in (ckks, ckks_secret):
+        monkeypatch.setattr(module, "serialised", serialised)
     monkeypatch.setattr(ckks, "_loaded", loaded)
     monkeypatch.setattr(encrypted, "ENCRYPTING_BYTES", encrypted.ENCRYPTING_BYTES + wider)
     for name in ("context_bytes", "encrypting_bytes"):
-        bytes_of = ckks.CkksParameters.__dict__[name].fget
-        monkeypatch.setattr(ckks.CkksParameters, name, property(lambda p, f=bytes_of: f(p) + wider))
+        bytes_of = CkksParameters.__dict__[name].fget
+        monkeypatch.setattr(CkksParameters, name, property(lambda p, f=bytes_of: f(p) + wider))
     assert "the secret key is in the public one" in shown_key(
         played(small(protections.Encrypted(), rounds=1)).seen_by(SERVER_ALONE)
     )

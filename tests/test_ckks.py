@@ -3,19 +3,10 @@
 import numpy as np
 import pytest
 
-from cloister.crypto.ckks import (
-    MOST_DIGITS,
-    PRODUCTS,
-    SUMS,
-    CkksParameters,
-    EncryptingContext,
-    InvalidCiphertext,
-    InvalidContext,
-    PublicContext,
-    SecretContext,
-    add,
-    inner_product,
-)
+from cloister.crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS, EncryptingContext, InvalidContext, PublicContext
+from cloister.crypto.ckks_ciphertexts import InvalidCiphertext, add, inner_product
+from cloister.crypto.ckks_parameters import CkksParameters
+from cloister.crypto.ckks_secret import SecretContext
 
 RNG = np.random.default_rng(5)
 

@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from cloister.crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS, CkksParameters, SecretContext, add
+from cloister.crypto.ckks import MOST_DIGITS, PRODUCTS, SUMS
+from cloister.crypto.ckks_ciphertexts import add
+from cloister.crypto.ckks_parameters import CkksParameters
+from cloister.crypto.ckks_secret import SecretContext
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.encrypted.keys import KeyName, opened_secret
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, RoundedScores, ScoreRequest, SumOpened

@@ -5,8 +5,9 @@ import socket
 import pytest
 
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.member import LOG, OwnRecord
-from cloister.fl.runs.serving import Listening, serve
+from cloister.fl.runs.serving import serve
 from cloister.protocol.drivers.journal import InFile
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits, grpc_or_words

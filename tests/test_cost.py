@@ -21,8 +21,10 @@ from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.cost import measure as cost
-from cloister.fl.cost.measure import MeasuredCost, Phase, Workload, measure, workload_of
+from cloister.fl.cost.measure import MeasuredCost, measure
 from cloister.fl.cost.pairs import PairLoad
+from cloister.fl.cost.rounds import Phase
+from cloister.fl.cost.workload import Workload, workload_of
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
 from cloister.fl.runs.simulation import Simulation

@@ -15,7 +15,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from cloister.fl.runs.experiment import run
-from cloister.fl.runs.serving import Listening, check_served, serve
+from cloister.fl.runs.listening import Listening
+from cloister.fl.runs.serving import check_served, serve
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.terms import Limits, grpc_or_words

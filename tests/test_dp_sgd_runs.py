@@ -27,8 +27,9 @@ from cloister.fl.data.source import Digits
 from cloister.fl.emd import Euclidean, MeanDistance, Size
 from cloister.fl.models.papers import Mlp, SoftmaxRegression
 from cloister.fl.runs.experiment import run
+from cloister.fl.runs.lost_round import IN_VAIN, NothingLearned
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
-from cloister.fl.runs.simulation import IN_VAIN, NothingLearned, Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Noise, Plain, TwoServer
 from cloister.protocol.pairs import noise as pairs_noise
 from cloister.protocol.pairs.choices import MeanSketch

@@ -15,7 +15,8 @@ from cloister.fl.algorithms.algorithm import Start
 from cloister.fl.algorithms.fpfc import ALL, FPFC, State, l1
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.fusion import L1, Penalty, Scad, components
-from cloister.fl.cost.measure import Workload, measure
+from cloister.fl.cost.measure import measure
+from cloister.fl.cost.workload import Workload
 from cloister.fl.runs.checkpoint import Checkpoint, read, write
 from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.fl.runs.scenario import PROTECTIONS

@@ -14,7 +14,7 @@ from cloister.protocol.core.session import SECOND_SERVER
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.masked.client_inputs import OTHER_KIND
 from cloister.protocol.parts.held import HeldUpdates
-from cloister.protocol.two_servers.second import Second, closing, restored
+from cloister.protocol.two_servers.second_state import Second, closing, restored
 from cloister.protocol.two_servers.sharing import HeldShares
 from cloister.protocol.view.answers import Assignment, BelowFloor, Sum, Updates, Weights
 from cloister.protocol.view.protection import Setup

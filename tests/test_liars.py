@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister.crypto.projection import Dense, Gaussian, Hadamard, TwoStage
+from cloister.crypto.dense_projection import Dense, Gaussian
+from cloister.crypto.hadamard import Hadamard
+from cloister.crypto.projection import TwoStage
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister.crypto.projection import Dense, TwoStage
+from cloister.crypto.dense_projection import Dense
+from cloister.crypto.projection import TwoStage
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Iid
 from cloister.fl.robust.krum import MultiKrum

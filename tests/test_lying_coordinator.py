@@ -11,8 +11,8 @@ import pytest
 
 from cloister.crypto.entropy import KeptEntropy, OsEntropy
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import greeting_of
 from cloister.fl.runs.parties import Parties
-from cloister.fl.runs.serving import greeting_of
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.journal import InFile, InMemory
 from cloister.protocol.links.dialled import Dialled

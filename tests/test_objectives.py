@@ -21,7 +21,7 @@ from cloister.fl.clients.fast import Fast
 from cloister.fl.clients.losses import losses
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.clients.training import Job, PlainLoop, full_gradient, mean_loss, train_one
-from cloister.fl.cost.measure import workload_of
+from cloister.fl.cost.workload import workload_of
 from cloister.fl.data.population import Examples
 from cloister.fl.models.vector import load_vector, to_vector
 from cloister.fl.runs.objective_check import loss_doubts

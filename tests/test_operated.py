@@ -15,12 +15,13 @@ from pathlib import Path
 import cbor2
 import pytest
 
-from cloister.deploying import JsonLines
+from cloister.deployment.json_lines import JsonLines
 from cloister.deployment.metrics import Metrics
 from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.member import MODEL
 from cloister.fl.runs.served_journal import JOURNAL
-from cloister.fl.runs.serving import Listening, serve
+from cloister.fl.runs.serving import serve
 from cloister.fl.runs.vitals import Control
 from cloister.protocol.core.halt import Halted
 from cloister.protocol.drivers.event_log import EventLog

@@ -7,7 +7,10 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from cloister.crypto.projection import INNER, Gaussian, Hadamard, Orthonormal, Sparse, TwoStage, standard_normal
+from cloister.crypto.dense_projection import Gaussian, Orthonormal, standard_normal
+from cloister.crypto.hadamard import Hadamard
+from cloister.crypto.projection import INNER, TwoStage
+from cloister.crypto.sparse_projection import Sparse
 
 KEY = bytes(range(32))
 RNG = np.random.default_rng(7)

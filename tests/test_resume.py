@@ -35,8 +35,9 @@ from cloister.fl.robust.weiszfeld import CenteredClipping
 from cloister.fl.runs.checkpoint import latest
 from cloister.fl.runs.codec import from_plain, to_plain
 from cloister.fl.runs.experiment import run
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario
-from cloister.fl.runs.simulation import NothingLearned, Simulation
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.noise import Noise

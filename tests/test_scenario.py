@@ -20,8 +20,9 @@ from cloister.fl.data.partition import LabelSwap, LogNormal
 from cloister.fl.data.population import Client, Population, Source
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario, changed, described
-from cloister.fl.runs.simulation import NothingLearned, Simulation, held_out, seed_of
+from cloister.fl.runs.simulation import Simulation, held_out, seed_of
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame

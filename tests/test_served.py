@@ -17,9 +17,9 @@ from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.data.partition import LabelSwap, Rotation
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.greeting import Greeting
+from cloister.fl.runs.listening import greeting_of, longest
 from cloister.fl.runs.member import Member
 from cloister.fl.runs.parties import Parties
-from cloister.fl.runs.serving import greeting_of, longest
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.protocol.masked.noise import Noise

@@ -11,9 +11,10 @@ from pathlib import Path
 import cbor2
 import pytest
 
+from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.scenario import described
 from cloister.fl.runs.served_journal import JOURNAL, ServedJournal
-from cloister.fl.runs.serving import Listening, serve
+from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked
 from cloister.protocol.links.dialled import Dialled
 

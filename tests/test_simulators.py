@@ -17,10 +17,12 @@ import cloister.crypto.additive
 import cloister.protocol.masked.client
 import cloister.protocol.masked.server
 import cloister.protocol.masked.terms
+from cloister.crypto.dense_projection import Gaussian
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.masks import add_masks
 from cloister.crypto.prg import derive_key
-from cloister.crypto.projection import Gaussian, Sparse, TwoStage
+from cloister.crypto.projection import TwoStage
+from cloister.crypto.sparse_projection import Sparse
 from cloister.protocol.masked.terms import Plan, masked
 
 from .distinguisher import auc_interval, bootstrap_interval, distinguish, of_bytes, of_matrix, of_words

@@ -10,7 +10,7 @@ import cbor2
 import numpy as np
 import pytest
 
-from cloister.crypto.ckks import SecretContext
+from cloister.crypto.ckks_secret import SecretContext
 from cloister.crypto.pedersen import PRIME
 from cloister.crypto.prg import keystream
 from cloister.protocol.encrypted.slots import EncryptedSlots

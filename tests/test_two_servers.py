@@ -27,7 +27,8 @@ from cloister.protocol.two_servers.asking import GramAnswered, SumAnswered, Unan
 from cloister.protocol.two_servers.messages import MESSAGES, KeyedTriple, KeyShare, SumQuestion, TripleRequest
 from cloister.protocol.two_servers.questions import sum_question
 from cloister.protocol.two_servers.run import helper_parties
-from cloister.protocol.two_servers.second import HoldingKeys, restored, second_step
+from cloister.protocol.two_servers.second import second_step
+from cloister.protocol.two_servers.second_state import HoldingKeys, restored
 from cloister.protocol.two_servers.slot_messages import MESSAGES as SLOT_MESSAGES
 from cloister.protocol.two_servers.terms import ShareTerms, TooLarge
 from cloister.protocol.two_servers.upload import from_words, to_words

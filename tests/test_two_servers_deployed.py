@@ -14,7 +14,7 @@ from cloister.fl.algorithms.fedavg import Local
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
-from cloister.fl.runs.serving import Listening as Served
+from cloister.fl.runs.listening import Listening as Served
 from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked, TwoServer
 from cloister.protocol.core.errors import Refused

@@ -10,7 +10,8 @@ import pytest
 
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
-from cloister.fl.cost.measure import Workload, measure
+from cloister.fl.cost.measure import measure
+from cloister.fl.cost.workload import Workload
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cloister.deploying import _operated
 from cloister.deployment.live import live, shown
 from cloister.deployment.metrics import COUNTERS, GAUGES, Metrics
+from cloister.deployment.operated import operated
 from cloister.fl.runs.vitals import Control, Vitals
 from cloister.progress import shown as shown_on
 
@@ -156,7 +156,7 @@ def test_a_console_that_is_no_terminal_gets_no_view():
 
 def test_colours_that_are_forced_make_no_terminal_of_a_log(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with _operated(Control(), None, 0, logging.getLogger("t")):
+    with operated(Control(), None, 0, logging.getLogger("t")):
         pass
     with shown_on(sys.stderr, always=True) as tell:
         tell("cells", 0, 2, "")

@@ -7,8 +7,8 @@ from pathlib import Path
 from sysconfig import get_path
 from typing import Any
 
+from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.results_folder import Row
-from ..fl.runs.simulation import NothingLearned
 from ..protocol.core.errors import Refused
 from .cell_metrics import attacked_metrics, clean_metrics
 from .evaluation import Cell, Evaluation, key_of, resolved, target_of

@@ -1,9 +1,11 @@
-"""The harness: the clients' computers with members of an adversary among them. It alone decides what an attack is told."""
+"""The harness: the clients' computers with members of an adversary among them. It alone decides what an attack is told.
 
-import hashlib
+Who works together is in sittings.py, and what members choose, where models are offered, in choosing.py.
+"""
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,51 +15,12 @@ from ..fl.runs.simulation import seed_of
 from ..protocol.core.errors import Refused
 from ..protocol.view.answers import COMPUTED, Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
-from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack, looks_back
+from .attack import looks_back
+from .choosing import Choosing
+from .conduct import Conduct
 from .functions import alone, together
-from .knowledge import Level, Own, Randomness, Situation, colluding
-from .membership import Members, Schedule
-from .offers import Offered, OfferedTogether, whose
-
-
-class Conduct(Protocol):
-    """What the harness must know of an adversary; see `adversary.Adversary`."""
-
-    @property
-    def members(self) -> Members: ...
-    @property
-    def data(self) -> DataAttack | LearnedPoison | None: ...
-    @property
-    def local(self) -> TrainingAttack | None: ...
-    @property
-    def upload(self) -> UploadAttack | None: ...
-    @property
-    def shown(self) -> LoneAttack | None: ...
-    @property
-    def choice(self) -> ChoiceAttack | None: ...
-    @property
-    def when(self) -> Schedule: ...
-    @property
-    def silent(self) -> Schedule: ...
-    @property
-    def knows(self) -> Level: ...
-    @property
-    def rule(self) -> object: ...
-    @property
-    def samples(self) -> float: ...
-    @property
-    def randomness(self) -> Randomness: ...
-
-
-@dataclass(slots=True, eq=False)
-class Sitting:
-    """One session of a round as the harness sees it: the jobs that start from one model. It ends with the round."""
-
-    roster: tuple[int, ...]
-    members: frozenset[int]
-    previous: Vector | None
-    own: dict[int, Own] = field(default_factory=dict)
-    honest: dict[int, LocalWork] = field(default_factory=dict)
+from .knowledge import Level, Own, Situation, colluding
+from .sittings import Sitting, Sittings
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +43,18 @@ class Coalition:
     def __init__(self, conduct: Conduct, computers: Computers) -> None:
         self._conduct = conduct
         self._computers = computers
-        self._clients = tuple(sorted(computers.clients))
-        self._members = conduct.members.everyone(self._clients, computers.seed)
+        clients = tuple(sorted(computers.clients))
+        self._members = conduct.members.everyone(clients, computers.seed)
         self._present: frozenset[int] = frozenset()
         self._places = {client: place for place, client in enumerate(sorted(self._members))}
-        self._looks_back = any(map(looks_back, (conduct.data, conduct.local, conduct.upload, conduct.shown)))
+        looking = any(map(looks_back, (conduct.data, conduct.local, conduct.upload, conduct.shown)))
+        self._sittings = Sittings(conduct.members, clients, computers.seed, looking)
+        self._choosing = Choosing(conduct, computers, self._places)
         self._learns = hasattr(conduct.upload, "learn")
         self._learned: dict[str, Vector] = {}  # about the poison
         self._learned_in: int | None = None  # the round
         self._colludes = conduct.upload is not None and conduct.upload.needs > Level.OWN
         self._memory: dict[str, Vector] = {}
-        self._earlier: list[Vector] = []  # models that members opened in the latest round before this one
-        self._lately: list[Vector] = []  # and in this round
-        self._round: int | None = None
-        self._judged: dict[tuple[int, int], int | None] = {}  # honest choices of the latest round, by round and client
 
     @property
     def members(self) -> frozenset[int]:
@@ -110,13 +71,13 @@ class Coalition:
         return self._learned
 
     def save(self) -> Mapping[str, Vector]:
-        kept = {f"start {k}": start for k, start in enumerate(self._lately)}
+        kept = {f"start {k}": start for k, start in enumerate(self._sittings.lately)}
         kept |= {f"memory {name}": vector for name, vector in self._memory.items()}
         return kept | {f"learned {name}": vector for name, vector in self._learned.items()}
 
     def restore(self, memory: Mapping[str, Vector], /) -> None:
         starts = {int(name.removeprefix("start ")): v for name, v in memory.items() if name.startswith("start ")}
-        self._lately, self._earlier, self._round = [starts[k] for k in sorted(starts)], [], None
+        self._sittings.restore([starts[k] for k in sorted(starts)])
         self._memory = {name.removeprefix("memory "): v for name, v in memory.items() if name.startswith("memory ")}
         self._learned = {name.removeprefix("learned "): v for name, v in memory.items() if name.startswith("learned ")}
         self._learned_in = None
@@ -133,7 +94,7 @@ class Coalition:
         active = round in self._conduct.when
         if kind == "slots":
             self._check_slots()
-        sittings = self._sittings(jobs)
+        sittings = self._sittings.of(jobs)
         self._present = frozenset().union(*(sitting.members for sitting in sittings.values()))
         if active and round not in self._conduct.silent:
             self._learn_poison(jobs, sittings)
@@ -232,79 +193,9 @@ class Coalition:
         local: Any = self._conduct.local
         return np.asarray(local(situation), dtype=np.float32)
 
-    # --- choices ------------------------------------------------------------------------------------------------------
-
     def judge(self, offer: LocalOffer, /) -> int | None:
         """What a client says when it is offered models; None where it is a member and silent."""
-        conduct = self._conduct
-        members = conduct.members.among(self._clients, offer.roster, offer.round, self._computers.seed)
-        attack = conduct.choice
-        if offer.client not in members:
-            return self._honestly(offer)
-        if offer.round in conduct.silent:
-            return None
-        if attack is None or offer.round not in conduct.when:
-            return self._honestly(offer)
-        return attack(self._offered(offer, members, attack.needs))
-
-    def _honestly(self, offer: LocalOffer) -> int | None:
-        """The client's honest choice, formed once."""
-        key = (offer.round, offer.client)
-        if key not in self._judged:
-            self._judged = {k: v for k, v in self._judged.items() if k[0] == offer.round}
-            self._judged[key] = self._computers.judge(offer)
-        return self._judged[key]
-
-    def _offered(self, offer: LocalOffer, members: frozenset[int], needs: Level) -> Offered:
-        seed, computers = self._computers.seed, self._computers
-        drawer = offer.client if self._conduct.randomness == "member" else "shared"
-        known: dict[str, Any] = {
-            "member": offer.client,
-            "place": self._places[offer.client],
-            "members": len(self._members),
-            "roster": offer.roster,
-            "round": offer.round,
-            "examples": computers.clients[offer.client].train,
-            "classes": computers.classes,
-            "module": computers.module,
-            "models": offer.models,
-            "honest": self._honestly(offer),
-            "rng": np.random.default_rng(seed_of(seed, "adversary", "choice", offer.round, drawer)),
-            "agreed": np.random.default_rng(seed_of(seed, "adversary", "agreed")),
-        }
-        if needs == Level.OWN:
-            return Offered(**known)
-        others = {i: self._honestly(replace(offer, client=i)) for i in whose(self._conduct.knows, offer.roster, members)}
-        return OfferedTogether(**known, chosen={i: choice for i, choice in others.items() if choice is not None})
-
-    # --- what members are told ----------------------------------------------------------------------------------------
-
-    def _sittings(self, jobs: Sequence[LocalJob]) -> dict[int, Sitting]:
-        """The session of every client: jobs that start from the same model belong to one."""
-        round, seed = jobs[0].round, self._computers.seed
-        if self._looks_back and round != self._round:
-            self._round, self._earlier, self._lately = round, self._lately or self._earlier, []
-        digests = {id(job.start): b"" for job in jobs}
-        starts: dict[bytes, Vector] = {}
-        clients: dict[bytes, list[int]] = {}
-        for job in jobs:
-            digest = digests[id(job.start)] or hashlib.blake2b(np.ascontiguousarray(job.start).data).digest()
-            digests[id(job.start)] = digest
-            starts.setdefault(digest, job.start)
-            clients.setdefault(digest, []).append(job.client)
-        found: dict[int, Sitting] = {}
-        for digest, start in starts.items():
-            roster = tuple(sorted(clients[digest]))
-            members = self._conduct.members.among(self._clients, roster, round, seed)
-            sitting = Sitting(roster, members, self._nearest(start))
-            if self._looks_back and members and not any(np.array_equal(start, other) for other in self._lately):
-                self._lately.append(start)
-            found |= dict.fromkeys(roster, sitting)
-        return found
-
-    def _nearest(self, start: Vector) -> Vector | None:
-        """Of the models that members opened in an earlier round, the one that this one most likely came from."""
-        return min(self._earlier, key=lambda earlier: float(np.linalg.norm(start - earlier)), default=None)
+        return self._choosing.judge(offer)
 
     def _situation(self, job: LocalJob, sitting: Sitting, examples: Examples | None) -> Situation:
         seed, computers = self._computers.seed, self._computers

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ..crypto.projection import Dense, Gaussian, Hadamard, TwoStage
+from ..crypto.dense_projection import Dense, Gaussian
+from ..crypto.hadamard import Hadamard
+from ..crypto.projection import TwoStage
 from ..protocol.view.answers import Vector
 from .attack import LoneAttack, looks_back
 from .knowledge import Level, Own

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.algorithm import State
+from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.scenario import Scenario
-from ..fl.runs.simulation import NothingLearned, Simulation
+from ..fl.runs.simulation import Simulation
 from ..protocol.view.answers import Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned

@@ -148,10 +148,11 @@ def play(
     Raises Refused for what cannot be played so, and where a client does not agree to it; ValueError where clients are missing.
     """
     from ..fl.runs.experiment import run
+    from ..fl.runs.listening import greeting_of, helpers_of
     from ..fl.runs.parties import Parties
     from ..fl.runs.run_folder import RunFolder
     from ..fl.runs.served_journal import RUN_BYTES
-    from ..fl.runs.serving import check_served, greeting_of, helpers_of
+    from ..fl.runs.serving import check_served
 
     check_served(scenario)
     if helpers_of(scenario):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.projection import Hadamard
+from ...crypto.hadamard import Hadamard
 from ...protocol.view.account import Opened, Sketched
 from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling, Workers

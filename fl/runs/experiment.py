@@ -14,13 +14,14 @@ from ..meters.record import read as read_account
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .feasibility import Doubt, check_feasible, doubts
+from .hosts import Hosts
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
 from .privacy import spent
 from .round_lines import metrics, similarities, splits
 from .run_folder import RunFolder
 from .scenario import Scenario, described
-from .simulation import Hosts, Simulation
+from .simulation import Simulation
 from .standstill import Standstill, standing_still
 from .summing_up import Progress, finish, in_no_cluster
 from .verdicts import numbers_of

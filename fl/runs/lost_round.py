@@ -1,24 +1,104 @@
-"""Why the first rounds of a run come to nothing, in words that say what would help."""
+"""Whether a round came to nothing, in words that say what would help, and whether a run goes on after it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import OF_CLIP, Fault
-from ...protocol.view.answers import BelowFloor
+from ...protocol.core.errors import OF_CLIP, PAST_BUDGET, Fault
+from ...protocol.view.answers import BelowFloor, Model
+from ..algorithms.algorithm import State
 from .scenario import Scenario
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def too_few(sum_: BelowFloor, enough: bool) -> str:
+IN_VAIN = 10
+"""So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
+
+
+class NothingLearned(ValueError):
+    """No client's update can be used, or no sum can be published: going on would be in vain.
+
+    refused: whether the protection would not sum, though there was something to be summed.
+    """
+
+    def __init__(self, words: str, refused: bool = False) -> None:
+        super().__init__(words)
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What became of a round. words: why nothing was learned in it; empty if something was. hopeless: whether whoever takes part
+    now cannot do better later. refused: as in `NothingLearned`.
+    """
+
+    words: str = ""
+    hopeless: bool = False
+    refused: bool = False
+
+
+def why_lost(
+    scenario: Scenario,
+    round: int,
+    state: State,
+    before: set[Model],
+    first: bool,
+    faults: Sequence[Fault],
+    refused: Sequence[BelowFloor],
+    clients: Collection[int],
+    declined: Collection[int],
+) -> Lost:
+    """Of the round of this number, which led to this state. before: the models of clusters until then. first: whether these were,
+    and are, the initial one alone. faults, refused: of the round. clients: of the population. declined: who would not train, past
+    its budget.
+    """
+    clusters = list(state.clusters.values())
+    below = [sum_ for sum_ in refused if sum_.clients]
+    own = [f for f in faults if f.blame in clients]  # and not the server's of a sum that nobody was left for
+    unused = _unused_of(own)
+    words, hopeless = "", False
+    if first and below:
+        floor = below[-1].floor
+        words = _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor)
+        hopeless = sum(len(c.members) for c in clusters) < floor
+    elif own and {f.blame for f in own} <= (spent := {*declined, *_spent(own)}):
+        hopeless = first and spent >= set(clients)
+        words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
+    elif faults and {c.model for c in clusters} <= before and not state.measured:
+        few = "no slot was chosen by" in faults[-1].reason
+        slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
+        what = slots if few else "inputs of one scale, or a smaller training.lr,"
+        words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
+        present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
+        hopeless = present <= {f.blame for f in faults}
+    return Lost(words, hopeless, first and bool(below) and not unused)
+
+
+def after_a_loss(state: State) -> State:
+    """The state after a round of which nothing came."""
+    frozen = cast("DataclassInstance", state)
+    measured = {"measured": dict[str, object]()} if any(field.name == "measured" for field in fields(frozen)) else {}
+    return cast(State, replace(frozen, **measured, round=state.round + 1))
+
+
+def _spent(faults: Iterable[Fault]) -> set[int]:
+    """Those whom their privacy budget did not allow what they were asked for."""
+    return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
+
+
+def _too_few(sum_: BelowFloor, enough: bool) -> str:
     """Of a sum that is below the floor though its clients had something to sum. enough: whether they are as many as the floor."""
     weighs = ", algorithm.by_samples=False, protection.max_samples near what the largest client has" if enough else ""
     return f"{sum_.words}, and there is no other: more clients{weighs} or a lower protection.floor are needed"
 
 
-def unused_of(faults: Iterable[Fault]) -> dict[int, str]:
+def _unused_of(faults: Iterable[Fault]) -> dict[int, str]:
     """Clients whose updates were there and could not be used, with the reason of each."""
     return {fault.blame: fault.reason for fault in faults if fault.rejected or fault.reason.endswith(OF_CLIP)}
 
 
-def unusable(unused: Mapping[int, str], floor: int, scenario: Scenario) -> str:
+def _unusable(unused: Mapping[int, str], floor: int, scenario: Scenario) -> str:
     """Of a sum that is, because updates could not be used. unused: by client, why."""
     clip = ", or a larger protection.clip" if hasattr(scenario.protection, "clip") else ""
     who = f"the update{'s' * (len(unused) > 1)} of {len(unused)} client{'s' * (len(unused) > 1)}"

@@ -1,112 +1,38 @@
 """A simulation: the population, the view and the algorithm's state of one run, advanced round by round."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from torch import nn
 
-from ...crypto.entropy import Entropy
-from ...protocol.core.errors import PAST_BUDGET, Fault, Silent
+from ...protocol.core.errors import Fault, Silent
 from ...protocol.parts.models import Models
 from ...protocol.parts.record import Record
 from ...protocol.parts.run import Harness
 from ...protocol.parts.scores import Scores
 from ...protocol.view.answers import BelowFloor, Model, Vector
 from ...protocol.view.asks import ServerView
-from ...protocol.view.protection import Setup
-from ...protocol.work.maker import Maker
 from ..algorithms.algorithm import Cluster, Start, State, TakesNewcomers
-from ..clients.embedders import Facts
 from ..clients.slots import Values, one_hot
 from ..clients.spending import together
 from ..clients.training import Job
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .evaluation import ModelScore, ScoringJob, accuracies_in
-from .lost_round import too_few, unusable, unused_of
+from .hosts import Hosts, elsewhere
+from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
 from .scenario import Scenario
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    from ...protocol.pairs.question import Comparing
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 INITIAL = Model("init")
-
-
-IN_VAIN = 10
-"""So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
-
-
-class NothingLearned(ValueError):
-    """No client's update can be used, or no sum can be published: going on would be in vain.
-
-    refused: whether the protection would not sum, though there was something to be summed.
-    """
-
-    def __init__(self, words: str, refused: bool = False) -> None:
-        super().__init__(words)
-        self.refused = refused
-
-
-class Hosts(Protocol):
-    """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it. entropy: where
-    the server's secrets come from, the same ones when it is started again. scores: whether clients are asked how well they
-    predict, also where the server could tell; they are wherever it cannot.
-    """
-
-    @property
-    def run(self) -> bytes: ...
-    @property
-    def entropy(self) -> Entropy: ...
-    @property
-    def scores(self) -> bool: ...
-    def __call__(self, maker: Maker, /) -> Mapping[int, object]: ...
-    def helpers(self) -> Mapping[int, object]:
-        """A second server and a dealer, where the run has them."""
-        ...
-
-    def begin(self, round: int, view: ServerView, /) -> None:
-        """What follows is of this round, whose checkpoint is there, or is written next."""
-        ...
-
-    def admit(self, view: ServerView, /) -> None:
-        """Before a round: who was not ready for the run, and is there now, takes part from here on."""
-        ...
-
-    def finished(self, models: Mapping[int, Sequence[Vector | str]], /) -> None:
-        """The run is over, and these are the clients' models; of those that a client holds itself, their names."""
-        ...
-
-
-def _elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Setup:
-    """What a server begins with: secrets that it keeps, and no data."""
-
-    def nobody(_: object) -> NoReturn:
-        raise RuntimeError("a coordinator does no work of a client's")
-
-    mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, helpers=hosts.helpers, comparing=comparing)
-    embedders = None if setup.embedders is None else Facts(setup.embedders)
-    return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None)
-
-
-def _spent(faults: Iterable[Fault]) -> set[int]:
-    """Those whom their privacy budget did not allow what they were asked for."""
-    return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
-
-
-def _lost(state: State) -> State:
-    """The state after a round of which nothing came."""
-    frozen = cast("DataclassInstance", state)
-    measured = {"measured": dict[str, object]()} if any(field.name == "measured" for field in fields(frozen)) else {}
-    return cast(State, replace(frozen, **measured, round=state.round + 1))
 
 
 class Simulation(Parties):
@@ -120,7 +46,7 @@ class Simulation(Parties):
                 "clients elsewhere say how many labels they find, and targets here are numbers: play it by cloister run"
             )
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
-        setup = replace(self.setup, workers=self.watch) if hosts is None else _elsewhere(self.setup, hosts, self.comparing)
+        setup = replace(self.setup, workers=self.watch) if hosts is None else elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
         self.watch.on, self.watch.here = not self.view.record.sees_updates, hosts is None
         self.accounted: Sequence[Mapping[str, object]] = ()  # what the last round added to the account, for the record
@@ -155,39 +81,22 @@ class Simulation(Parties):
             self.state = self.scenario.algorithm.round(self.state, self.view, rng)
         except Silent as silent:
             cast(Record, self.view.record).fault(silent.blame, silent.reason)
-            self.state = _lost(self.state)
+            self.state = after_a_loss(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))
         self._check_lost(t, before, self.view.record.faults[known:], self.view.record.below_floor[refused:])
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
         """Why the round was lost, if it was. Raises NothingLearned."""
-        clusters = list(self.state.clusters.values())
-        models, first = {c.model for c in clusters}, {c.model for c in clusters} == before == {INITIAL}
-        below = [sum_ for sum_ in refused if sum_.clients]
-        own = [f for f in faults if f.blame in self.population.clients]  # and not the server's of a sum that nobody was left for
-        self.lost, hopeless = "", False
-        unused = unused_of(own)
-        if first and below:
-            floor = below[-1].floor
-            enough = len(below[-1].clients) >= floor
-            self.lost = unusable(unused, floor, self.scenario) if unused else too_few(below[-1], enough)
-            hopeless = sum(len(c.members) for c in clusters) < floor
-        elif own and {f.blame for f in own} <= (spent := self.spending.declined | _spent(own)):
-            hopeless = first and spent >= self.population.clients.keys()
-            self.lost = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
-        elif faults and models <= before and not self.state.measured:
-            few = "no slot was chosen by" in faults[-1].reason
-            slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
-            what = slots if few else "inputs of one scale, or a smaller training.lr,"
-            self.lost = f"no update of round {t} could be used ({faults[-1].reason}); {what} may help"
-            present = {*self._open_to, *(i for c in clusters for i in c.members)}
-            hopeless = present <= {f.blame for f in faults}
+        first = {c.model for c in self.state.clusters.values()} == before == {INITIAL}
+        clients, declined = self.population.clients, self.spending.declined
+        found = why_lost(self.scenario, t, self.state, before, first, faults, refused, clients, declined)
+        self.lost = found.words
         self.in_vain = self.in_vain + 1 if self.lost else 0
-        hopeless = hopeless and all(round <= t for round in self.scenario.arrivals.values())
+        hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
         ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
         if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost, refused=first and bool(below) and not unused)
+            raise NothingLearned(self.lost, refused=found.refused)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.

@@ -8,7 +8,7 @@ from ...protocol.core.halt import Halt
 
 if TYPE_CHECKING:
     from .experiment import Round
-    from .serving import LinkedHosts
+    from .linked_hosts import LinkedHosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Control:
 
 @dataclass(slots=True)
 class Watched:
-    """What a coordinator's vitals are read from. hosts: of serving.py. clients: how many. played: what was told after the last
-    round; `serve` sets it, and `running`.
+    """What a coordinator's vitals are read from. hosts: of linked_hosts.py. clients: how many. played: what was told after the
+    last round; `serve` sets it, and `running`.
     """
 
     hosts: "LinkedHosts"

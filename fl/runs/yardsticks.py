@@ -19,10 +19,11 @@ from ..algorithms.fedavg import FedAvg, Local
 from ..clients.measures import LOWER
 from ..data.natural import Natural
 from .evaluation import ModelScore
+from .lost_round import NothingLearned
 from .metrics import adjusted_rand_index
 from .run_folder import RunFolder
 from .scenario import Scenario
-from .simulation import NothingLearned, Simulation
+from .simulation import Simulation
 
 SEEDS = 2
 """Other seeds."""

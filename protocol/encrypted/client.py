@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import SecretContext
+from ...crypto.ckks_secret import SecretContext
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Deadline, Effect, Event, Perform, Received, Send, Worked

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import MOST_DIGITS, InvalidCiphertext
+from ...crypto.ckks import MOST_DIGITS
+from ...crypto.ckks_ciphertexts import InvalidCiphertext
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Learned, Send

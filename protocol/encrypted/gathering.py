@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from math import isfinite
 
-from ...crypto.ckks import EncryptedVector, InvalidCiphertext, add
+from ...crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, add
 from ..core.errors import ProtocolError
 from ..core.session import Session
 from .keys import RelayedKey

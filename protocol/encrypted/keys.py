@@ -17,7 +17,9 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, SUMS, CkksParameters, EncryptingContext, InvalidContext, PublicContext, SecretContext
+from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, PublicContext
+from ...crypto.ckks_parameters import CkksParameters
+from ...crypto.ckks_secret import SecretContext
 from ...crypto.envelope import InvalidSeal, open_sealed, seal
 from ...crypto.prg import derive_key
 from ..core.errors import ProtocolError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import EncryptedVector, InvalidCiphertext, inner_product
+from ...crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, inner_product
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, EncryptedVector
+from ...crypto.ckks import PRODUCTS
+from ...crypto.ckks_ciphertexts import EncryptedVector
 from ..core.errors import ProtocolError, Refused
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party

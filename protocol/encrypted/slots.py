@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...crypto.ckks import MOST_DIGITS, EncryptedVector, SecretContext
+from ...crypto.ckks import MOST_DIGITS
+from ...crypto.ckks_ciphertexts import EncryptedVector
+from ...crypto.ckks_secret import SecretContext
 from ..view.work import LocalWork
 from .scaling import MOST_VALUE, RELATIVE_ERROR, RIDING, SCALE, SLOTS, VALUE_ERROR, Values
 

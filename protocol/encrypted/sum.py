@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...crypto.ckks import EncryptedVector
+from ...crypto.ckks_ciphertexts import EncryptedVector
 from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send

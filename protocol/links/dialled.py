@@ -21,35 +21,33 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.errors import Revoked
 from ..core.session import SERVER
-from ..pki.admission import REVOKED
 from ..pki.certificates import Untrusted
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
 from ..pki.standing import Standing
 from .background import Background, Gone
+from .dialling import channel_to, why_ended
 from .flow import Flow, Misplaced
+from .taken_words import TakenWords
 from .terms import (
     BOOT_BYTES,
     ID_HEADER,
     METHOD,
     MOST_BYTES,
-    NEVER_BEGAN,
     SERVICE,
     TERMS_HEADER,
     ClientRun,
     LinkRefused,
     LinkRevoked,
-    channel_credentials,
     grpc_or_words,
     hello,
-    options,
     reply_of,
 )
-from .words import ANSWER, FORGOTTEN, WORD
+from .words import ANSWER, WORD
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -96,11 +94,8 @@ class Dialled:
         self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._seen, self._greeting = ClientRun(), b""
-        self._given: dict[int, bytes] = {}
-        self._undone: set[int] = set()
+        self._taken = TakenWords(0)
         self._sending: set[asyncio.Future[None]] = set()
-        self._doing: int | None = None
-        self._taken = 0
         self._flow: Flow | None = None
         self._background: Background | None = None
         self._ending = asyncio.Event()
@@ -120,7 +115,7 @@ class Dialled:
         LinkRevoked, ConnectionError.
         """
         self._seen = seen or ClientRun()
-        self._taken = self._seen.number
+        self._taken = TakenWords(self._seen.number)
         self._background = Background(self._stay)
         if self._unwanted:  # it was stopped before it began
             self._background.soon(self._ending.set)
@@ -197,14 +192,8 @@ class Dialled:
         """One connection, to its end: why, None when all is over. Raises LinkRefused, LinkRevoked."""
         import grpc
 
-        final = {
-            grpc.StatusCode.PERMISSION_DENIED: "it is nobody that is known there",
-            grpc.StatusCode.FAILED_PRECONDITION: "",
-            grpc.StatusCode.ABORTED: "",
-            grpc.StatusCode.INVALID_ARGUMENT: "",
-        }
         try:
-            channel = self._channel()
+            channel = channel_to(self._address, self._server, self.standing)
         except Revoked as error:
             raise LinkRevoked(f"{error}: this party takes no further part, unless the authority gives it another") from None
         except ValueError as error:  # of the authority, or of this client's own folder: both may change
@@ -216,7 +205,7 @@ class Dialled:
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(metadata=metadata)
             challenge = b"" if self.standing is None else os.urandom(CHALLENGE_BYTES)
             try:
-                await call.write(hello(self._boot, challenge, replace(self._seen, number=self._taken)))
+                await call.write(hello(self._boot, challenge, replace(self._seen, number=self._taken.latest)))
                 first = await call.read()
                 if isinstance(first, bytes):
                     proof, run, life, greeting = reply_of(first)
@@ -235,13 +224,7 @@ class Dialled:
                 return str(error)
             except Misplaced as error:
                 raise LinkRefused(f"the {name_of(self._server)} does not keep to the order of pieces: {error}") from None
-            if code is grpc.StatusCode.PERMISSION_DENIED and details == REVOKED:
-                raise LinkRevoked(f"{REVOKED}: this party takes no further part, unless the authority gives it another")
-            if code is grpc.StatusCode.FAILED_PRECONDITION and details == NEVER_BEGAN:
-                raise LinkRefused(NEVER_BEGAN)
-            if code in final:
-                raise LinkRefused(f"the {name_of(self._server)} refuses this party: {details or final[code]}")
-            return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+            return why_ended(code, details, self._server)
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
@@ -254,19 +237,6 @@ class Dialled:
         self.noted(True, "")
         if self.connections == 1:
             self._greeted.put(greeting)
-
-    def _channel(self) -> "grpc.aio.Channel":
-        """To the coordinator, with the keys that there are now. Raises ValueError where either is not in good standing."""
-        import grpc
-
-        known: list[tuple[str, Any]] = [*options(), ("grpc.initial_reconnect_backoff_ms", 200)]
-        known.append(("grpc.use_local_subchannel_pool", 1))  # a connection of its own, beside other clients of this process too
-        if self.standing is None:
-            return grpc.aio.insecure_channel(self._address, options=known)
-        self.standing.look_again()
-        self.standing.check_in_good_standing(self._server)
-        known.append(("grpc.ssl_target_name_override", name_of(self._server)))
-        return grpc.aio.secure_channel(self._address, channel_credentials(self.standing.credentials()), options=known)
 
     async def _talk(self, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> bool:
         """Take words until the stream ends; whether all is over. Raises Misplaced, Untrusted."""
@@ -310,35 +280,26 @@ class Dialled:
             if self.standing is not None:
                 self.standing.look_again()
                 self.standing.check_in_good_standing(self._server)
-            if self._doing is not None:
+            if self._taken.doing is not None:
                 await flow.working()
 
     async def _take(self, data: bytes) -> None:
         if len(data) < WORD.size:
             raise Misplaced("a word without a head")
         number, settled = WORD.unpack_from(data)
-        for old in [n for n in self._given if n <= settled]:
-            del self._given[old]
-        given = self._given.get(number)
-        if given is None and number <= self._taken and number not in self._undone:
-            given = ANSWER.pack(number | FORGOTTEN)
+        given = self._taken.again(number, settled)
         if given is not None:
             sending = asyncio.ensure_future(self._send(given))
             self._sending.add(sending)  # a loop holds tasks weakly
             sending.add_done_callback(self._sending.discard)
-        elif number > self._taken:
+        elif number > self._taken.latest:
             while self._words.qsize() >= MOST_WAITING:
                 await asyncio.sleep(0.05)
-            self._taken = number
-            self._doing = number
-            self._undone.add(number)
+            self._taken.take(number)
             self._words.put((number, data[WORD.size :]))
 
     async def _answer(self, number: int, data: bytes) -> None:
-        self._given[number] = data
-        self._undone.discard(number)
-        if number == self._taken:
-            self._doing = None
+        self._taken.answered(number, data)
         await self._send(data)
 
     async def _send(self, data: bytes) -> None:

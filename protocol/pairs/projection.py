@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ...crypto.dense_projection import Orthonormal, standard_normal
 from ...crypto.prg import derive_key
-from ...crypto.projection import Orthonormal, standard_normal
 from .terms import PairTerms
 
 

@@ -28,7 +28,8 @@ from .helper import HandledWord, Helper, HelperFolder, answer, begun, frame_in, 
 from .messages import GramQuestion, Held, Opening
 from .protection import TwoServer
 from .run import MOST_ROWS
-from .second import CollectingKeys, Second, restored, second_step
+from .second import second_step
+from .second_state import CollectingKeys, Second, restored
 from .terms import ShareTerms
 
 MOST_SAID = 1 << 16

@@ -13,7 +13,7 @@ from ..core.session import DEALER, SECOND_SERVER
 from ..drivers.roles import Party
 from ..view.answers import Remembered, Snapshot
 from .questions import Row
-from .second import HoldingKeys, Second, closing
+from .second_state import HoldingKeys, Second, closing
 from .terms import Words
 from .upload import from_words, to_words
 

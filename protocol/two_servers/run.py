@@ -18,7 +18,8 @@ from ..work.uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
 from .dealer import DealerState, dealer_step
 from .questions import Row
-from .second import Second, second_step
+from .second import second_step
+from .second_state import Second
 from .slot_sums import SlotsAnswered, ask_slots, asking_slots_step, checked
 from .slot_terms import SharedSlots
 from .terms import ShareTerms, Words

@@ -1,30 +1,22 @@
 """The second server of the two-server protocol: it holds keys, and answers only what the floor allows.
 
-Spec: specs/two_servers.md. It keeps 32 bytes per update and expands one share at a time. What it is asked is checked against
-everything it answered about the same updates: a lone first server gets no sum under the floor and no two that differ in few,
-and nothing of updates that started from unlike models.
+Spec: specs/two_servers.md. What it holds is in second_state.py, how Gram questions are answered in second_gram.py; it expands one
+share at a time. What it is asked is checked against everything it answered about the same updates: a lone first server gets no
+sum under the floor and no two that differ in few, and nothing of updates that started from unlike models.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-import cbor2
-
-from ...crypto.additive import AdditiveShare, difference, gram_share, keyed_share, keyed_square, keyed_triple, reveal
-from ...crypto.commitment import BadCommitment, open_commitment
-from ...crypto.entropy import Entropy
+from ...crypto.additive import keyed_share
 from ..core.errors import ProtocolError
-from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
-from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Refusal, Send
+from ..core.session import SERVER
+from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Refusal
 from ..wire.codec import Envelope
 from ..wire.messages import Task
-from ..work.uploads import Policy
 from .messages import (
     Agreed,
-    Coin,
-    GramAnswer,
     GramQuestion,
     Held,
     Keep,
@@ -36,110 +28,19 @@ from .messages import (
 )
 from .one_model import another_model, of_one_model
 from .questions import (
-    Row,
-    gram_question,
     keep_question,
-    projected,
-    projection_key,
     rows_of,
     slot_question,
     sum_question,
     weighted,
 )
+from .second_gram import take_opening, take_triple, toss
+from .second_state import CollectingKeys, HoldingKeys, Second, closing, kept_keys, number_spent, to_server
 from .slot_messages import SlotKey, SlotQuestion, SlotsAgreed
 from .slot_sums import SlotHolding, commitment_of, open_slots, to_bytes
-from .slot_terms import SLOTS, SharedSlots
-from .terms import ShareTerms, Words
-from .upload import KINDS, admitted, from_words, is_old, slots_of, to_words
+from .upload import admitted, is_old, slots_of, to_words
 
-KEPT = "kept"
-"""In its journal: keys that are listed to be kept. The other entries are rounds and numbers that are spent."""
 OTHER_WORK = "a sum of other work of some client than was summed: both have much of it in common"
-
-
-@dataclass(frozen=True, slots=True)
-class CollectingKeys:
-    """A session while keys arrive; if it is about slots, with commitments. models: what each client says that it started from."""
-
-    session: Session
-    keys: Mapping[int, bytes] = field(default_factory=dict, repr=False)
-    models: Mapping[int, bytes] = field(default_factory=dict)
-    slots: SharedSlots | None = None
-    commitments: Mapping[int, int] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class HoldingKeys:
-    """A session's survivors. sums: the weight rows answered, None once only Gram questions are. products: entered by client.
-
-    round: of the session.
-    """
-
-    keys: Mapping[int, bytes] = field(repr=False)
-    sums: tuple[Mapping[int, int], ...] | None = ()
-    products: Mapping[int, int] = field(default_factory=dict)
-    round: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Tossed:
-    """A Gram question after the second server's half of the coin, until the server's opening and the triple are both here."""
-
-    rows: tuple[Row, ...]
-    commitment: bytes
-    coin: bytes
-    triple: KeyedTriple | None = None
-    opening: Opening | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Second:
-    """The second server. next_round, next_question: what it still takes. opened: the round after each that it opened, as
-    persisted, which `restored` and Keep close for all kinds (`closing`). Keys are stored when Keep lists them, and not before.
-    About sessions of slots nothing else is answered.
-    """
-
-    run: bytes
-    terms: ShareTerms
-    policy: Policy
-    entropy: Entropy = field(repr=False)
-    next_round: Mapping[str, int] = field(default_factory=dict)
-    next_question: int = 0
-    sessions: Mapping[bytes, CollectingKeys | HoldingKeys | SlotHolding] = field(default_factory=dict)
-    questions: Mapping[bytes, Tossed] = field(default_factory=dict)
-    opened: Mapping[str, int] = field(default_factory=dict)
-
-
-def restored(fresh: Second, journal: Mapping[str, bytes]) -> Second:
-    """The second server after a crash. fresh: with nothing held or spent. journal: all that it persisted.
-
-    Updates that Keep did not list are lost with their keys, so every round that was opened is closed, and every number that was
-    used stays so.
-    """
-    spent = {key: int.from_bytes(value, "big") for key, value in journal.items() if key != KEPT}
-    sessions: dict[bytes, CollectingKeys | HoldingKeys | SlotHolding] = {}
-    for digest, client, key, products in cbor2.loads(journal[KEPT]) if KEPT in journal else ():
-        held = sessions.get(digest)
-        before = held if isinstance(held, HoldingKeys) else HoldingKeys({}, None)
-        sessions[digest] = HoldingKeys({**before.keys, client: key}, None, {**before.products, client: products})
-    closed = closing(number for key, number in spent.items() if key.startswith("next round "))
-    return replace(fresh, next_round=closed, next_question=spent.get("next question", 0), sessions=sessions)
-
-
-def closing(opened: Iterable[int]) -> dict[str, int]:
-    """The next round of every kind, once what was answered of these is forgotten. opened: the round after each that was opened.
-
-    All kinds are closed up to the latest: of one round's work another kind must not be summed than was.
-    """
-    after = max(opened, default=0)
-    return dict.fromkeys((*KINDS, SLOTS), after) if after else {}
-
-
-def _kept(sessions: Mapping[bytes, CollectingKeys | HoldingKeys | SlotHolding]) -> Persist:
-    """The keys that Keep listed, and the products that their updates entered, in the place of those before."""
-    held = {digest: found for digest, found in sessions.items() if isinstance(found, HoldingKeys) and found.sums is None}
-    rows = [[digest, i, key, of.products.get(i, 0)] for digest, of in held.items() for i, key in of.keys.items()]
-    return Persist(KEPT, cbor2.dumps(rows))
 
 
 def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -148,9 +49,7 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Second(), Received(Envelope(message=KeyShare() | SlotKey() as share, sender=client, session=digest)):
             return _take_key(state, digest, client, share), ()
         case Second(), Received(Envelope(message=KeyedTriple() as triple, sender=sender, session=question)):
-            if sender != DEALER or question not in state.questions or state.questions[question].triple is not None:
-                raise ProtocolError("a triple that is not the dealer's, or that no question waits for", sender)
-            return _answer(state, question, replace(state.questions[question], triple=triple))
+            return take_triple(state, sender, question, triple)
         case Second(), Received(Envelope(sender=sender)) if sender != SERVER:
             raise ProtocolError("a message that is not the server's", sender)
         case Second(), Received(Envelope(message=Task() as task, sender=sender)) if is_old(
@@ -162,9 +61,9 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Second(), Received(Envelope(message=Held(clients=clients), session=digest)):
             return _agree(state, digest, clients)
         case Second(), Received(Envelope(message=GramQuestion() as request, session=question)):
-            return _toss(state, question, request)
+            return toss(state, question, request)
         case Second(), Received(Envelope(message=Opening() as opening, session=question)):
-            return _opened(state, question, opening)
+            return take_opening(state, question, opening)
         case Second(), Received(Envelope(message=SumQuestion() as request, session=question)):
             return _sum(state, question, request)
         case Second(), Received(Envelope(message=SlotQuestion() as request, session=question)):
@@ -177,10 +76,6 @@ def second_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return state, ()
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at the second server")
-
-
-def _send(session: bytes, message: Any) -> Send:
-    return Send(Envelope(session, SECOND_SERVER, SERVER, message))
 
 
 # --- uploads ---------------------------------------------------------------------------------------------------------------
@@ -229,83 +124,7 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
         holding = SlotHolding(held.slots, keys, {i: held.commitments[i] for i in alike}, held.session.round)
         agreed = SlotsAgreed(alike, to_bytes(holding.commitments.values()))
     others = (Refusal(i, another_model(i)) for i in both if i not in keys)
-    return replace(state, sessions={**state.sessions, digest: holding}), (_send(digest, agreed), *others)
-
-
-# --- Gram questions --------------------------------------------------------------------------------------------------------
-
-
-def _numbered(state: Second, number: int, question: bytes, expected: bytes) -> tuple[Second, Persist]:
-    """The state after a question's number is spent."""
-    if number < state.next_question:
-        raise ProtocolError("a question whose number was used before", SERVER)
-    if question != expected:
-        raise ProtocolError("a question under another question's digest", SERVER)
-    return replace(state, next_question=number + 1), Persist("next question", (number + 1).to_bytes(8, "big"))
-
-
-def _toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second, tuple[Effect, ...]]:
-    """Check the rows, count them against the limit of products, and say the second half of the coin."""
-    numbered, stored = _numbered(state, request.number, question, gram_question(state.run, request))
-    rows = rows_of(request)
-    if len(set(rows)) < len(rows):
-        raise ProtocolError("a Gram question with a row twice", SERVER)
-    sessions = dict(state.sessions)
-    for digest, client in rows:
-        held = sessions.get(digest)
-        if isinstance(held, SlotHolding):  # inner products of choices would show who chose alike
-            raise ProtocolError("a Gram question about slots", SERVER)
-        if not isinstance(held, HoldingKeys) or client not in held.keys:
-            raise ProtocolError("a Gram question about an update that is not held", SERVER)
-        products = held.products.get(client, 0) + len(rows)
-        if 0 < state.terms.most_products < products:
-            raise ProtocolError(f"a question too many: {state.terms.most_products} products of one update are the most", SERVER)
-        sessions[digest] = replace(held, products={**held.products, client: products})
-    coin = state.entropy.secret(f"two servers coin 2 {question.hex()}", 32)
-    tossed = Tossed(rows, request.commitment, coin)
-    entered = {digest for digest, _ in rows}
-    counted = any(isinstance(held := sessions[digest], HoldingKeys) and held.sums is None for digest in entered)
-    return replace(numbered, sessions=sessions, questions={**state.questions, question: tossed}), (
-        stored,
-        *([_kept(sessions)] if counted else ()),
-        _send(question, Coin(coin)),
-    )
-
-
-def _opened(state: Second, question: bytes, opening: Opening) -> tuple[Second, tuple[Effect, ...]]:
-    tossed = state.questions.get(question)
-    if tossed is None or tossed.opening is not None:
-        raise ProtocolError("an opening that no question waits for", SERVER)
-    try:
-        open_commitment(tossed.commitment, opening.coin, opening.salt, question)
-    except BadCommitment:
-        raise ProtocolError("a half of the coin that is not the one committed to", SERVER) from None
-    if len(opening.difference) != 8 * len(tossed.rows) * state.terms.columns:
-        raise ProtocolError(f"a difference of {len(opening.difference)} bytes", SERVER)
-    return _answer(state, question, replace(tossed, opening=opening))
-
-
-def _answer(state: Second, question: bytes, tossed: Tossed) -> tuple[Second, tuple[Effect, ...]]:
-    """Project the shares and answer, once the triple and the opening are here; each triple once."""
-    if tossed.triple is None or tossed.opening is None:
-        return replace(state, questions={**state.questions, question: tossed}), ()
-    projection = state.terms.project(projection_key(question, tossed.opening.coin, tossed.coin))
-    share = AdditiveShare(1, projected(state.terms, projection, _expanded(state, tossed.rows), len(tossed.rows)))
-    count = len(tossed.rows)
-    triple = keyed_triple(1, tossed.triple.mask, keyed_square(tossed.triple.square, count), state.terms.columns)
-    mine = difference(share, triple)
-    theirs = AdditiveShare(0, from_words(tossed.opening.difference).reshape(count, -1))
-    gram = gram_share(reveal(theirs, mine), triple)
-    left = {q: t for q, t in state.questions.items() if q != question}
-    return replace(state, questions=left), (_send(question, GramAnswer(to_words(mine.values), to_words(gram.values))),)
-
-
-def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
-    for digest, client in rows:
-        held = state.sessions.get(digest)
-        if not isinstance(held, HoldingKeys) or client not in held.keys:
-            raise ProtocolError("a Gram question about an update that is no longer held", SERVER)
-        yield keyed_share(held.keys[client], (state.terms.length,)).values
+    return replace(state, sessions={**state.sessions, digest: holding}), (to_server(digest, agreed), *others)
 
 
 # --- sums, and forgetting --------------------------------------------------------------------------------------------------
@@ -313,7 +132,7 @@ def _expanded(state: Second, rows: tuple[Row, ...]) -> Iterator[Words]:
 
 def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, tuple[Effect, ...]]:
     """Answer with the share of a weighted sum, if all sums of these updates together are within the rules."""
-    numbered, stored = _numbered(state, request.number, question, sum_question(state.run, request))
+    numbered, stored = number_spent(state, request.number, question, sum_question(state.run, request))
     held, rules = state.sessions.get(request.source), state.terms.rules
     if not isinstance(held, HoldingKeys) or held.sums is None or not set(request.clients) <= set(held.keys):
         raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
@@ -329,7 +148,7 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
     shares = (keyed_share(held.keys[i], (state.terms.length,)).values for i in row)
     total = weighted(row.values(), shares, state.terms.length)
     sessions = {**state.sessions, request.source: replace(held, sums=(*held.sums, row))}
-    return replace(numbered, sessions=sessions), (stored, _send(question, SumAnswer(to_words(total))))
+    return replace(numbered, sessions=sessions), (stored, to_server(question, SumAnswer(to_words(total))))
 
 
 def _summed_beside(state: Second, source: bytes, round: int) -> set[int]:
@@ -344,19 +163,19 @@ def _summed_beside(state: Second, source: bytes, round: int) -> set[int]:
 
 def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Second, tuple[Effect, ...]]:
     """Answer with the shares of counts and of open slots, once for a session."""
-    numbered, stored = _numbered(state, request.number, question, slot_question(state.run, request))
+    numbered, stored = number_spent(state, request.number, question, slot_question(state.run, request))
     held = state.sessions.get(request.source)
     if not isinstance(held, SlotHolding):
         raise ProtocolError("a question about slots that are not held", SERVER)
     opened, answer = open_slots(held, request)
     if not opened.summed.isdisjoint(_summed_beside(state, request.source, held.round)):
         raise ProtocolError(OTHER_WORK, SERVER)
-    return replace(numbered, sessions={**state.sessions, request.source: opened}), (stored, _send(question, answer))
+    return replace(numbered, sessions={**state.sessions, request.source: opened}), (stored, to_server(question, answer))
 
 
 def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Effect, ...]]:
     """Forget all but these clients' keys, as far as they are held, and take no more sessions of the rounds so far."""
-    numbered, stored = _numbered(state, keep.number, question, keep_question(state.run, keep))
+    numbered, stored = number_spent(state, keep.number, question, keep_question(state.run, keep))
     kept: dict[bytes, HoldingKeys] = {}
     for digest, client in rows_of(keep):
         held = state.sessions.get(digest)
@@ -366,4 +185,4 @@ def _keep(state: Second, question: bytes, keep: Keep) -> tuple[Second, tuple[Eff
         products = {**before.products, client: held.products.get(client, 0)}
         kept[digest] = HoldingKeys({**before.keys, client: held.keys[client]}, None, products)
     closed = closing((*state.next_round.values(), *state.opened.values()))
-    return replace(numbered, sessions=kept, questions={}, next_round=closed), (stored, _kept(kept))
+    return replace(numbered, sessions=kept, questions={}, next_round=closed), (stored, kept_keys(kept))

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import tenseal
 
-from cloister.crypto.ckks import PRODUCTS, SUMS, CkksParameters
+from cloister.crypto.ckks import PRODUCTS, SUMS
+from cloister.crypto.ckks_parameters import CkksParameters
 from cloister.crypto.prg import derive_key
 from cloister.crypto.projection import TwoStage
 from cloister.fl.runs.run_folder import machine, versions

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from cloister.crypto.projection import Orthonormal
+from cloister.crypto.dense_projection import Orthonormal
 from cloister.fl.clients.training import Job, Training, train_one
 from cloister.fl.data.population import Examples, Source
 from cloister.fl.data.rotation import rotate

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...crypto.ckks import MOST_DIGITS, SecretContext
+from ...crypto.ckks import MOST_DIGITS
+from ...crypto.ckks_secret import SecretContext
 from .ckks_ring import Ciphertext, Integers, Values, coefficients, decoded, encoded, values_of
 
 

@@ -11,10 +11,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.metrics import late_count
 from ...fl.runs.results_folder import Row
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import NothingLearned, Simulation
+from ...fl.runs.simulation import Simulation
 from ..attack_metrics import attack_success
 from ..backdoors import as_learned
 from ..broken import Bounds, gained, lost

@@ -1,0 +1,95 @@
+"""`cloister serve`: the coordinator of clients in processes of their own, over gRPC."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .deploying import File, Insecure, Keys, Set, scenario_of, standing_of
+from .deployment.json_lines import log_to_stderr
+from .deployment.operated import operated
+from .deployment.signals import STOPPED, on_signals
+from .errors_in_one_line import one_line_errors, say
+
+if TYPE_CHECKING:
+    from .fl.runs.vitals import Control
+
+
+def serve(
+    file: File,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 for any.")],
+    keys: Keys = None,
+    insecure_loopback: Insecure = False,
+    rounds: Annotated[int | None, typer.Option(help="Communication rounds.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of data, models and sampling; as clients have it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write. Default: runs/NAME-served.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets that models are scored on.")] = None,
+    set_: Set = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for enough clients; then the run does not begin.")] = 120.0,
+    least: Annotated[
+        int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all.", min=1)
+    ] = None,
+    patience: Annotated[float, typer.Option(help="Seconds without progress after which a client counts as absent.")] = 60.0,
+    slots: Annotated[int, typer.Option(help="Uploads that are received at the same time.", min=1)] = 4,
+    ask_scores: Annotated[
+        bool, typer.Option("--ask-scores", help="Ask clients how well they predict, also where the scenario's data would tell.")
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT", help="Where to serve /metrics for Prometheus, /health and /ready, over HTTP to anybody."
+        ),
+    ] = None,
+) -> None:
+    """Run a scenario as the coordinator of clients in processes of their own.
+
+    Try:  cloister serve cloister:quickstart --listen 127.0.0.1:7000 --insecure-loopback --rounds 5
+
+    The run folder is that of `cloister run`, with link.json beside it. On a terminal there is a view of the run beside the log.
+    Stopped by SIGTERM, or killed, it goes on with the same command, and so do the clients, which wait. Ctrl-C tells clients that
+    it is over; started again, they go on too. A newer directory or revocation list in --keys is taken while the run lasts:
+    whoever is revoked is sent away.
+    """
+    with one_line_errors():
+        from .protocol.core.session import SERVER
+
+        standing = standing_of(keys, insecure_loopback)
+        if standing is not None and standing.party != SERVER:
+            raise ValueError(f"the keys in {keys} are not the coordinator's")
+        from .deployment.log import Told
+        from .fl.runs.listening import Listening
+        from .fl.runs.serving import serve as play
+        from .fl.runs.vitals import Control
+        from .protocol.core.halt import Halted
+        from .protocol.links.terms import Limits
+        from .reporting.report import write_report
+
+        scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
+        folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
+        log, control = log_to_stderr(), Control()
+        told = Told(log)
+        where = Listening(
+            listen,
+            standing,
+            Limits(patience=patience, slots=slots),
+            wait,
+            least,
+            lambda port: log.info("listening", extra={"address": listen, "port": port}),
+            control,
+            ask_scores,
+        )
+        try:
+            with operated(control, metrics, least or 0, log), on_signals(_stopping(control)):
+                for done in play(scenario, folder, where, data):
+                    told.round(done)
+        except Halted:
+            of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
+            say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
+            raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
+        log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
+
+
+def _stopping(control: "Control") -> Callable[[int, Any], None]:
+    return lambda number, _: control.stop(leave=number == signal.SIGINT)

@@ -1,0 +1,100 @@
+"""The secret key of CKKS, and what it decrypts: what a key holder has, and no server.
+
+Whoever holds the secret key reads every ciphertext; if all clients hold it (the usual pattern of federated learning), the server
+and any one client read every update. And CKKS is not secure once exact decryptions are shown to somebody who holds ciphertexts
+(Li and Micciancio 2021): two decrypted real vectors give the server the secret key. Decryptions therefore stay with the key
+holder; `Decrypted` hands out rounded values and bits only, which is a measure against that attack and no proof, so even these are
+sent back only where the protocol discloses them. Use one key per round.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ckks import MOST_DIGITS, SUMS, InvalidContext, PublicContext, has_parameters, new_context, serialised
+from .ckks_ciphertexts import EncryptedVector, read_vector
+from .ckks_parameters import CkksParameters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decrypted:
+    """Decrypted values, which come out rounded or as bits: their low digits carry the secret key."""
+
+    _values: NDArray[np.float64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def rounded(self, digits: int) -> NDArray[np.float64]:
+        """float64, shape (length,): the values rounded to so many decimals. Raises ValueError above `MOST_DIGITS`."""
+        if digits > MOST_DIGITS:
+            raise ValueError(f"{digits} decimals would show the encryption's noise; take at most {MOST_DIGITS}")
+        return np.round(self._values, digits)
+
+    def at_least(self, threshold: float) -> NDArray[np.bool_]:
+        """bool, shape (length,): which values reach the threshold."""
+        return self._values >= threshold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecretContext:
+    """The secret key with its public context: what the key holder has, and nobody else should."""
+
+    parameters: CkksParameters
+    _context: Any = field(repr=False)
+
+    @classmethod
+    def generate(cls, parameters: CkksParameters = SUMS, /) -> Self:
+        """A fresh key from the operating system. Raises ValueError for parameters below 128 bits of security."""
+        context = new_context(parameters)
+        if parameters.multiplies:
+            context.generate_galois_keys()
+        return cls(parameters, context)
+
+    def public(self) -> PublicContext:
+        """The public half, rebuilt from bytes so that it shares nothing with the secret key."""
+        return PublicContext.from_bytes(self.public_bytes(), self.parameters)
+
+    def public_bytes(self) -> bytes:
+        """The bytes of the public half, with the keys that products need."""
+        return serialised(self._context, products=self.parameters.multiplies)
+
+    def encrypting_bytes(self) -> bytes:
+        """The bytes of the public key alone."""
+        return serialised(self._context, products=False)
+
+    def secret_bytes(self) -> bytes:
+        """The secret key, for sealing to another key holder. Whoever has these bytes reads every ciphertext."""
+        return bytes(self._context.serialize(True, True, self.parameters.multiplies, self.parameters.multiplies))
+
+    @classmethod
+    def from_secret_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
+        """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
+        import tenseal  # here, so that who needs none of it does not load it
+
+        if len(data) > 2 * parameters.context_bytes:
+            raise InvalidContext("bytes are not a secret context")
+        try:
+            context = tenseal.context_from(data, n_threads=1)
+        except (ValueError, RuntimeError):
+            raise InvalidContext("bytes are not a secret context") from None
+        if not context.has_secret_key() or not has_parameters(context, parameters):
+            raise InvalidContext("bytes are not a secret context of these parameters")
+        return cls(parameters, context)
+
+    def read(self, data: bytes, length: int, /) -> EncryptedVector:
+        """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext."""
+        return read_vector(self._context, self.parameters, data, length, level=0)
+
+    def read_product(self, data: bytes, /) -> EncryptedVector:
+        """One inner product. Raises InvalidCiphertext."""
+        return read_vector(self._context, self.parameters, data, 1, level=1)
+
+    def decrypt(self, encrypted: EncryptedVector, /) -> Decrypted:
+        """The values, for the key holder alone."""
+        if encrypted.parameters != self.parameters:
+            raise ValueError("the ciphertext has other parameters than the key")
+        key = self._context.secret_key()
+        return Decrypted(np.concatenate([np.asarray(chunk.decrypt(key), dtype=np.float64) for chunk in encrypted.chunks]))

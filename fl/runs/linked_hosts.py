@@ -1,0 +1,82 @@
+"""Where the clients of a run are that is served: behind a listener's links, and what they say is journalled."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...crypto.entropy import RootedEntropy
+from ...protocol.core.halt import Halt
+from ...protocol.core.session import DEALER, SECOND_SERVER
+from ...protocol.links.listener import Listener
+from ...protocol.parts.clients import Clients
+from ...protocol.view.answers import Vector
+from ...protocol.work.journalled import Journalled
+from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
+from ...protocol.work.maker import Maker
+from .served_journal import ServedJournal
+
+HELPERS = (SECOND_SERVER, DEALER)
+
+
+class LinkedHosts:
+    """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
+    due: raises where a second server or dealer that the run needs is away, and stays away.
+
+    scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
+    before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
+    """
+
+    def __init__(
+        self,
+        journal: ServedJournal,
+        clients: tuple[int, ...],
+        run: bytes,
+        listening: Callable[["LinkedHosts"], Listener],
+        due: Callable[[], None] | None = None,
+        halt: Halt | None = None,
+        scores: bool = False,
+    ) -> None:
+        self.run, self.entropy, self.round, self.scores = run, RootedEntropy(journal.root), 0, scores
+        self.listener: Listener | None = None
+        self.unanswered: dict[int, int] | None = None
+        self.words = Journalled(journal.setup, lambda: listening(self), halt)
+        self.linked = Linked(self.words, clients, journal.enrolled)
+        self._journal = journal
+        self._due = due
+
+    def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
+        """All clients."""
+        return self.linked(maker)
+
+    def helpers(self) -> Mapping[int, LinkedHelper]:
+        """The second server and the dealer."""
+        return {party: self.linked.helper(party) for party in HELPERS}
+
+    def admit(self, view: Any) -> None:
+        """See `Hosts` of hosts.py. Raises ConnectionError."""
+        if self._due is not None and not self.words.replaying:
+            self.words.begin()
+            self._due()
+        for fault in view.harness.part(Clients).admit():
+            view.record.fault(fault.blame, fault.reason)
+
+    def begin(self, round: int, view: Any) -> None:
+        """See `Hosts` of hosts.py. Raises Diverged, and ValueError where the journal does not go on from there, or where
+        no client is ready for the run.
+        """
+        self.linked.settle()
+        self.round = round
+        clients = view.harness.part(Clients)
+        if round == 0 and not clients.seated:
+            raise ValueError("no client is ready for the run: each says why where it was started")
+        self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
+        words, linked, seated = self.words.first
+        self.words.restore(words)
+        self.linked.restore(linked)
+        clients.seated = set(seated)
+        if self.unanswered is None:
+            self.unanswered = dict(self.linked.absent)
+
+    def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
+        """The run is over: hand each client its model, or say which of those that it holds it is."""
+        self.linked.finish(models)
+        self.words.begin()  # also where all have answered: they are to be told that it is over

@@ -1,0 +1,131 @@
+"""How a coordinator begins to listen: what clients are told first, how long their answers may be, and for whom it waits."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cbor2
+
+from ...protocol.core.session import SECOND_SERVER
+from ...protocol.encrypted.protection import Encrypted
+from ...protocol.links.listener import Listener
+from ...protocol.links.terms import NEVER_BEGAN, CoordinatorRun, Limits
+from ...protocol.pki.names import name_of
+from ...protocol.pki.standing import Standing
+from ...protocol.two_servers.helper import Welcome
+from ...protocol.two_servers.protection import TwoServer
+from ...protocol.two_servers.run import max_bytes
+from ...protocol.work.uploads import to_bytes
+from .agreement import terms_of
+from .linked_hosts import HELPERS, LinkedHosts
+from .other_terms import OtherTerms
+from .parties import Parties
+from .scenario import Scenario
+from .served_journal import ServedJournal
+from .vitals import Control
+
+SPARE_BYTES, COORDINATE_BYTES = 16 << 20, 32
+"""Of a client's answer: beside what it says of each coordinate, and of each, in every slot."""
+ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
+"""The same of ciphertexts, and the keys that products of them need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
+    without them the run does not begin.
+
+    standing: the coordinator's own; None without certificates. told: when it listens, of the port. control: of whoever operates
+    it. scores: whether clients are asked how well they predict, also where the scenario's own data would tell.
+    """
+
+    address: str
+    standing: Standing | None
+    limits: Limits = field(default_factory=Limits)
+    wait: float = 120.0
+    least: int | None = None
+    told: Callable[[int], object] = field(default=lambda port: None, repr=False)
+    control: Control = field(default_factory=Control)
+    scores: bool = False
+
+
+def helpers_of(scenario: Scenario[Any]) -> tuple[int, ...]:
+    """Who must be there beside clients before the run begins. The dealer only where updates are compared; it may come later."""
+    if not isinstance(scenario.protection, TwoServer):
+        return ()
+    return HELPERS if any(need.startswith("gram") for need in scenario.algorithm.needs) else (SECOND_SERVER,)
+
+
+def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
+    """What a client is told when it is there: what was drawn to name the run, who else is in it, and what its model must be."""
+    setup, population = parties.setup, parties.population
+    known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
+    about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
+    about.append(dict(terms_of(parties.scenario)))
+
+    def greeting(party: int) -> bytes:
+        if party >= 0:
+            return cbor2.dumps([party, *about])
+        return Welcome(party, drawn, setup.clients, len(setup.initial), repr(parties.scenario.protection)).data
+
+    return greeting
+
+
+def longest(parties: Parties) -> int:
+    """Bytes that a client's answer may have."""
+    setup = parties.setup
+    encrypted = isinstance(parties.scenario.protection, Encrypted)
+    spare, each = (ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES) if encrypted else (SPARE_BYTES, COORDINATE_BYTES)
+    slots = 1 if parties.weighing is None else 1 + len(setup.others)
+    shown = 0 if setup.embedders is None else 16 * setup.embedders.rows * (setup.embedders.d + setup.embedders.inputs)
+    return spare + each * slots * len(setup.initial) + shown
+
+
+def started(
+    parties: Parties,
+    listening: Listening,
+    journal: ServedJournal,
+    hosts: LinkedHosts,
+    others: OtherTerms,
+) -> Listener:
+    """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
+    clients, words = parties.setup.clients, hosts.words
+    most = longest(parties)
+    how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
+    if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
+        most += max_bytes(how.terms(len(parties.setup.initial)), 2 * len(clients))
+    most = min(listening.limits.most, most)
+    about = CoordinatorRun(journal.run, journal.life, words.numbers, words.answered, words.settled)
+    listener = Listener(
+        listening.address,
+        (*clients, *HELPERS) if helpers else clients,
+        greeting_of(parties, journal.run),
+        listening.standing,
+        replace(listening.limits, most=most),
+        about,
+        listening.wait if words.settled else 0.0,
+        listening.control.halt,
+        others.note,
+    )
+    port = listener.start()
+    hosts.listener = listener
+    listening.told(port)
+    if words.settled:  # an answer was heard: the run has begun
+        return listener
+    least = len(clients) if listening.least is None else min(listening.least, len(clients))
+    there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
+    if len(there) < least:
+        missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
+        listener.stop(why=NEVER_BEGAN)
+        why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
+        raise ValueError(f"{why}: give --wait more seconds, or --least for a run that begins without them")
+    wait_for_helpers(parties.scenario, listener, listening.wait)
+    return listener
+
+
+def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
+    """Raise ConnectionError where one is away for so long: without it a round would be in vain."""
+    needed = helpers_of(scenario)
+    if needed and (away := [name_of(i) for i in needed if i not in listener.wait_for(0, seconds, needed)]):
+        raise ConnectionError(f"after {seconds:g} s {' and '.join(away)} not there; start what is missing, then this again")
