@@ -21,8 +21,8 @@ from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import Simulation, seed_of
-from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
+from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError, Refused
 from ...protocol.core.link import Frame, Tap
 from ...protocol.masked.masking import MaskedSessions
 from ...protocol.masked.protection import Masked
@@ -350,10 +350,10 @@ def _whole(parts: Sequence[Examples]) -> Examples:
 
 
 def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
-    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or what the
-    network changed ends the run: what was sent until then was sent.
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or a party
+    refuses what the network changed and the run ends: what was sent until then was sent. Any other error is one of the code.
     """
     once = Recorder(replace(scenario, faults=tap, rounds=1), data)
-    with suppress(ProtocolError, ValueError):
+    with suppress(ProtocolError, Refused, NothingLearned):
         next(once.rounds())
     return once
