@@ -7,6 +7,7 @@ trusted not to lie.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import torch
 
 from ...fl.data.population import Examples, Population
@@ -17,6 +18,7 @@ from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
 from ...protocol.wire.codec import Kinds, decode
 from .recorded import Recorded
+from .recording_arrays import Array
 from .recording_lines import Lines
 
 MOST_CLASSES = 2**20
@@ -82,8 +84,9 @@ def check_model(scenario: Scenario, population: Population, most: int) -> None:
 
 
 def check_whole(found: Recorded) -> None:
-    """Raises ValueError where something is missing that belongs to what is there."""
+    """Raises ValueError where something is missing that belongs to what is there, or is no number that a run goes on with."""
     _check_frames(found.frames, found.public.kinds)
+    _check_vectors(found)
     truth, updates = found.truth, set(found.truth.updates)
     if {(t, i) for t, _, i in updates} != found.starts.keys():
         raise ValueError("it lacks updates, or what clients made them from")
@@ -96,6 +99,19 @@ def check_whole(found: Recorded) -> None:
     for c in found.compared:
         if c.matrix.shape != (len(c.rows), len(c.columns)):
             raise ValueError(f"a Gram matrix of {len(c.rows)} and {len(c.columns)} clients has shape {c.matrix.shape}")
+
+
+def _check_vectors(found: Recorded) -> None:
+    """Clients may compute what is not finite; nobody publishes it, or starts from it. A cut update is one of another length."""
+    lengths = {"update": len(found.public.initial)}
+    means = [(s.kind, s.mean) for s in found.sums if s.mean is not None]
+    for kind, vector in (*((kind, x) for (_, kind, _), x in found.truth.updates.items()), *means):
+        if len(vector) != (length := lengths.setdefault(kind, len(vector))):
+            raise ValueError(f"a vector of its {kind}s has {len(vector)} numbers, and not {length}")
+    of: list[Array] = [found.public.initial, *found.starts.values(), *(mean for _, mean in means)]
+    of += [c.matrix for c in found.compared]
+    if not all(np.isfinite(array).all() for array in {id(array): array for array in of}.values()):
+        raise ValueError("a model, a mean or inner products are not finite")
 
 
 def _check_frames(frames: Sequence[Frame], kinds: Kinds) -> None:
