@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cloister import algorithms, protections
+from cloister import algorithms, partitions, protections
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
@@ -18,21 +19,25 @@ from cloister.protocol.masked.messages import SurvivorSignature
 from cloister.protocol.two_servers import dealer, upload_client
 from cloister.protocol.two_servers.messages import KeyedTriple
 from cloister.protocol.wire.codec import decode, encode
+from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.audit.added_words import added
 from cloister.threat_models.audit.carried import FORMATS, carried
 from cloister.threat_models.audit.ckks import drawn_again
 from cloister.threat_models.audit.coalitions import joined_shares
 from cloister.threat_models.audit.dealt import dealt_rows
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.floor_kept import below_floor, other_sums
-from cloister.threat_models.audit.masks import AddedWords
+from cloister.threat_models.audit.masks import AddedWords, examined
 from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
 from cloister.threat_models.audit.opened_rows import opened_rows
 from cloister.threat_models.audit.recorded import Recorded
 from cloister.threat_models.audit.recorder import Recorder, again
+from cloister.threat_models.audit.recording import load, save
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import Row, rows
 from cloister.threat_models.claims import CLAIMS
+from cloister.threat_models.membership import Pool
 
 from .test_audit_masks import MASKED, SHARED, SKETCHED, Patch, played, small
 
@@ -267,6 +272,28 @@ def test_a_sum_that_was_opened_and_told_to_nobody_is_held_against_the_floor(name
     assert not recorder.sums
     (words,) = below_floor([*opened_rows(recorder.seen_by(SERVER_ALONE))], recorder.truth, how.floor, how.corrupt)
     assert words.startswith("client 7 has 0.50 of what the 4 sums of updates of round 0 tell of it")
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("by_samples", [False, True])
+@pytest.mark.parametrize("name", ["masked", "two servers"])
+def test_a_member_that_says_another_number_of_samples_refutes_nothing(name: str, by_samples: bool, tmp_path: Path) -> None:
+    """It is an attacker, and says so in its work: protections hide what it gives all the same."""
+    how = replace(MASKED, max_samples=200) if name == "masked" else SHARED
+    lying = Adversary(members=Pool(2), samples=0.5)
+    alike, algorithm = partitions.Iid(clients=12), algorithms.FedAvg(by_samples=by_samples)
+    scenario = small(how, partition=alike, rounds=1, adversary=lying, algorithm=algorithm)
+    recorder = played(scenario)
+    assert len(recorder.truth.said) == 2
+    save(recorder.recorded, tmp_path / "recording")
+    run = load(tmp_path / "recording", scenario)
+    assert run.truth.said == recorder.truth.said
+    assert not examined(added(run.seen_by(SERVER_ALONE), run.truth)).witness
+    assert run.sums
+    assert not [*other_sums(run.sums_alone.sums, run.truth, how)]
+    assert not [*below_floor(run.sums, run.truth, how.floor, how.corrupt)]
+    if by_samples:
+        assert [*other_sums(run.sums_alone.sums, replace(run.truth, said={}), how)]
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------------

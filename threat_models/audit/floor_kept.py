@@ -75,7 +75,7 @@ def other_sums(sums: Sequence[PublishedSum], truth: Truth, how: Masked | TwoServ
         updates = [truth.updates.get((s.round, s.kind, i)) for i in s.row]
         if s.mean is None or any(x is None or len(x) != len(s.mean) for x in updates):
             continue
-        sizes = [len(truth.population.clients[i].train) if s.times_samples else 1 for i in s.row]
+        sizes = [truth.samples(s.round, s.kind, i) if s.times_samples else 1 for i in s.row]
         weights, x = np.array([*s.row.values()], np.float64) * sizes, np.stack(updates).astype(np.float64)  # type: ignore[arg-type]
         if not (total := float(weights.sum())):
             continue
@@ -121,7 +121,7 @@ def below_floor(sums: Sequence[PublishedSum], truth: Truth, floor: int, corrupt:
 
 def _leverages(of: Sequence[PublishedSum], truth: Truth, clients: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Of each of these clients, how much of it is in what the rows span: 1 for one whose vector they tell."""
-    sizes = {i: len(truth.population.clients[i].train) for i in clients}
+    sizes = {i: truth.samples(of[0].round, of[0].kind, i) for i in clients}
     rows = np.array([[s.row.get(i, 0.0) * (sizes[i] if s.times_samples else 1) for i in clients] for s in of], np.float64)
     rows /= np.abs(rows).max(axis=1, keepdims=True)
     _, values, basis = np.linalg.svd(rows, full_matrices=False)

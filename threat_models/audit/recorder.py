@@ -173,6 +173,7 @@ class Recorder:
                 self._compared,
                 masks.keys,
                 (*masks.wrong, *sketches),
+                self._said(),
             ),
             tuple(self.meters),
             simulation.vectors(),
@@ -203,6 +204,11 @@ class Recorder:
     def truth(self) -> Truth:
         """What is true of them."""
         return self.recorded.truth
+
+    def _said(self) -> dict[tuple[int, Work, int], int]:
+        """Numbers of samples that clients said that they have, where they have others."""
+        has = {i: len(c.train) for i, c in self.simulation.population.clients.items()}
+        return {key: work.samples for key, (_, work) in self._worked.items() if work.samples != has[key[2]]}
 
     def _public(self, auxiliary: Examples) -> Public:
         simulation, scenario, run = self.simulation, self._scenario, self._view.harness.run
