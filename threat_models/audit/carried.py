@@ -1,8 +1,8 @@
 """What stands in frames as it is: numbers of an update, found byte for byte by whoever knows them, in any field of any message.
 
 A search for copies, and no attack's guess: it is for whoever scores, and knows no protection. Windows of some numbers side by
-side are looked for, in every usual format, in what was sent in the round of the update. A copy in other rounds, in another format
-or in pieces shorter than a window is not seen, nor one of numbers that were scaled before.
+side are looked for, in half, single and double precision, little-endian, in what was sent in the round of the update. A copy in
+other rounds, in another format or in pieces shorter than a window is not seen, nor one of numbers that were scaled before.
 """
 
 from collections import defaultdict
@@ -19,12 +19,12 @@ from ...protocol.wire.messages import Task
 from .truth import Truth
 from .view import CorruptView
 
-FORMATS = ("<f4", "<f2", "<f8", ">f4", ">f2", ">f8")
+FORMATS = ("<f4", "<f2", "<f8")
 NUMBERS = 8
 """Side by side that are looked for together."""
 DISTINCT = 6
 """Of those, so many differ, and none is 0."""
-WINDOWS = 4
+WINDOWS = 3
 """Of an update, so many places are looked for, evenly spaced among those that can be."""
 
 
