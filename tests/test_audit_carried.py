@@ -27,6 +27,7 @@ from cloister.threat_models.audit.coalitions import joined_shares
 from cloister.threat_models.audit.dealt import dealt_rows
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.floor_kept import below_floor, other_sums
+from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.masks import AddedWords, examined
 from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
 from cloister.threat_models.audit.opened_rows import opened_rows
@@ -294,6 +295,20 @@ def test_a_member_that_says_another_number_of_samples_refutes_nothing(name: str,
     assert not [*below_floor(run.sums, run.truth, how.floor, how.corrupt)]
     if by_samples:
         assert [*other_sums(run.sums_alone.sums, replace(run.truth, said={}), how)]
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("protection", [protections.Plain(), MASKED], ids=["plain", "masked"])
+def test_a_member_whose_upload_is_no_number_ends_no_attack(protection: Any) -> None:
+    """It is refused, and on no record; before, linear algebra of an attack did not converge, and nobody's update counted."""
+    one = Adversary(members=Pool(2), upload=lambda own: own.update * np.float32(np.nan))
+    scenario = small(protection, clients=12, rounds=1, adversary=one)
+    stage = [one for one in stages(scenario, [0], None) if isinstance(one, Stage)]
+    assert len(stage[0].audited.truth.updates) == 10
+    for row in rows(stage, (SERVER_ALONE,), (UpdateRecovery(), LabelInference()), (), QUICK):
+        assert row.leakage is not None
+        assert np.isfinite(row.leakage.plain)
+        assert row.leakage.valid or row.experiment == "labels"
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------------

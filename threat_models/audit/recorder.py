@@ -36,6 +36,7 @@ from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
+from ...protocol.work.uploads import usable
 from .mask_keys import OfRun, of_shares, of_sums
 from .observer import SERVER_ALONE, Observer
 from .own_sketches import Started, foreign_sketches, sketched_of
@@ -290,7 +291,7 @@ class Recorder:
         self._models |= models
         for client, work in self._workers(jobs):
             job = made[client]
-            if job.work in COMPUTED and not isinstance(work, Unwilling):
+            if job.work in COMPUTED and not isinstance(work, Unwilling) and usable(work.vector):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
                 self._worked[job.round, job.work, client] = job.start, work

@@ -17,8 +17,8 @@ from ...fl.runs.scenario import Scenario
 from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
 from ...protocol.wire.codec import Kinds, decode
+from ...protocol.work.uploads import usable
 from .recorded import Recorded
-from .recording_arrays import Array
 from .recording_lines import Lines
 
 MOST_CLASSES = 2**20
@@ -66,6 +66,8 @@ def check_examples(population: Population, others: Sequence[Examples]) -> None:
     for of in (*(x for c in population.clients.values() for x in (c.train, c.test)), *others):
         if tuple(of.x.shape[1:]) != population.shape:
             raise ValueError(f"it has examples of shape {tuple(of.x.shape[1:])}, and others of {population.shape}")
+        if not bool(torch.isfinite(of.x).all()):
+            raise ValueError("it has examples that are not finite")
         if len(of.y) and not (-1 if of.y.ndim == 2 else 0) <= int(of.y.min()) <= int(of.y.max()) < population.classes:
             raise ValueError(f"it has labels that are none of {population.classes}")
     if not any(len(client.train) for client in population.clients.values()):
@@ -102,16 +104,17 @@ def check_whole(found: Recorded) -> None:
 
 
 def _check_vectors(found: Recorded) -> None:
-    """Clients may compute what is not finite; nobody publishes it, or starts from it. A cut update is one of another length."""
+    """A vector that was cut is one of another length; what nobody takes is on no record."""
     lengths = {"update": len(found.public.initial)}
     means = [(s.kind, s.mean) for s in found.sums if s.mean is not None]
     for kind, vector in (*((kind, x) for (_, kind, _), x in found.truth.updates.items()), *means):
         if len(vector) != (length := lengths.setdefault(kind, len(vector))):
             raise ValueError(f"a vector of its {kind}s has {len(vector)} numbers, and not {length}")
-    of: list[Array] = [found.public.initial, *found.starts.values(), *(mean for _, mean in means)]
-    of += [c.matrix for c in found.compared]
-    if not all(np.isfinite(array).all() for array in {id(array): array for array in of}.values()):
-        raise ValueError("a model, a mean or inner products are not finite")
+    vectors = [found.public.initial, *found.starts.values(), *found.truth.updates.values(), *(mean for _, mean in means)]
+    if not all(map(usable, {id(x): x for x in vectors}.values())):
+        raise ValueError("an update, a mean or a model is not finite, or too large")
+    if not all(np.isfinite(c.matrix).all() for c in found.compared):
+        raise ValueError("inner products are not finite")
 
 
 def _check_frames(frames: Sequence[Frame], kinds: Kinds) -> None:
