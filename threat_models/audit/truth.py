@@ -19,8 +19,8 @@ class Truth:
     them; without those that nobody takes, as they are not finite or too large to compare. outside: examples of the same
     distribution that neither a client nor the attacker has. starts: float32 (d,), what clients trained from, by round and client.
     compared: the examples that a client's embeddings are of, in order, if any. mask_keys: of all masks that there should be; of
-    shares between two servers those too. foreign: what is wrong with the keys that clients have, in words. said: by round, kind and
-    client of an update, how many samples its client said that it has, where it has another number: of an attacker.
+    shares between two servers those too. foreign: what is wrong with the keys that clients have, in words. said: by round, kind
+    and client of an update, how many samples its client said that it has, where it has another number: of an attacker.
     """
 
     population: Population = field(repr=False)
