@@ -137,7 +137,7 @@ BROKEN: Mapping[str, tuple[Callable[[Patch], None], Any, str]] = {
     "one sketch": (one_sketch, small(MASKED, **SKETCHED), "sketch of round 1 is not what its key gives"),
     "public sketches": (public_sketches, small(MASKED, **SKETCHED), "sketch of round 1 is not what its key gives"),
     "seals": (seals_that_carry_more, small(MASKED, rounds=1), "secrets of round 0 are not shared and sealed as agreed"),
-    "counts": (counts_that_are_none, small(SHARED, rounds=1), "round 0: it says that it has 1"),
+    "counts": (counts_that_are_none, small(SHARED, rounds=1), "round 0: it says 1"),
 }
 
 

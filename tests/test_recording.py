@@ -377,6 +377,30 @@ def test_examples_that_would_take_more_than_the_files_are_refused(saved: Path, t
     assert "labels that are none of 10" in refused(resigned(folder))
 
 
+@pytest.mark.parametrize("how", ["cut", "nan", "huge"])
+@pytest.mark.parametrize("what", ["mean", "update", "start"])
+def test_vectors_that_no_run_goes_on_with_are_refused(saved: Path, tmp_path: Path, what: str, how: str) -> None:
+    """Experiments would end in an error of theirs, in the middle of an audit."""
+    from safetensors.numpy import load_file, save_file
+
+    lines = json.loads((saved / "recording.json").read_text())["lines"]
+    name = {
+        "mean": lines["sums"][0]["mean"],
+        "update": lines["truth"]["updates"][0]["vector"],
+        "start": lines["starts"][-1]["vector"],
+    }[what]
+    file = "truth.safetensors" if what == "update" else "seen.safetensors"
+    folder = copied(saved, tmp_path / "vectors")
+    arrays = load_file(folder / file)
+    arrays[name] = {
+        "cut": arrays[name][:-5].copy(),
+        "nan": arrays[name] * np.float32(np.nan),
+        "huge": arrays[name] + np.float32(1e30),
+    }[how]
+    save_file(arrays, folder / file)
+    assert {"cut": "numbers", "nan": "not finite", "huge": "too large"}[how] in refused(resigned(folder))
+
+
 def test_a_file_that_says_it_is_longer_than_memory_takes_none(saved: Path, tmp_path: Path) -> None:
     folder = copied(saved, tmp_path / "sparse")
     tracemalloc.start()

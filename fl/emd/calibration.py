@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from ...protocol.core.errors import Refused
+
 Excess = NDArray[np.float64]
 
 SHARE = 0.25
@@ -57,14 +59,14 @@ def from_replicates(replicates: Sequence[Sequence[float]], error: float = ERROR)
     Under one distribution W - tau is the difference of two such numbers. eps is the quantile of Student's t with its pooled
     standard deviation at which, if they are normal, a client refuses another of its own distribution with probability `error`; so
     a pair loses its edge with at most twice that, which `majorities` outvote. For a rule that forgives no missing edge divide
-    `error` by the number of directed pairs. Clients with a single distance do not count; ValueError if no client has two.
+    `error` by the number of directed pairs. Clients with a single distance do not count; Refused if no client has two.
 
     It asks what is more than noise, whatever lies farther away: groups of two scales are found where `from_distances` joins the
     nearer ones. Clients of one group whose data differ a little are parted too, once samples are large enough to show it.
     """
     rows = [np.asarray(row, dtype=np.float64) for row in replicates if len(row) > 1]
     if not rows or not all(np.isfinite(row).all() for row in rows):
-        raise ValueError("give at least one client two finite reference distances")
+        raise Refused("give at least one client two finite reference distances")
     if not 0 < error < 1:
         raise ValueError(f"the error must be in (0, 1), not {error}")
     freedom = sum(len(row) - 1 for row in rows)
@@ -127,5 +129,5 @@ def _lowest(matrix: Excess, indifferent: float) -> float:
 def _median(references: Sequence[float]) -> float:
     taus = np.asarray(references, dtype=np.float64)
     if taus.size == 0 or not np.isfinite(taus).all() or np.median(taus) <= 0:
-        raise ValueError("the reference distances must be finite, and most above 0; calibrate with a larger subsample")
+        raise Refused("the reference distances must be finite, and most above 0; calibrate with a larger subsample")
     return float(np.median(taus))

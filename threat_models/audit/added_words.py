@@ -186,7 +186,7 @@ def _masked(view: CorruptView, truth: Truth, how: Masked, read: _Read) -> Iterat
         elif len(data) < terms.input_bytes or task is None or (vector := _update(truth, task, client)) is None:
             read.missed["inputs whose update is not on record"] += 1
         else:
-            work = LocalWork(vector, len(truth.population.clients[client].train))
+            work = LocalWork(vector, truth.samples(task.round, work_of(task.work), client))
             ring = Inputs(client, numbers).encoded(session, terms, work)
             if isinstance(ring, str) or len(ring) != terms.length:
                 read.missed["inputs that cannot be encoded again"] += 1
@@ -213,10 +213,11 @@ def _shares(view: CorruptView, truth: Truth, how: TwoServer, read: _Read) -> Ite
         round = -1 if task is None else task.round
         if len(data) > 8 * terms.length:
             read.beyond.append(f"client {client}, round {round}: a share of {len(data)} bytes, where {8 * terms.length} belong")
-        of = truth.population.clients.get(client)
-        if of is not None and isinstance(message, ExplicitShare) and message.samples != (n := len(of.train)):
-            read.beyond.append(f"client {client}, round {round}: it says that it has {message.samples} samples, where it has {n}")
         vector = None if task is None else _update(truth, task, client)
+        if isinstance(message, ExplicitShare) and task is not None and vector is not None:
+            n = truth.samples(round, work_of(task.work), client)
+            if message.samples != n:
+                read.beyond.append(f"client {client}, round {round}: it says {message.samples} samples, where it has {n}")
         if len(data) < 8 * terms.length or vector is None:
             read.missed["shares whose update is not on record"] += 1
             continue

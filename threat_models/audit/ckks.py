@@ -22,7 +22,7 @@ from ...protocol.encrypted.protection import Encrypted
 from ...protocol.encrypted.scaling import MIDDLE, PER_LOG
 from ...protocol.view.account import kind_of
 from ..inference.ckks_key import opened, opened_by_client, recovered_key
-from ..inference.ckks_ring import Ciphertext, Integers
+from ..inference.ckks_ring import Ciphertext, Integers, randomness_of
 from .experiment import Anchor, Budget, Evidence, Finding
 from .labels import honest
 from .reading import Instance, messages, sessions
@@ -32,6 +32,8 @@ from .view import CorruptView
 Values = NDArray[np.float64]
 Reader = Callable[[bytes, int], Values]
 """What somebody who has a key makes of ciphertexts of so many values: those of the first ciphertext, float64."""
+SHOWN = 4
+"""Numbers of 60 bits by which the randomness of an encryption is known again."""
 ALIKE = 0.999
 """Least cosine to the true update, or ratio of lengths, of what counts as opened."""
 
@@ -43,7 +45,8 @@ class CkksKeyRecovery:
     A corrupt client has the key, which all clients share. Without one it is sought in what a key's holder said of inner products,
     rounded, together with their ciphertexts; of a sum the server is told one number, where the attack needs whole decryptions.
     Everything is two decryptions in full precision of ciphertexts that the server made itself. Before all, it is looked for in
-    every public key that the observer was sent: whoever has it there opens what is encrypted under it.
+    every public key that the observer was sent: whoever has it there opens what is encrypted under it. Found out is also a seed,
+    under which keys are sealed, that no client drew or that is sent, and randomness of an encryption that served before.
     """
 
     name: str = "ckks key"
@@ -57,7 +60,7 @@ class CkksKeyRecovery:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, victims = evidence.view, honest(evidence.view)
-        if where := shown_key(view):
+        if where := shown_key(view) or next(iter(truth.foreign), "") or drawn_again(view):
             return Finding(victims, np.ones(len(victims)), noticed=where)
         if evidence.pooled is not None:
             view = evidence.pooled
@@ -89,6 +92,26 @@ def shown_key(view: CorruptView) -> str:
                 continue
             if context.has_secret_key() or context.is_private():
                 return f"the secret key is in the public one ({name}) of a message {frame.kind} from {frame.sender}"
+    return ""
+
+
+def drawn_again(view: CorruptView) -> str:
+    """Whose input has randomness that another had, or none, in words; empty if nobody's. Its first ciphertext is looked at.
+
+    What two such ciphertexts differ by is what their plaintexts do.
+    """
+    asked = {e.session: e.message for _, e in messages(view, EncryptedSumRequest)}
+    publics, seen = dict[bytes, PublicContext](), dict[tuple[int, ...], tuple[int, int]]()
+    for frame, envelope in messages(view, EncryptedInput):
+        if (request := asked.get(envelope.session)) is None:
+            continue
+        if envelope.session not in publics:
+            publics[envelope.session] = PublicContext.from_bytes(request.encrypting, SUMS)
+        vector = publics[envelope.session].read(envelope.message.ciphertexts, request.length + 2)
+        drawn, one = randomness_of(vector.chunks[0], SHOWN), (frame.sender, hash(frame.data))
+        if not any(drawn) or seen.setdefault(drawn, one) != one:  # what comes twice is one
+            whose = f"client {frame.sender}'s input of round {request.round}"
+            return f"{whose} is encrypted with randomness that serves twice, or none"
     return ""
 
 

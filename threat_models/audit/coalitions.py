@@ -1,4 +1,7 @@
-"""Coalitions that open every update by what they hold together: the clients' shared CKKS key, and both halves of a sharing."""
+"""Who opens every update by what it holds, alone or together: the clients' shared CKKS key, and both halves of a sharing.
+
+Nobody should alone; who has what is found out by looking, and not by who it should be.
+"""
 
 from collections.abc import Iterator
 
@@ -6,7 +9,6 @@ import numpy as np
 
 from ...crypto.additive import AdditiveShare, keyed_share, reveal
 from ...crypto.ckks import MOST_DIGITS
-from ...protocol.core.session import SECOND_SERVER, SERVER
 from ...protocol.encrypted.keys import KeyName, opened_secret
 from ...protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest
 from ...protocol.encrypted.protection import Encrypted
@@ -21,12 +23,12 @@ from .view import CorruptView, Matrix
 
 
 def decrypted(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
-    """Under `Encrypted`, with one client: the inputs of sums, under the secret key that is sealed for every client.
+    """Under `Encrypted`, of whoever has the clients' seed: inputs of sums, under the secret key that is sealed for every client.
 
     What the client's weight multiplied is divided by the weight that rides along.
     """
     seed = next((held.seed for held in view.held.values() if held.seed), b"")
-    if not isinstance(view.public.protection, Encrypted) or SERVER not in view.observer.servers or not seed:
+    if not isinstance(view.public.protection, Encrypted) or not seed:
         return
     tasks = sessions(view)
     asked = {e.session: e.message for _, e in messages(view, EncryptedSumRequest)}
@@ -48,9 +50,9 @@ def decrypted(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
 
 
 def joined_shares(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
-    """Under `TwoServer`, both servers: the first's share and the second's key add up to the update, in fixed point."""
+    """Under `TwoServer`, of whoever came by both: the first server's share and the second's key add up to the update."""
     how = view.public.protection
-    if not isinstance(how, TwoServer) or not {SERVER, SECOND_SERVER} <= view.observer.servers:
+    if not isinstance(how, TwoServer):
         return
     terms = ShareTerms(len(view.public.initial), how.k, how.max_norm, how.floor, how.corrupt)
     tasks = sessions(view)

@@ -1,4 +1,5 @@
-"""Under `TwoServer`, the dealer with either server: what masked the rows of every Gram question, and so the rows themselves.
+"""Under `TwoServer`, the dealer with either server, or whoever came by the same: what masked the rows of every Gram question, and
+so the rows themselves.
 
 Where updates are no longer than the protection's k a row is an update. Else it is k measurements of one, under a projection that
 both servers know.
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from ...crypto.additive import keyed_triple
 from ...crypto.ring_projection import RingProjection
-from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ...protocol.two_servers.messages import Coin, ExplicitTriple, GramAnswer, GramQuestion, KeyedTriple, Opening
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.two_servers.questions import projection_key, rows_of
@@ -36,9 +36,9 @@ class DealtRows:
 
 
 def dealt_rows(view: CorruptView) -> Iterator[DealtRows]:
-    """Of every Gram question that was answered."""
-    how, servers = view.public.protection, view.observer.servers
-    if not isinstance(how, TwoServer) or DEALER not in servers or not {SERVER, SECOND_SERVER} & servers:
+    """Of every Gram question of which the view has both halves of the triple and all that was said."""
+    how = view.public.protection
+    if not isinstance(how, TwoServer):
         return
     terms, tasks = how.terms(len(view.public.initial)), sessions(view)
     said: dict[bytes, dict[type, object]] = {}

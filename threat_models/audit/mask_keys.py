@@ -16,18 +16,26 @@ from ...crypto.identity import BadSignature, verify
 from ...crypto.shamir import MaskKeyShare, Recovered, SelfSeedShare, combine_all
 from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
+from ...protocol.core.session import SECOND_SERVER, SERVER
 from ...protocol.masked import messages as masked
 from ...protocol.masked.graph import agreed
 from ...protocol.masked.joined import OPENED, kind_of
 from ...protocol.masked.terms import Dealt, Plan
 from ...protocol.parts.charter import Charter
-from ...protocol.two_servers.messages import KeyShare
-from ...protocol.two_servers.slot_messages import SlotKey
+from ...protocol.two_servers.messages import ExplicitShare, ExplicitTriple, KeyedTriple, KeyShare
+from ...protocol.two_servers.slot_messages import SlotKey, SlotShare
 from ...protocol.wire.codec import Kinds, decode
-from ...protocol.wire.messages import Task
+from ...protocol.wire.messages import OffsetSketched, Task, Upload
+from .observer import NAMES
 from .own_secrets import OwnSecrets
 from .view import MaskKey, MaskKeys
 
+VECTORS = frozenset({masked.MaskedInput.__name__, Upload.__name__, OffsetSketched.__name__})
+HALVES = {
+    **{kind.__name__: SECOND_SERVER for kind in (KeyShare, SlotKey, KeyedTriple)},
+    **{kind.__name__: SERVER for kind in (ExplicitShare, SlotShare, ExplicitTriple)},
+}
+"""Under two servers, whose half a message of a kind is: nobody else's."""
 TOLD = masked.NeighbourKeys, masked.MaskWith
 SAID = masked.MaskKeys, masked.SealedShares
 
@@ -60,6 +68,7 @@ def of_sums(sent: Sequence[Frame], came: Sequence[Frame], kinds: Kinds, charter:
     opened, keys, wrong = dict[bytes, tuple[MaskKey, ...]](), dict[bytes, tuple[MaskKey, ...]](), list[str]()
     sessions = _sessions(came, kinds, charter)
     said = sessions if sent == came else _sessions(sent, kinds, charter)
+    spoken = _spoken(sent, kinds) if isinstance(entropy, SimulatedEntropy) else {}
     for digest, session in sessions.items():
         if not _bound(session) or (revealed := _opened(session)) is None:
             continue
@@ -69,26 +78,36 @@ def of_sums(sent: Sequence[Frame], came: Sequence[Frame], kinds: Kinds, charter:
             wrong += _thin(session.plan, charter)
             wrong += (w for of in own.values() for w in _wrong(of, session, said.get(digest, session), revealed))
             keys[digest] = tuple(_agreed(session, own))
+            wrong += _shown(own, keys[digest], spoken.get(digest, {}))
     return OfRun(opened, keys, tuple(dict.fromkeys(wrong)))
 
 
 def of_shares(frames: Sequence[Frame], kinds: Kinds, entropy: Entropy) -> OfRun:
     """Of shares between two servers: none is opened. frames: as they were sent."""
-    tasks, sent = dict[bytes, Task](), list[tuple[int, bytes, Any]]()
-    for frame, session, message in _decoded(frames, kinds, Task, KeyShare, SlotKey):
-        if isinstance(message, Task):
-            tasks.setdefault(session, message)
-        else:
-            sent.append((frame.sender, session, message))
-    keys, wrong = defaultdict[bytes, tuple[MaskKey, ...]](tuple), list[str]()
-    for client, session, message in sent if isinstance(entropy, SimulatedEntropy) else ():
-        own = entropy.secret(f"two servers {client} {message.binding.hex()}", 32)
+    keys, wrong = defaultdict[bytes, tuple[MaskKey, ...]](tuple), [*_astray(frames)]
+    if not isinstance(entropy, SimulatedEntropy):
+        return OfRun({}, {}, tuple(dict.fromkeys(wrong)))
+    tasks = dict[bytes, Task]()
+    for _, session, task in _decoded(frames, kinds, Task):
+        tasks.setdefault(session, task)
+    spoken = _spoken([frame for frame in frames if frame.receiver == SERVER], kinds)
+    for frame, session, message in _decoded(frames, kinds, KeyShare, SlotKey):
+        client, own = frame.sender, entropy.secret(f"two servers {frame.sender} {message.binding.hex()}", 32)
         keys[session] += (MaskKey(client, client, own),) if isinstance(message, KeyShare) else ()
+        where = f"client {client}'s share key of round {tasks[session].round if session in tasks else -1}"
         if message.key != own:
-            wrong.append(
-                f"client {client}'s share key of round {tasks[session].round if session in tasks else -1} is not its own"
-            )
+            wrong.append(f"{where} is not its own")
+        if own in spoken.get(session, {}).get(client, b""):
+            wrong.append(f"{where} stands in what it sends to the first server")
     return OfRun({}, dict(keys), tuple(dict.fromkeys(wrong)))
+
+
+def _astray(frames: Sequence[Frame]) -> Iterator[str]:
+    """Halves of shares and triples that went to the wrong one of two servers."""
+    for frame in frames:
+        if frame.receiver in NAMES and frame.receiver != HALVES.get(frame.kind, frame.receiver):
+            who = NAMES.get(frame.sender, f"client {frame.sender}")
+            yield f"the {NAMES[frame.receiver]} was sent a {frame.kind} by {who}, which is the {NAMES[HALVES[frame.kind]]}'s half"
 
 
 def _decoded(frames: Sequence[Frame], kinds: Kinds, *wanted: type) -> Iterator[tuple[Frame, bytes, Any]]:
@@ -114,6 +133,25 @@ def _sessions(frames: Sequence[Frame], kinds: Kinds, charter: Charter) -> Mappin
         else:
             session.of(type(message)).setdefault(frame.receiver if isinstance(message, TOLD) else frame.sender, message)
     return found
+
+
+def _spoken(frames: Sequence[Frame], kinds: Kinds) -> Mapping[bytes, Mapping[int, bytes]]:
+    """What clients sent in each session, by client, but for vectors, which are tested themselves."""
+    found: dict[bytes, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    for frame in frames:
+        if frame.sender >= 0 and frame.kind not in VECTORS:
+            with suppress(ProtocolError):
+                found[decode(frame.data, frame.sender, len(frame.data), kinds).session][frame.sender].append(frame.data)
+    return {session: {i: b"".join(said) for i, said in of.items()} for session, of in found.items()}
+
+
+def _shown(own: Mapping[int, OwnSecrets], keys: Sequence[MaskKey], spoken: Mapping[int, bytes]) -> Iterator[str]:
+    """Secrets that stand as they are in what their client sent in the session."""
+    for i, of in own.items():
+        pairs = ((f"mask key with client {k.b if k.a == i else k.a}", k.key) for k in keys if i in (k.a, k.b) and k.a != k.b)
+        for name, secret in (*of.secrets, *pairs):
+            if secret in spoken.get(i, b""):
+                yield f"client {i}'s {name} of round {of.plan.session.round} stands in what it sends"
 
 
 def _thin(plan: Plan, charter: Charter) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...protocol.masked.protection import Masked
 from ...protocol.two_servers.protection import TwoServer
 from .added_words import Added, added
+from .carried import carried
 from .experiment import Anchor, Budget, Evidence, Examined, Finding
 from .observer import SERVER_ALONE
 from .truth import Truth
@@ -47,7 +48,8 @@ class AddedWords:
         return "" if of_server else "what is added is tested in what the server was sent, by what it knows and clients with it"
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        return Finding((), np.zeros(0), examined=examined(added(evidence.view, truth)))
+        found = added(evidence.view, truth)
+        return Finding((), np.zeros(0), examined=examined(replace(found, wrong=(*found.wrong, *carried(evidence.view, truth)))))
 
 
 def _alike(sentences: Sequence[str]) -> Iterator[str]:

@@ -44,6 +44,12 @@ class OwnSecrets:
         """The key of the self mask."""
         return derive_key(self.seed, "self mask", self._dealt_by)
 
+    @property
+    def secrets(self) -> Iterator[tuple[str, bytes]]:
+        """What it tells nobody as it is, 32 bytes each, by what it is called."""
+        yield from (("self mask's seed", self.seed), ("self mask's key", self.self_mask))
+        yield from (("mask key's secret", self.mask.secret), ("sealing key's secret", self.seal.secret))
+
     def pair(self, other: int) -> bytes:
         """The context of the mask that it shares with another."""
         return self.plan.binding + b"".join(i.to_bytes(4, "big") for i in sorted((self.client, other)))

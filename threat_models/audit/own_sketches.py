@@ -1,4 +1,4 @@
-"""Whether clients' sketches are of their updates, under the keys that the seed gives which one of them drew.
+"""Whether the seed that clients share is one that one of them drew, and their sketches are of their updates under its keys.
 
 How the seed, and of it the key of a session, follows is written out here once more, as in own_secrets.py: an audit holds
 clients against what their code should do. Looked at are sketches of a session's own work; those beside a split's, and those that
@@ -16,6 +16,7 @@ from ...crypto.offset_sketch import LARGEST, MARGIN, OffsetSketch
 from ...crypto.prg import derive_key
 from ...crypto.projection import TwoStage
 from ...protocol.core.session import Session
+from ...protocol.encrypted.protection import Encrypted
 from ...protocol.masked.protection import Masked
 from ...protocol.parts.offset_sketches import from_words
 from ...protocol.view.account import kind_of, source_of
@@ -33,6 +34,9 @@ CLOSE = 1e-3
 """Of an update's norm, by how much a coordinate of its sketch may be another: processors round differently."""
 JOINED = 4
 """How often a client joins the exchange of the seed, at most, with a fresh secret each time."""
+PROTOCOLS = {Masked: "masked", Encrypted: "encrypted"}
+"""What clients share a seed for."""
+SEED = "the seed that clients share"
 WORKS = {*OFFSET_AS.values(), *SKETCHED_AS.values()}
 
 
@@ -62,11 +66,17 @@ def foreign_sketches(
     sketched: what clients sketch, by round, kind and client. Nothing is said of keys that are no simulation's.
     """
     how, held = view.public.protection, {seed for seed in seeds.values() if seed}
-    if not isinstance(how, Masked) or not isinstance(entropy, SimulatedEntropy):
+    if (protocol := PROTOCOLS.get(type(how))) is None or not isinstance(entropy, SimulatedEntropy):
         return
-    seed = next((s for s in _drawn(view, entropy) if s in held), None)
+    seed = next((s for s in _drawn(view, entropy, protocol) if s in held), None)
     if held and (seed is None or len(held) > 1):
-        yield "the seed of sketches is not what a client drew"
+        yield f"{SEED} is not what a client drew"
+    for frame in view.frames:
+        if frame.receiver < 0 and any(one in frame.data for one in held):
+            yield f"{SEED} stands in a {frame.kind} that client {frame.sender} sends"
+            break
+    if not isinstance(how, Masked):
+        return
     tasks = sessions(view)
     made = {(t.cluster, t.round, kind_of(t.work)): digest for digest, t in tasks.items() if t.work in COMPUTED}
     sent = defaultdict[bytes, dict[int, object]](dict)
@@ -86,10 +96,10 @@ def foreign_sketches(
                 yield f"client {i}'s sketch of round {task.round} is not what its key gives"
 
 
-def _drawn(view: CorruptView, entropy: SimulatedEntropy) -> Iterator[bytes]:
-    """Seeds that follow from secrets that clients draw."""
+def _drawn(view: CorruptView, entropy: SimulatedEntropy, protocol: str) -> Iterator[bytes]:
+    """Seeds for this protocol that follow from secrets that clients draw."""
     name, roster = "group seed", tuple(sorted(view.public.clients))
-    digest = Session(name, view.public.run, 0, "masked", roster, len(roster) // 2 + 1).digest
+    digest = Session(name, view.public.run, 0, protocol, roster, len(roster) // 2 + 1).digest
     for i in roster:
         for joined in range(1, JOINED + 1):
             secret = entropy.lasting(f"{name} {digest.hex()} fresh secret {joined} of client {i}", 32)

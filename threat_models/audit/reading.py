@@ -16,7 +16,7 @@ from ...protocol.view.account import kind_of, source_of
 from ...protocol.view.answers import COMPUTED, OFFSET_SKETCHES, SKETCHES, Vector, Work
 from ...protocol.wire.codec import Envelope, decode
 from ...protocol.wire.messages import OffsetSketched, Task, Upload
-from ...protocol.work.uploads import from_bytes
+from ...protocol.work.uploads import from_bytes, usable
 from .view import CorruptView
 
 Words = NDArray[np.uint64]
@@ -65,13 +65,14 @@ def sessions(view: CorruptView) -> dict[bytes, Task]:
 
 
 def uploads(view: CorruptView) -> dict[Instance, Uploaded]:
-    """Updates as they were uploaded, clear or transformed."""
+    """Updates as they were uploaded, clear or transformed; what the server does not take is none."""
     tasks, found = sessions(view), dict[Instance, Uploaded]()
     for frame, envelope in messages(view, Upload):
         task, message = tasks.get(envelope.session), envelope.message
         if task is not None and task.work in COMPUTED:
-            key = (task.round, kind_of(task.work), frame.sender)
-            found[key] = Uploaded(envelope.session, from_bytes(message.vector), message.samples)
+            key, vector = (task.round, kind_of(task.work), frame.sender), from_bytes(message.vector)
+            if usable(vector):
+                found[key] = Uploaded(envelope.session, vector, message.samples)
     return found
 
 

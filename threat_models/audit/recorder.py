@@ -21,8 +21,8 @@ from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import Simulation, seed_of
-from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError
+from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError, Refused
 from ...protocol.core.link import Frame, Tap
 from ...protocol.masked.masking import MaskedSessions
 from ...protocol.masked.protection import Masked
@@ -36,6 +36,7 @@ from ...protocol.view.account import source_of
 from ...protocol.view.answers import COMPUTED, Gram, Sum, Updates, Vector, Weights, Work
 from ...protocol.view.work import LocalJob, LocalWork, Unwilling
 from ...protocol.wire.codec import decode
+from ...protocol.work.uploads import usable
 from .mask_keys import OfRun, of_shares, of_sums
 from .observer import SERVER_ALONE, Observer
 from .own_sketches import Started, foreign_sketches, sketched_of
@@ -173,6 +174,7 @@ class Recorder:
                 self._compared,
                 masks.keys,
                 (*masks.wrong, *sketches),
+                self._said(),
             ),
             tuple(self.meters),
             simulation.vectors(),
@@ -203,6 +205,11 @@ class Recorder:
     def truth(self) -> Truth:
         """What is true of them."""
         return self.recorded.truth
+
+    def _said(self) -> dict[tuple[int, Work, int], int]:
+        """Numbers of samples that clients said that they have, where they have others."""
+        has = {i: len(c.train) for i, c in self.simulation.population.clients.items()}
+        return {key: work.samples for key, (_, work) in self._worked.items() if work.samples != has[key[2]]}
 
     def _public(self, auxiliary: Examples) -> Public:
         simulation, scenario, run = self.simulation, self._scenario, self._view.harness.run
@@ -284,7 +291,7 @@ class Recorder:
         self._models |= models
         for client, work in self._workers(jobs):
             job = made[client]
-            if job.work in COMPUTED and not isinstance(work, Unwilling):
+            if job.work in COMPUTED and not isinstance(work, Unwilling) and usable(work.vector):
                 self.updates[job.round, job.work, client] = work.vector
                 self._starts[job.round, client] = job.start
                 self._worked[job.round, job.work, client] = job.start, work
@@ -350,10 +357,10 @@ def _whole(parts: Sequence[Examples]) -> Examples:
 
 
 def again(scenario: Scenario, data: Path | None, tap: Tap) -> Recorder:
-    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or what the
-    network changed ends the run: what was sent until then was sent.
+    """The scenario's first round once more, with this network in place of its own; also where nothing is learned, or a party
+    refuses what the network changed and the run ends: what was sent until then was sent. Any other error is one of the code.
     """
     once = Recorder(replace(scenario, faults=tap, rounds=1), data)
-    with suppress(ProtocolError, ValueError):
+    with suppress(ProtocolError, Refused, NothingLearned):
         next(once.rounds())
     return once

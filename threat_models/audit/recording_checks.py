@@ -7,6 +7,7 @@ trusted not to lie.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import torch
 
 from ...fl.data.population import Examples, Population
@@ -16,6 +17,7 @@ from ...fl.runs.scenario import Scenario
 from ...protocol.core.errors import ProtocolError
 from ...protocol.core.link import Frame
 from ...protocol.wire.codec import Kinds, decode
+from ...protocol.work.uploads import usable
 from .recorded import Recorded
 from .recording_lines import Lines
 
@@ -64,6 +66,8 @@ def check_examples(population: Population, others: Sequence[Examples]) -> None:
     for of in (*(x for c in population.clients.values() for x in (c.train, c.test)), *others):
         if tuple(of.x.shape[1:]) != population.shape:
             raise ValueError(f"it has examples of shape {tuple(of.x.shape[1:])}, and others of {population.shape}")
+        if not bool(torch.isfinite(of.x).all()):
+            raise ValueError("it has examples that are not finite")
         if len(of.y) and not (-1 if of.y.ndim == 2 else 0) <= int(of.y.min()) <= int(of.y.max()) < population.classes:
             raise ValueError(f"it has labels that are none of {population.classes}")
     if not any(len(client.train) for client in population.clients.values()):
@@ -82,8 +86,9 @@ def check_model(scenario: Scenario, population: Population, most: int) -> None:
 
 
 def check_whole(found: Recorded) -> None:
-    """Raises ValueError where something is missing that belongs to what is there."""
+    """Raises ValueError where something is missing that belongs to what is there, or is no number that a run goes on with."""
     _check_frames(found.frames, found.public.kinds)
+    _check_vectors(found)
     truth, updates = found.truth, set(found.truth.updates)
     if {(t, i) for t, _, i in updates} != found.starts.keys():
         raise ValueError("it lacks updates, or what clients made them from")
@@ -96,6 +101,20 @@ def check_whole(found: Recorded) -> None:
     for c in found.compared:
         if c.matrix.shape != (len(c.rows), len(c.columns)):
             raise ValueError(f"a Gram matrix of {len(c.rows)} and {len(c.columns)} clients has shape {c.matrix.shape}")
+
+
+def _check_vectors(found: Recorded) -> None:
+    """A vector that was cut is one of another length; what nobody takes is on no record."""
+    lengths = {"update": len(found.public.initial)}
+    means = [(s.kind, s.mean) for s in found.sums if s.mean is not None]
+    for kind, vector in (*((kind, x) for (_, kind, _), x in found.truth.updates.items()), *means):
+        if len(vector) != (length := lengths.setdefault(kind, len(vector))):
+            raise ValueError(f"a vector of its {kind}s has {len(vector)} numbers, and not {length}")
+    vectors = [found.public.initial, *found.starts.values(), *found.truth.updates.values(), *(mean for _, mean in means)]
+    if not all(map(usable, {id(x): x for x in vectors}.values())):
+        raise ValueError("an update, a mean or a model is not finite, or too large")
+    if not all(np.isfinite(c.matrix).all() for c in found.compared):
+        raise ValueError("inner products are not finite")
 
 
 def _check_frames(frames: Sequence[Frame], kinds: Kinds) -> None:

@@ -21,7 +21,7 @@ class UpdateLine:
 
 @dataclass(frozen=True, slots=True)
 class TruthLine:
-    """All clients' examples, their planted groups, and their updates, by the names of arrays."""
+    """All clients' examples, their planted groups, and their updates, by the names of arrays. said: as in `Truth`."""
 
     train: Mapping[int, ExamplesLine]
     test: Mapping[int, ExamplesLine]
@@ -31,6 +31,7 @@ class TruthLine:
     outside: ExamplesLine
     updates: tuple[UpdateLine, ...]
     compared: Mapping[int, ExamplesLine]
+    said: tuple[tuple[int, Work, int, int], ...] = ()
 
 
 def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
@@ -46,6 +47,7 @@ def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
         keep_examples(kept, truth.outside),
         tuple(UpdateLine(t, kind, i, kept.add(v)) for (t, kind, i), v in truth.updates.items()),
         {int(i): keep_examples(kept, of) for i, of in truth.compared.items()},
+        tuple((*key, int(n)) for key, n in truth.said.items()),
     )
 
 
@@ -60,4 +62,8 @@ def truth_in(line: TruthLine, arrays: Arrays) -> Truth:
     clients = {i: Client(i, made[of], made[line.test[i]]) for i, of in line.train.items()}
     updates: dict[tuple[int, Work, int], Vector] = {(u.round, u.kind, u.client): arrays.vector(u.vector) for u in line.updates}
     compared = {i: made[of] for i, of in line.compared.items()}
-    return Truth(Population(clients, line.groups, line.classes, line.shape), updates, made[line.outside], {}, compared)
+    population = Population(clients, line.groups, line.classes, line.shape)
+    said: dict[tuple[int, Work, int], int] = {(t, kind, i): n for t, kind, i, n in line.said}
+    if not said.keys() <= updates.keys() or min(said.values(), default=1) < 1:
+        raise ValueError("a client says how many samples it has of an update that is not there, or none")
+    return Truth(population, updates, made[line.outside], {}, compared, said=said)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...protocol.uploaded.plain import Plain
 from .bare_frames import NOTICED
+from .carried import carried
 from .estimates import Estimate, means
 from .experiment import Anchor, Budget, Evidence, Finding
 from .reading import Instance
@@ -32,7 +34,9 @@ class UpdateRecovery:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         found = evidence.estimated(evidence.view)
-        return replace(recovered(evidence, found, truth), noticed=noticed(evidence, found))
+        hidden = not isinstance(evidence.view.public.protection, Plain)
+        seen = noticed(evidence, found) or (next(carried(evidence.view, truth), "") if hidden else "")
+        return replace(recovered(evidence, found, truth), noticed=seen)
 
 
 def noticed(evidence: Evidence, found: Mapping[Instance, Estimate]) -> str:

@@ -41,6 +41,15 @@ class Ciphertext:
         return cls(parts[0], parts[1], int(prime), float(found.scale))
 
 
+def randomness_of(chunk: Any, count: int) -> tuple[int, ...]:
+    """The first numbers of c1 modulo the first prime, of TenSEAL's vector of one ciphertext."""
+    import tenseal.sealapi  # noqa: F401 (as above)
+
+    found = chunk.ciphertext()[0]
+    at = int(found.coeff_modulus_size()) * int(found.poly_modulus_degree())
+    return tuple(int(found[at + i]) for i in range(count))
+
+
 @lru_cache(maxsize=8)
 def least_root(degree: int, prime: int) -> int:
     """The least primitive 2N-th root of 1 modulo the prime."""
