@@ -42,6 +42,11 @@ MISTAKES = {
     ),
     "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
+    "a misspelt import": (
+        "scenario = ",
+        "from cloister import protectoins\nscenario = ",
+        "line 3: cannot import .*; did you mean 'protections'",
+    ),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
     "not by name": (
         "algorithms.FedAvg()",
