@@ -326,7 +326,10 @@ def test_every_point_of_a_space_is_written_as_a_file_that_makes_it_again() -> No
         assert executed(scenario_source(scenario, "", None)) == scenario, numbers
 
 
-def test_a_scenario_with_parts_of_the_users_own_loads_the_file_that_they_are_in(tmp_path: Path) -> None:
+def test_a_scenario_with_parts_of_the_users_own_loads_the_file_that_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     own = tmp_path / "own.py"
     own.write_text(
         f"""

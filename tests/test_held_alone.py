@@ -68,7 +68,8 @@ def test_a_run_holds_its_folder_until_it_is_over(tmp_path: Path) -> None:
 
 
 def test_an_audit_that_comes_to_nothing_leaves_no_folder_and_one_that_was_there_stays(tmp_path: Path) -> None:
-    for folder, stays in ((tmp_path / "new", False), (tmp_path, True)):
+    for folder, stays in ((tmp_path / "runs" / "new", False), (tmp_path, True)):
         with claimed(folder):
             assert folder.is_dir()
         assert folder.exists() == stays
+    assert not list(tmp_path.iterdir())

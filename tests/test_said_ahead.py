@@ -59,8 +59,8 @@ def test_how_much_there_is_where_it_goes_and_who_plays_it(capsys: pytest.Capture
     begun("tiny: 12 cells", Path("runs/tiny"), 3, hands_words(2, "local"))
     begun("tiny: 12 cells", Path("runs/tiny"), by=hands_words(None, "ray"))
     assert capsys.readouterr().err.splitlines() == [
-        "cloister: tiny: 12 cells, 3 known already, played by 2 processes; results go to runs/tiny",
-        "cloister: tiny: 12 cells; results go to runs/tiny",
+        "tiny: 12 cells, 3 known already, played by 2 processes; results go to runs/tiny",
+        "tiny: 12 cells; results go to runs/tiny",
     ]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors, say
+from ..errors_in_one_line import one_line_errors
 from ..fl.runs.results_folder import Row, write
-from ..grids.ahead import Pace, begun, hands_words
+from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
@@ -206,4 +206,4 @@ def _watch(space: Space, plan: Plan, rows: Iterator[Row], known: int, quiet: boo
             note = f"{runs} runs  {row['attackers']} attackers"
             tell(space.scenario.name, int(seconds) if by_seconds else runs, int(total), note)
             if pace is not None and (words := pace.over(runs > known)) and not quiet:
-                say(words)
+                noted(words)

@@ -22,15 +22,15 @@ def free_folder(out: Path | None, name: str) -> Path:
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """The folder is there meanwhile, for this process alone; gone again where nothing was written into it. Raises ValueError."""
-    fresh = not folder.exists()
+    fresh = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     held = held_alone(folder)
     try:
         yield
     finally:
-        if fresh:
-            with suppress(OSError):  # where there is something in it
-                folder.rmdir()
+        with suppress(OSError):  # where there is something in it
+            for each in fresh:
+                each.rmdir()
         del held
 
 

@@ -18,7 +18,7 @@ from ..fl.runs.origin import checksum, commit
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
-from ..grids.ahead import Pace, begun
+from ..grids.ahead import Pace, begun, noted
 from ..grids.watching import seeds_of
 from ..progress import shown
 from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
@@ -214,13 +214,13 @@ def audited(
         tries, told = len(observers) * len(tried), always and not quiet
         if told:
             took = time_words(time.perf_counter() - started)
-            say(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
+            noted(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
         pace = Pace("tries", tries, due=len(tried))
         for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further]):
             measured.append(row)
             tell("attacking", len(measured), tries, f"{row.experiment}, {row.observer}")
             if (words := pace.over()) and told:
-                say(words)
+                noted(words)
     names = [observer.name for observer in observers]
     public, sums = first.public, [stage.audited.sums for stage in played]
     return {

@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors, say
+from ..errors_in_one_line import one_line_errors
 from ..fl.runs.run_folder import machine, versions
-from ..grids.ahead import Pace, begun, hands_words
+from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
@@ -187,7 +187,7 @@ def _watch_searches(searches: Iterator[Searched], total: int, quiet: bool) -> li
             found.append(one)
             tell("searches", len(found), total, "")
             if (words := pace.over(one.found is not None)) and not quiet:
-                say(words)
+                noted(words)
     return found
 
 

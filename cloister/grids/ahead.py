@@ -1,11 +1,11 @@
 """What a command says of a grid before it is played, and after its first cells: how much there is, where results go, how long."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors_in_one_line import say
 from ..fl.engines.cores import cores
 from ..reporting.run_data import time_words
 
@@ -18,7 +18,12 @@ SHORT = 30.0
 def begun(what: str, folder: Path, known: int = 0, by: str = "") -> None:
     """A line on stderr. what: how much there is to play, in words; known: how much of it is in the folder; by: whom."""
     parts = [what, *([f"{known} known already"] if known else []), *([f"played by {by}"] if by else [])]
-    say(f"{', '.join(parts)}; results go to {folder}")
+    noted(f"{', '.join(parts)}; results go to {folder}")
+
+
+def noted(words: str) -> None:
+    """A line on stderr that is no complaint, which begins with the command's name."""
+    sys.stderr.write(f"{words}\n")
 
 
 def hands_words(workers: int | None, engine: str) -> str:

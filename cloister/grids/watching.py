@@ -10,7 +10,7 @@ import typer
 from ..errors_in_one_line import say
 from ..fl.runs.results_folder import Row
 from ..progress import shown
-from .ahead import Pace
+from .ahead import Pace, noted
 
 FAILED = 3
 """The exit code where cells failed."""
@@ -66,5 +66,5 @@ def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bo
             note = "  ".join(f"{count} {status}" for status, count in bad.items() if count)
             tell(what, done, total, note or ("search" if row.get("protection", "") is None else ""))
             if (words := pace.over(row["status"] == "done")) and always:
-                say(words)
+                noted(words)
             yield row
