@@ -18,12 +18,13 @@ import pytest
 
 from cloister import cli
 from cloister.attacking.asked import _most
-from cloister.attacking.data import read_search, said
+from cloister.attacking.data import read_search
 from cloister.attacking.defence import Subject, expressed, subject_of
 from cloister.attacking.play import defence_words
 from cloister.attacking.report import render
 from cloister.attacking.source import Unwritable, expression, scenario_source
 from cloister.attacking.tables import verdict
+from cloister.attacking.words import said
 from cloister.attacking.workers import Origin
 from cloister.evaluating.data import read_grid
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -370,8 +371,8 @@ def test_a_point_is_said_without_what_is_usual() -> None:
     space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)))
     forms = usual_forms(space)
     assert said(forms[0]) == "MinusGradient(strength 1)"
-    assert "Honest, votes WorstModel" in {said(form) for form in forms}
-    assert "MinusGradient(strength 1), samples more, samples.factor 10" in {said(form) for form in forms}
+    assert "Honest, votes by WorstModel" in {said(form) for form in forms}
+    assert "MinusGradient(strength 1), each claiming 10 times its examples" in {said(form) for form in forms}
 
 
 @pytest.mark.trains
