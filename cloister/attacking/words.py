@@ -55,8 +55,13 @@ def figure(value: object) -> str:
 
 def _fields(name: str, left: dict[str, Number]) -> dict[str, str]:
     """What is said of a class, taken out of the rest: a class among it with its own."""
-    own = {key: left.pop(key) for key in [*left] if key.startswith(f"{name}.")}
-    return {key.removeprefix(f"{name}."): _made(str(v), left) if isinstance(v, str) else figure(v) for key, v in own.items()}
+    own = {key.removeprefix(f"{name}."): left.pop(key) for key in [*left] if key.startswith(f"{name}.")}
+    found = {}
+    while own:
+        key = next(iter(own))
+        value = own.pop(key)
+        found[key] = _made(value, own) if isinstance(value, str) else figure(value)
+    return found
 
 
 def _made(name: str, left: dict[str, Number]) -> str:

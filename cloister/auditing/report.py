@@ -87,9 +87,10 @@ def spent(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every claim with the observer that it was tried against, the worst verdicts first."""
+    """Every claim with the observer that it was tried against, the worst verdicts first. stands: whether it was not refuted."""
     rows = [
         {**claim, "observer": row["observer"], "experiment": row["experiment"], "upper": found_at_most(claim, row)}
+        | {"stands": claim["verdict"] == "not refuted"}
         for row in found["rows"]
         for claim in row["claims"]
     ]
