@@ -33,6 +33,11 @@ MISTAKES = {
         "algorithms.FedAvg",
         "line 3: algorithm is the class FedAvg itself; make one of it: FedAvg",
     ),
+    "a class of a module": (
+        "models.Mlp(hidden=(8,))",
+        "__import__('torch').nn.Linear",
+        r"line 3: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
+    ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a field of training": (
