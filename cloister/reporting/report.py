@@ -158,7 +158,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     def say(value: float) -> str:
         return score_words(value, not run.in_percent)
 
-    was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
+    was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
         was += f"; {said.get('clients')} of {said.get('of')} clients said"
     low_before = worst(run, before)[1]
@@ -180,6 +180,11 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _unsplit(run: Run) -> str:
+    """What there is to say where nothing was split."""
+    return "never split" if run.pairs or looks_for_splits(run) or has_clusters(run) else "one model for all"
 
 
 def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:
