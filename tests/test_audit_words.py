@@ -499,18 +499,7 @@ def test_claims_that_stand_are_closed_under_one_line() -> None:
     }
     claim |= {"upper": 0.5, "bound": 0.1, "experiment": "labels", "witness": "w"}
     of = [claim | {"stands": False}, *[claim | {"verdict": "not refuted", "stands": True}] * 12]
-    text = page.render(
-        claims=of,
-        notes=[],
-        observers=[],
-        tiles=[],
-        title="t",
-        kind="audit",
-        verdict="v",
-        few=True,
-        budget=[],
-        scenario=[],
-        machine=[],
-    )
+    empty = dict.fromkeys(("notes", "observers", "tiles", "budget", "scenario", "machine", "pictures", "meters", "rocs"), ())
+    text = page.render(empty, claims=of, title="t", kind="audit", verdict="v", few=True, histograms=(), untried=())
     first, _, rest = text.partition("<details><summary>The rest: 12 claims not refuted</summary>")
     assert (first.count('data-of="because"'), rest.partition("</details>")[0].count('data-of="because"')) == (1, 12)
