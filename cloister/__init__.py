@@ -14,6 +14,7 @@ party of a scenario sees. `load` reads any of their folders. The command `cloist
 else that is installed here is not for use from outside.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ if not TYPE_CHECKING:  # a type checker sees the names above, and no others
         if name in _MODULES:
             return import_module(f".{name}", __name__)
         if name not in _WHERE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         return getattr(import_module(_WHERE[name], __name__), name)
 
     def __dir__() -> list[str]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .auditing.play import BUDGETS, audited, free_folder, write_audit
+from .auditing.folder import claimed, free_folder, write_audit
+from .auditing.play import BUDGETS, audited
 from .auditing.report import write_audit_report
 from .auditing.result import Audited
 from .comparing.play import opened as comparison_opened
@@ -151,8 +152,9 @@ def audit(
     whom = tuple(named(one) if isinstance(one, str) else one for one in named_ones)
     folder = free_folder(None if out is None else Path(out), made.name)
     where = None if data is None else Path(data)
-    found = audited(made, BUDGETS[budget], tuple(seeds), where, quiet, whom, further=tuple(attacks), always=False)
-    write_audit(folder, found)
+    with claimed(folder):
+        found = audited(made, BUDGETS[budget], tuple(seeds), where, quiet, whom, further=tuple(attacks), always=False)
+        write_audit(folder, found)
     write_audit_report(folder)
     return Audited(folder)
 

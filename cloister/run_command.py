@@ -81,7 +81,8 @@ def run(
         given = {"rounds": rounds, "seed": seed, "device": device}
         settings = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = [*(set_ or []), *settings]
-        scenario = with_settings(load(file), settings)
+        with said_in_a_line():
+            scenario = with_settings(load(file), settings)
         origin = Origin.of(file, settings)
         _check_device(scenario.device)
         if draws_its_model(scenario, file, settings):

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
+from .fl import near_names
 from .protocol.core.errors import Refused
 
 PREFIX = "cloister_scenario_"
@@ -44,15 +44,12 @@ def file_of(error: BaseException) -> str | None:
 
 def meant(error: BaseException) -> str:
     """What was perhaps meant instead, as the end of a sentence; empty where nothing is like it."""
-    if isinstance(error, AttributeError) and error.obj is not None:
-        return _like(error.name or "", dir(error.obj))
-    if isinstance(error, NameError):
-        frame = next((place.tb_frame for place in reversed(list(_places(error.__traceback__)))), None)
-        return _like(error.name or "", [] if frame is None else [*frame.f_globals, *frame.f_locals])
+    if like := near_names.meant(error):
+        return like
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
-        like = _elsewhere(found[1], found[2]) or _like(found[2], known)
+        like = _elsewhere(found[1], found[2]) or near_names.near(found[2], known)
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
@@ -78,11 +75,6 @@ def _elsewhere(owner: str, name: str) -> str:
     return next(
         (f"; it belongs to the {part}, {of.__name__}({name}=...)" for part, of in parts.items() if name in _fields(of)), ""
     )
-
-
-def _like(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), 1)
-    return f"; did you mean {close[0]!r}" if close else ""
 
 
 def _class_named(name: str, trace: TracebackType | None) -> Any:

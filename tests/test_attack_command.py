@@ -18,12 +18,13 @@ import pytest
 
 from cloister import cli
 from cloister.attacking.asked import _most
-from cloister.attacking.data import read_search, said
+from cloister.attacking.data import read_search
 from cloister.attacking.defence import Subject, expressed, subject_of
 from cloister.attacking.play import defence_words
 from cloister.attacking.report import render
 from cloister.attacking.source import Unwritable, expression, scenario_source
 from cloister.attacking.tables import verdict
+from cloister.attacking.words import said
 from cloister.attacking.workers import Origin
 from cloister.evaluating.data import read_grid
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -326,7 +327,10 @@ def test_every_point_of_a_space_is_written_as_a_file_that_makes_it_again() -> No
         assert executed(scenario_source(scenario, "", None)) == scenario, numbers
 
 
-def test_a_scenario_with_parts_of_the_users_own_loads_the_file_that_they_are_in(tmp_path: Path) -> None:
+def test_a_scenario_with_parts_of_the_users_own_loads_the_file_that_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     own = tmp_path / "own.py"
     own.write_text(
         f"""
@@ -367,8 +371,8 @@ def test_a_point_is_said_without_what_is_usual() -> None:
     space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)))
     forms = usual_forms(space)
     assert said(forms[0]) == "MinusGradient(strength 1)"
-    assert "Honest, votes WorstModel" in {said(form) for form in forms}
-    assert "MinusGradient(strength 1), samples more, samples.factor 10" in {said(form) for form in forms}
+    assert "Honest, votes by WorstModel" in {said(form) for form in forms}
+    assert "MinusGradient(strength 1), each claiming 10 times its examples" in {said(form) for form in forms}
 
 
 @pytest.mark.trains

@@ -115,7 +115,8 @@ def test_errors_are_one_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "3", '{"rows": [{}]}', '{"name": "x", "rows": [{"observer": "server", "claims": []}]}']
+    "text",
+    ['{"name": "cut o', "{}", "[]", "3", '{"rows": [{}]}', '{"name": "x", "rows": [{"observer": "server", "claims": []}]}'],
 )
 def test_a_damaged_audit_is_one_line(tmp_path, text):
     (tmp_path / "audit.json").write_text(text)
@@ -129,7 +130,7 @@ def test_an_audit_that_nests_too_deep_is_one_line(tmp_path):
     (tmp_path / "audit.json").write_text("[" * 100_000)
     found = invoke(tmp_path)
     assert isinstance(found.exception, Failure)
-    assert "holds no audit" in str(found.exception)
+    assert "is damaged: RecursionError" in str(found.exception)
 
 
 def test_python_runs_it_as_a_module():

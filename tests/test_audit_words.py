@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import cloister
 from cloister import threats
 from cloister.auditing import play as auditing
+from cloister.auditing import report
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import SOUGHT, headline, notes
 from cloister.auditing.report import BUDGET_WORDS, render
@@ -28,6 +29,7 @@ from cloister.fl.runs.scenario import described
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.uploaded.central import CentralNoise
 from cloister.reporting.headline import privacy_in_words
+from cloister.reporting.page import environment
 from cloister.reporting.run_data import Run
 from cloister.scenario_file import load
 from cloister.threat_models.audit.claim import judged
@@ -483,3 +485,21 @@ def test_what_was_found_is_told_from_what_may_be_found_with_so_few_victims():
     assert "at most, at 95 %, of updates, where 0.00 was found; 1 is everything" in page
     assert not any(words in page for words in ('"-0.00,', ">-0.00 [", "[-0.00,"))
     assert "...." not in render(found(commit="a" * 40, data_sha256={"0": "b" * 64}))
+
+
+def test_claims_that_stand_are_closed_under_one_line() -> None:
+    page = environment(Path(report.__file__).parent).get_template("audit.html.j2")
+    claim = {
+        "verdict": "refuted",
+        "observer": "server",
+        "side_information": "x",
+        "statement": "s",
+        "claim": "c",
+        "whose": "Cloister",
+    }
+    claim |= {"upper": 0.5, "bound": 0.1, "experiment": "labels", "witness": "w"}
+    of = [claim | {"stands": False}, *[claim | {"verdict": "not refuted", "stands": True}] * 12]
+    empty = dict.fromkeys(("notes", "observers", "tiles", "budget", "scenario", "machine", "pictures", "meters", "rocs"), ())
+    text = page.render(empty, claims=of, title="t", kind="audit", verdict="v", few=True, histograms=(), untried=())
+    first, _, rest = text.partition("<details><summary>The rest: 12 claims not refuted</summary>")
+    assert (first.count('data-of="because"'), rest.partition("</details>")[0].count('data-of="because"')) == (1, 12)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from cloister.evaluating.breaking import breakdown_json, steps_of
+from cloister.evaluating.over_seeds import broke_words, median_words, summed_up
 from cloister.evaluating.run import Ledger
 from cloister.evaluating.searches import Searched, broken_by, play_searches
 from cloister.evaluating.workers import Task
@@ -119,7 +120,29 @@ def test_the_interval_is_the_narrowest_of_order_statistics_that_covers(n: int) -
     assert found.coverage == pytest.approx(coverage(r, s))
     fits = [r_ for r_ in range(1, n // 2 + 1) if coverage(r_, n + 1 - r_) >= 0.95]
     assert r == max(fits, default=1)
-    assert found.median == np.median(np.arange(1, n + 1))
+    assert (found.median + found.upper) / 2 == np.median(np.arange(1, n + 1))
+    assert found.upper - found.median == (n + 1) % 2
+
+
+@pytest.mark.parametrize(
+    ("breaks", "median", "broke"),
+    [
+        ([1, 2], "1 to 2", "2 of 2 seeds"),
+        ([2, None], "2 to over 5", "1 of 2 seeds"),
+        ([None, None], "over 5", "0 of 2 seeds"),
+        ([3, 1, 1], "1", "3 of 3 seeds"),
+        ([4], "4", "1 of 1 seed"),
+    ],
+)
+def test_the_median_is_of_strengths_that_were_tried_and_says_with_how_many_seeds(
+    breaks: list[int | None], median: str, broke: str
+) -> None:
+    """Before: "1.5 attackers"; and of two seeds, of which one broke at 2, "over 5"."""
+    seeds = [{"seed": k, "breaks": b, "holds": 5 if b is None else None, "by": "", "reason": ""} for k, b in enumerate(breaks)]
+    failed = {"seed": 9, "breaks": None, "holds": None, "by": "", "reason": "at strength 5: no such thing"}
+    one = {"seeds": [*seeds, failed], "median": {"median": 1.5}}  # as an earlier version wrote it
+    (read,) = summed_up({"results": [one]})["results"]
+    assert (median_words(read, 5), broke_words(read)) == (median, broke)
 
 
 def test_five_seeds_cover_ninety_four_per_cent_and_the_interval_says_so() -> None:
@@ -267,8 +290,9 @@ def test_a_backdoor_that_leaves_accuracy_alone_breaks_and_it_is_said_that_it_was
 
 def check_summary(evaluation: Evaluation, steps: Steps, found: Iterable[Searched]) -> None:
     results = {(r["attack"], r["defence"]): r for r in breakdown_json(evaluation, steps, Bounds(), list(found))["results"]}
-    assert results["minus", "fedavg"]["median"] == {"median": 4, "low": 3, "high": 5, "coverage": 0.75}
-    assert results["backdoor", "multikrum"]["median"] == {"median": None, "low": None, "high": None, "coverage": 0.5}
+    assert results["minus", "fedavg"]["median"] == {"median": 4, "upper": 4, "low": 3, "high": 5, "coverage": 0.75}
+    nothing = {"median": None, "upper": None, "low": None, "high": None, "coverage": 0.5}
+    assert results["backdoor", "multikrum"]["median"] == nothing
     assert [s["reason"] for s in results["minus", "multikrum"]["seeds"]] == ["", "", "at strength 8: no such thing"]
     assert [s["seed"] for s in results["minus", "fedavg"]["seeds"]] == [0, 1, 2]
 

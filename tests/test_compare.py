@@ -877,6 +877,13 @@ def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
     assert on_phone(tmp_path, render(found), script, 390) == "true true"
 
 
+def test_no_table_of_a_comparison_scrolls_on_a_phone(tmp_path: Path) -> None:
+    """Before, the table of accuracies did, and its verdicts were out of sight."""
+    found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method of a long name": (0.7, 0.71, 0.7, 0.72)})
+    script = """[...f.contentDocument.querySelectorAll(".scroll")].filter(s => s.scrollWidth > s.clientWidth).length"""
+    assert on_phone(tmp_path, render(found), script, 390) == "0"
+
+
 def test_what_methods_cost_is_not_cut_on_a_phone_and_purity_says_whose_it_is(tmp_path: Path) -> None:
     found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method": (0.7, 0.71, 0.7, 0.72)})
     script = """[...f.contentDocument.querySelectorAll(".scroll[aria-label^=Cost]")]

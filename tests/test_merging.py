@@ -97,29 +97,46 @@ def test_the_command_puts_folders_together(tmp_path: Path, monkeypatch: pytest.M
     assert CliRunner().invoke(app, ["report", "a"]).exit_code == 0
 
 
-def searched(path: Path, attack: str, defence: str = "a", **more: Any) -> Path:
-    """The folder with what a breakdown search of one attack found."""
+def searched(path: Path, attack: str, breaks: dict[int, int | None], **more: Any) -> Path:
+    """The folder with what a breakdown search of one attack found, by seed."""
     found = {"steps": {"most": 3}, "bounds": {"loss": 0.05, "success": 0.1}, "strength": "attackers", **more}
-    results = [{"of": f"{attack} {defence}", "attack": attack, "defence": defence, "seeds": more.get("seeds", [0])}]
+    seeds = [{"seed": k, "breaks": b, "holds": 3 if b is None else None, "single": True} for k, b in breaks.items()]
+    results = [{"of": f"{attack} a", "attack": attack, "defence": "a", "seeds": seeds}]
     (path / "breakdown.json").write_text(json.dumps(found | {"results": results}))
     return path
 
 
-def test_what_breakdown_searches_found_is_put_together_too(tmp_path: Path) -> None:
-    """Before, it was left behind without a word."""
+def test_what_breakdown_searches_found_is_put_together_over_the_seeds_of_all(tmp_path: Path) -> None:
+    """Before, searches of one attack with other seeds were refused."""
     folders = []
-    for name, attack in (("a", "IPM"), ("b", "IPM"), ("c", "ALIE"), ("d", "")):
-        made_up(tmp_path / name, TABLE)
-        folders.append(searched(tmp_path / name, attack) if attack else tmp_path / name)
+    for name, attack, breaks in (("a", "IPM", {1: 3, 0: 1}), ("b", "IPM", {5: None, 0: 1}), ("c", "ALIE", {0: 2}), ("d", "", {})):
+        made_up(
+            tmp_path / name, TABLE, **({"changes": {"seeds": (5, 6), "bounds": Bounds()}, "seeds_from": 5} if name == "b" else {})
+        )
+        folders.append(searched(tmp_path / name, attack, breaks) if attack else tmp_path / name)
     merge(folders, tmp_path / "out")
     found = json.loads((tmp_path / "out" / "breakdown.json").read_text())
     assert [one["attack"] for one in found["results"]] == ["IPM", "ALIE"]
+    assert [seed["seed"] for seed in found["results"][0]["seeds"]] == [0, 1, 5]
+    assert found["results"][0]["median"]["median"] == 3
     assert found["steps"] == {"most": 3}
-    for more, words in (
-        ({"steps": {"most": 4}}, "b has breakdown searches of other steps than .*a; put one of them aside"),
-        ({"seeds": [1]}, "b and .*a have each searched IPM on a, with other seeds"),
+    for breaks, more, words in (
+        (
+            {5: 3},
+            {"steps": {"most": 4}},
+            r"b has breakdown searches of other steps than .*a: search again .* the same --least, --most",
+        ),
+        ({1: 2}, {}, r"b found something else in a search \(IPM on a, seed 1\) than .*a: was it another version"),
     ):
-        searched(tmp_path / "b", "IPM", **more)
+        searched(tmp_path / "b", "IPM", breaks, **more)
         with pytest.raises(ValueError, match=words):
             merge(folders[:2], tmp_path / "no")
         assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(("file", "words"), [("comparison.json", "cloister compare FILE"), ("search.json", "a larger --budget")])
+def test_what_is_not_put_together_is_refused_with_what_to_do_instead(tmp_path: Path, file: str, words: str) -> None:
+    """Before: "does not say what was evaluated; run the evaluation again"."""
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(ValueError, match=f"and evaluations alone are put together; .*{words}"):
+        merge([tmp_path, tmp_path], tmp_path / "out")

@@ -18,6 +18,7 @@ from cloister.evaluating.verdict import _success
 from cloister.fl.functions import Unfit
 from cloister.fl.runs.simulation import Simulation
 from cloister.grids.spread import percent, spread
+from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.cell import recorded
 from cloister.threat_models.search.found import FAILURES, Point, given_up, key_of
 from cloister.threat_models.search.plan import BATCH, Plan, hunt
@@ -151,7 +152,31 @@ def test_a_misspelt_field_of_what_an_attack_is_given_is_named() -> None:
 
     line = recorded({}, broken)
     assert line["status"] == "failed"
-    assert "has no attribute 'updates'; did you mean 'update'? (test_own_failing.py, line" in line["reason"]
+    assert "has no attribute 'updates'; did you mean 'update' (test_own_failing.py, line" in line["reason"]
+
+
+def test_a_misspelt_name_and_a_misspelt_import_are_named_too_and_a_strange_one_is_not() -> None:
+    def misspelt() -> Any:
+        strength = [1.0]
+        return strength and strenght  # type: ignore[name-defined]  # noqa: F821
+
+    def built_in() -> Any:
+        return rangee(3)  # type: ignore[name-defined]  # noqa: F821
+
+    def imported() -> Any:
+        from cloister.attacks import MinusGradeint  # type: ignore[attr-defined]
+
+        return MinusGradeint
+
+    def strange() -> Any:
+        return zzyzx  # type: ignore[name-defined]  # noqa: F821
+
+    reasons = [recorded({}, each)["reason"] for each in (misspelt, built_in, imported, strange)]
+    for reason, near in zip(reasons, ("'strength' (", "'range' (", "'MinusGradient' (", ""), strict=True):
+        assert f"did you mean {near}" in reason if near else "did you mean" not in reason, reason
+    with pytest.raises(NameError) as caught:
+        misspelt()
+    assert failure(caught.value).endswith("name 'strenght' is not defined; did you mean 'strength'")
 
 
 def test_a_break_says_which_points_of_fewer_were_not_confirmed() -> None:

@@ -18,6 +18,8 @@ from cloister.attacking.points import point_rows, shown
 from cloister.attacking.run import Named
 from cloister.attacking.workers import Origin, space_of
 from cloister.fl.data.partition import Dirichlet, Iid
+from cloister.fl.runs.feasibility import Doubt
+from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor
@@ -208,13 +210,23 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.trains
-def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(cloister: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(
+    cloister: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What replays it says nothing of where on a disk its files are, and finds them beside it, above it or in the working
+    directory.
+    """
     pytest.importorskip("optuna")
     (tmp_path / "mine.py").write_text(MINE)
-    file = ROOT / "tests" / "evaluation_sample.py"
-    words = ("--against", "fedavg", "--attackers", "2-3", "--budget", 14, "--workers", 1, "--seeds", 0, "--held-out", 1)
-    code, out, err = cloister("attack", f"{file}:scenario", "--attack", "mine.py:Turned", *words[2:], "--out", "here")
+    sample_of = tmp_path / "sample.py"
+    sample_of.write_text((ROOT / "tests" / "evaluation_sample.py").read_text())
+    words = ("--attackers", "2-3", "--budget", 14, "--workers", 1, "--seeds", 0, "--held-out", 1)
+    code, out, err = cloister("attack", f"{sample_of}:scenario", "--attack", "mine.py:Turned", *words, "--out", "here")
     assert (code, err.count("Traceback")) == (0, 0)
+    assert (
+        "tiny: FedAvg() on IID attacked by 2 to 3 of 8 clients, in at most 14 runs, played by 1 process; results go to here"
+        in err
+    )
     search = read_search(tmp_path / "here")
     assert {p.numbers["attack"] for p in search.points.values()} == {"Turned"}
     assert all(0.5 <= float(p.numbers["Turned.scale"]) <= 20 for p in search.points.values())
@@ -236,6 +248,23 @@ def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(cloister: Ca
     upload = scenario.adversary.upload
     assert getattr(upload, "attack", upload).scale == told["numbers"]["Turned.scale"]
     assert scenario.adversary.members == Pool(told["attackers"])
+
+    text = (tmp_path / "here" / "worst.py").read_text()
+    assert str(tmp_path) not in text
+    assert "found_in('mine.py:Turned'" in text
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert described(load(str(tmp_path / "here" / "worst.py"))) == described(scenario)
+    (elsewhere / "worst.py").write_text(text)
+    with pytest.raises(ValueError, match=r"worst\.py, line \d+: it replays what was found on sample\.py, which is not there"):
+        load("worst.py")
+    for name in ("sample.py", "mine.py"):
+        (elsewhere / name).write_text((tmp_path / name).read_text())
+    assert load("worst.py").seed == 0
+    (elsewhere / "mine.py").write_text(MINE + "\n")
+    with pytest.warns(Doubt, match=r"^mine\.py was edited since"):
+        load("worst.py")
 
 
 def test_what_is_no_attack_in_a_file_is_said(cloister: Callable[..., Any], tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_an_interval_is_cut_to_what_can_be_and_two_seeds_have_none() -> None:
     assert percent(spread([0.9, 0.91, 0.92])) == "91.0 ±2.5"
     assert percent(spread([-0.01, 0.0, 0.01]), -1) == "0.0 ±2.5"
     assert percent(spread([0.9, 1.0])) == "95.0 (90.0 and 100.0)"
-    median = {"median": 6.0, "low": 5.0, "high": 7.0, "coverage": 0.5}
+    median = {"median": 5.0, "upper": 7.0, "low": 5.0, "high": 7.0, "coverage": 0.5}
     seeds = [{"reason": "", "breaks": k, "holds": None} for k in (5.0, 7.0)]
     assert breakdown_words({"median": median, "single": True, "seeds": seeds}, 9)[1] == "none; both seeds: 5 and 7"
 

@@ -30,7 +30,7 @@ from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 pytestmark = pytest.mark.sweeps
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-SECTIONS = ["accuracy", "similarity", "tree", "grouping", "norms", "learned", "repeat"]
+SECTIONS = ["accuracy", "similarity", "grouping", "norms", "learned", "repeat"]
 LINES = ["metrics.jsonl", "splits.jsonl", "disclosure.jsonl"]
 TINY = SAMPLES["tiny"]
 HOSTILE = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'>"
@@ -89,7 +89,9 @@ def pixels(uri: str) -> np.ndarray:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(tmp_path: Path, name: str) -> None:
     text, page = report(tmp_path, SAMPLES[name])
-    assert set(SECTIONS) <= set(page.ids)
+    split = bool((tmp_path / "splits.jsonl").read_text())
+    assert {*SECTIONS, *(["tree"] if split else [])} <= set(page.ids)
+    assert split or "tree" not in page.ids
     assert ("trouble" in page.ids) == SAMPLES[name].trouble
     assert max(Counter(page.ids).values()) == 1
     assert all(re.match(r"data:|#", address) for address in page.addresses)
@@ -221,6 +223,23 @@ def test_perplexity_is_exp_of_loss_and_the_worst_is_the_highest(tmp_path: Path) 
     assert f"worst client {math.exp(max(last)):.3g}" in page.text
     assert "lower is better" in page.text
     assert "%" not in page.text
+
+
+def test_a_method_without_clusters_has_no_empty_panels(tmp_path: Path) -> None:
+    """Before: "No cluster was split ... recorded no norms", a tree of one box, a table of one row, and no norms once more."""
+    folder = write_sample(tmp_path, SAMPLES["unsplit"])
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for clusters, ids in ((1, {"similarity"}), (2, {"grouping"})):
+        for line in lines:
+            members = next(iter(line["clusters"].values()))
+            line |= {"norms": {}, "clusters": {"0": members} if clusters == 1 else {"0": members[1:], "1": members[:1]}}
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        change(folder, "summary.json", clusters=list(lines[-1]["clusters"].values()), below_floor=[])
+        page = Page(write_report(folder).read_text(encoding="utf-8"))
+        assert {"similarity", "tree", "grouping", "norms"} & set(page.ids) == ids
+        assert ("this method looked for no groups" in page.text) == (clusters == 1)
+        assert "recorded no" not in page.text
+        lines = [line | {"clusters": {"0": [i for of in line["clusters"].values() for i in of]}} for line in lines]
 
 
 def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What a search says of points that are no break, of the numbers of attackers that were played, and of whose figures it shows."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +12,15 @@ from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.tables import points_table, verdict
-from cloister.attacking.words import WORDS, words_of
-from cloister.threat_models.partial import InLayer, LoneInLayer
+from cloister.attacking.words import AROUND as WORDS
+from cloister.attacking.words import figure, said
+from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.threat_models.search.found import Point, key_of
+from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.play import Harm
-from cloister.threat_models.search.space import AROUND
-from cloister.threat_models.simple_attacks import Scaled
+from cloister.threat_models.search.space import AROUND, Space
 
+from . import evaluation_sample as sample
 from .test_readable_figures import search_of
 
 
@@ -80,7 +82,7 @@ def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeyp
     (tile,) = [tile for tile in tiles(of) if tile.label == "worst loss"]
     assert tile.detail == f"points of accuracy, by 2 attackers; {words or 'a break'}"
     monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: None)
-    monkeypatch.setattr("cloister.attacking.play.command_of", lambda _: "")
+    monkeypatch.setattr("cloister.attacking.play.command_of", lambda *_, **__: "")
     monkeypatch.setattr("cloister.attacking.play.scenario_source", lambda _, about, *__: about)
     given: Any = type("Asked", (), {"seeds": (0,), "data": None})()
     assert (f" This is {words}.\n" in _source(one, given, given, given, None, of)) == bool(words)
@@ -156,21 +158,34 @@ def test_the_course_of_a_search_is_said_to_be_of_the_seed_searched(monkeypatch: 
 # --- names in points --------------------------------------------------------------------------------------------------
 
 
-def test_names_in_points_are_explained_where_they_were_tried_and_in_the_glossary() -> None:
-    numbers: dict[str, Any] = {"attack": "IPM", "variant": "Jittered", "Jittered.spread": 0.1, "schedule": "pulses"}
-    numbers |= {"schedule.duty": 0.5, "layers": "one", "InLayer.layer": "last", "which": "any"}
-    one = replace(point(2, 0.1), numbers=numbers)
-    assert [name for name, _ in words_of([one])] == ["Jittered", "InLayer", "pulses", "duty"]
-    assert [name for name, _ in words_of([replace(one, numbers={"attack": "IPM", "which": "most"})])] == ["which"]
-    page = render(search([one]))
-    for name, meaning in words_of([one]):
-        assert f"<b>{name}</b>: {meaning}" in page.replace("&#39;", "'")
-    assert "What the names in the points mean" not in render(search([point(2, 0.1)]))
-    glossary = (Path(__file__).parent.parent / "docs" / "reference" / "glossary.md").read_text()
-    heads = " ".join(line for line in glossary.splitlines() if line.startswith("**"))
-    assert all(name in heads for name in WORDS)
+def test_points_are_said_in_plain_words_and_readable_numbers() -> None:
+    """Before: "variant Magnified, Magnified.factor 1e+06, schedule pulses, schedule.start 3"."""
+    numbers: dict[str, Any] = {"attack": "IPM", "IPM.eps": 0.5, "variant": "Magnified", "Magnified.factor": 1e6, "which": "most"}
+    numbers |= {"schedule": "pulses", "schedule.start": 3, "schedule.period": 5, "schedule.duty": 0.5, "layers": "one"}
+    numbers |= {"InLayer.layer": "first", "InLayer.layer?": True, "samples": "more", "samples.factor": 34.906}
+    assert said(numbers) == (
+        "IPM(eps 0.5), what each sends times 1,000,000, in the first layer alone, honest work in all others,"
+        " in 2 of every 5 rounds, from round 3 on, each claiming 34.9 times its examples, by the clients with the most examples"
+    )
+    nested = {"attack": "GradientAscent", "boost": "Scaled", "Scaled.factor": 2.5, "data": "LabelFlip", "LabelFlip.share": 0.25}
+    assert said(nested) == "GradientAscent, poisoned work times 2.5, on data poisoned by LabelFlip(share 0.25)"
+    assert said({"attack": "Mine", "Mine.scale": 2, "strange": 1e-9}) == "Mine(scale 2), strange 1e-09"
 
 
-@pytest.mark.parametrize("kind", [*AROUND, InLayer, LoneInLayer, Scaled])
-def test_each_attack_about_another_one_has_its_line(kind: type) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"), [(1e6, "1,000,000"), (0.000321, "0.000321"), (1234.5, "1,230"), (7, "7"), (0.0, "0")]
+)
+def test_numbers_are_said_as_people_write_them(value: float, words: str) -> None:
+    assert figure(value) == words
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_each_attack_about_another_one_has_its_words(kind: type) -> None:
     assert kind.__name__ in WORDS
+
+
+def test_no_point_of_a_space_is_said_by_the_names_of_its_numbers() -> None:
+    space = Space(replace(sample.scenario, algorithm=HardenedFLIC(rounds_before=1, every=2, by_samples=True)), distinct=True)
+    for form in usual_forms(space):
+        words = said(form)
+        assert not re.search(r"[a-z]\.[a-z]|variant|layers one|schedule|samples more", words), words

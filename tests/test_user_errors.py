@@ -33,6 +33,11 @@ MISTAKES = {
         "algorithms.FedAvg",
         "line 3: algorithm is the class FedAvg itself; make one of it: FedAvg",
     ),
+    "a class of a module": (
+        "models.Mlp(hidden=(8,))",
+        "__import__('torch').nn.Linear",
+        r"line 3: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
+    ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a field of training": (
@@ -42,6 +47,11 @@ MISTAKES = {
     ),
     "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
+    "a misspelt import": (
+        "scenario = ",
+        "from cloister import protectoins\nscenario = ",
+        "line 3: cannot import .*; did you mean 'protections'",
+    ),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
     "not by name": (
         "algorithms.FedAvg()",

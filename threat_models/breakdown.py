@@ -114,9 +114,14 @@ def searched(steps: Steps, breaks: Callable[[float], bool]) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class MedianInterval:
-    """The median of thresholds and an interval that covers the true one with probability `coverage`. inf: above the strongest."""
+    """The median of thresholds and an interval that covers the true one with probability `coverage`. inf: above the strongest.
+
+    median, upper: the two values in the middle, which differ only of an even number of them. Half of the values or more are at
+    most `median`, and both are values that were given: no strength stands there that was never tried.
+    """
 
     median: float
+    upper: float
     low: float
     high: float
     coverage: float
@@ -134,6 +139,5 @@ def median_interval(values: Sequence[float], level: float = 0.95) -> MedianInter
     n = len(ordered)
     fits = [r for r in range(1, n // 2 + 1) if 1 - 2 * binom.cdf(r - 1, n, 0.5) >= level]
     r = max(fits, default=1)
-    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     coverage = max(0.0, float(1 - 2 * binom.cdf(r - 1, n, 0.5)))
-    return MedianInterval(middle, ordered[r - 1], ordered[n - r], coverage)
+    return MedianInterval(ordered[(n - 1) // 2], ordered[n // 2], ordered[r - 1], ordered[n - r], coverage)

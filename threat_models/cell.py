@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
 
+from ..fl.near_names import in_short
 from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.results_folder import Row
 from ..protocol.core.errors import Refused
@@ -38,7 +38,7 @@ def recorded(row: Row, metrics: Callable[[], Mapping[str, Any]]) -> Row:
     except NothingLearned as error:  # of an attack-free run: the protection would not sum, or the training diverged
         return {**row, "status": "refused" if error.refused else "failed", "reason": _words(error)}
     except Exception as error:  # a cell must not end the grid; what went wrong is in its line
-        return {**row, "status": "failed", "reason": f"{type(error).__name__}: {_words(error)}{place_of(error)}"}
+        return {**row, "status": "failed", "reason": f"{in_short(error)}{place_of(error)}"}
 
 
 def _metrics(
@@ -84,8 +84,4 @@ def place_of(error: Exception) -> str:
 
 
 def _words(error: Exception) -> str:
-    said = " ".join((str(error) or type(error).__name__).split())
-    if isinstance(error, AttributeError) and error.name and "did you mean" not in said.lower():
-        close = get_close_matches(error.name, [name for name in dir(error.obj) if not name.startswith("_")], 1)
-        return said + (f"; did you mean {close[0]!r}?" if close else "")
-    return said
+    return " ".join((str(error) or type(error).__name__).split())

@@ -19,6 +19,7 @@ from ..fl.algorithms.algorithm import Algorithm
 from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
 from ..fl.functions import brief
+from ..fl.near_names import in_short
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
@@ -272,5 +273,5 @@ def _adversaries(evaluation: Evaluation, name: str, attack: Attack) -> Any:
         try:
             found[f"{strength:g}"] = described(adversary_of(name, attack, float(strength), evaluation.scenario))
         except Exception as error:  # whatever an attack of the user's raises: the cells' lines will say it
-            found[f"{strength:g}"] = f"{type(error).__name__}: {error}"
+            found[f"{strength:g}"] = in_short(error)
     return found

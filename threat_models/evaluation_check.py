@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..fl.functions import Unfit, brief, called, misfit
+from ..fl.near_names import in_short
 from ..fl.robust.function import KNOWN
 from ..fl.runs.scenario import Scenario
 from ..protocol.core.errors import Refused
@@ -63,8 +64,7 @@ def _no_change(defence: Any, scenario: Scenario) -> str:
     except Refused:
         return ""  # its cells say so
     except Exception as error:  # whatever a function of the user's raises
-        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return f"{called(defence)} was called with the scenario and raised {why}; {A_CHANGE}, and {rule}"
+        return f"{called(defence)} was called with the scenario and raised {in_short(error)}; {A_CHANGE}, and {rule}"
     if isinstance(found, Scenario):
         return ""
     return f"{called(defence)} was called with the scenario and returned {brief(found)}; {A_CHANGE}, and {rule}"
@@ -97,9 +97,8 @@ def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> s
     except (AttributeError, TypeError) as error:
         if not _raised_by(attack, error):
             return ""
-        why = f"{type(error).__name__}: {error}"
         said = f"attack {name!r}: {called(attack)} says no type, so that it was called with a strength, {strength:g}"
-        return f"{said}, and raised {why}; {TYPES}"
+        return f"{said}, and raised {in_short(error)}; {TYPES}"
     except Exception:  # of the attack's own: its cells' lines say it
         return ""
     return ""

@@ -18,6 +18,7 @@ from ..threat_models.search.found import strength_of
 from ..threat_models.search.plan import Plan
 from ..threat_models.search.play import Sought
 from ..threat_models.search.space import Space, usual
+from .replaying import named_from_here
 from .run import Named
 from .source import Unwritable, expression
 from .workers import Origin, is_file_name
@@ -162,16 +163,17 @@ def said_of(algorithm: object) -> str:
         return type(algorithm).__name__
 
 
-def command_of(asked: Asked) -> str:
-    """The command line that searches again, or the call of what Python made."""
+def command_of(asked: Asked, *, published: bool = False) -> str:
+    """The command line that searches again, or the call of what Python made. published: without a file's place on this disk."""
     if not asked.file:
         against = f", against={asked.against!r}" if asked.against else ""
         return f"cloister.attack(scenario{against}, budget={asked.runs}, minutes={asked.minutes}, attackers={asked.attackers!r})"
-    words = ["cloister", "attack", asked.file]
+    file_of = _without_place if published else str
+    words = ["cloister", "attack", file_of(asked.file)]
     words += ["--against", asked.against] if asked.against else []
     words += ["--partition", asked.partition] if asked.partition else []
     words += ["--attackers", asked.attackers] if asked.attackers else []
-    words += [word for name in asked.attacks for word in ("--attack", name)]
+    words += [word for name in asked.attacks for word in ("--attack", file_of(name))]
     words += [word for text in asked.fixed for word in ("--fix", text)]
     words += ["--knows", asked.knows] if asked.knows != "insider" else []
     words += ["--goal", asked.goal] if asked.goal != "any" else []
@@ -184,3 +186,9 @@ def command_of(asked: Asked) -> str:
     words += ["--held-out", asked.held_out] if asked.held_out else []
     words += [word for setting in asked.settings for word in ("--set", setting)]
     return shlex.join(words)
+
+
+def _without_place(where: str) -> str:
+    """FILE[:NAME] as it was given, unless that says where on this disk it is."""
+    named = named_from_here(where) if where.startswith("/") else None
+    return where if named is None else named[0]

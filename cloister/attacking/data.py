@@ -8,7 +8,6 @@ from typing import Any
 
 from ..fl.runs.results_folder import Row, read_results
 from ..threat_models.broken import Bounds
-from ..threat_models.search.fields import Numbers
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
 from .workers import KIND
@@ -169,22 +168,3 @@ def gained_of(point: Point) -> float | None:
     """By how much more often a backdoor succeeds, mean over the seeds that were played; None where it is none."""
     seen = [h.gained for h in point.seen if h.gained is not None]
     return sum(seen) / len(seen) if seen else None
-
-
-def said(numbers: Numbers) -> str:
-    """A point in words: the attack with its numbers, then what is not as usual."""
-    name = str(numbers["attack"])
-    own = {k.removeprefix(f"{name}."): v for k, v in numbers.items() if k.startswith(f"{name}.") and not k.endswith("?")}
-    words = [f"{name}({', '.join(f'{k} {_short(v)}' for k, v in own.items())})" if own else name]
-    usual = {"variant": "as it is", "boost": "none", "layers": "all", "votes": "Honest", "schedule": "always", "samples": "true"}
-    for key, value in numbers.items():
-        if key == "attack" or key.startswith(f"{name}.") or key.endswith("?") or usual.get(key) == value:
-            continue
-        if (key, value) in (("data", "none"), ("which", "any")):
-            continue
-        words.append(f"{key} {_short(value)}")
-    return ", ".join(words)
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors
 from ..fl.runs.results_folder import Row, write
+from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
@@ -100,11 +101,15 @@ def play_search(
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
+    known = len(ledger.rows)
+    if not quiet:
+        by = hands_words(1 if origin is None else asked.workers, asked.engine)
+        begun(f"{about['name']}: {_search_words(about)}", folder, known, by)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with hands as played, stoppable(folder):
         if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
             list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, played, named))
-        _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named), quiet)
+        _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named), known, quiet)
     bench.folder.write_json("found.json", _found(read_search(folder), space, plan, asked, origin, folder))
     write_search_report(folder)
     return folder, subject
@@ -161,7 +166,7 @@ def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin
     broke = f" This is {why}." if why else ""
     about = (
         f"{point.attackers} of {search.about['clients']} clients are corrupt: {told['said']}\n\n{_expected(search, one)}{only}\n"
-        f"Mean over the seeds that were played: {told['did']}.{broke}\n\nFound by\n\n{command_of(asked)}\n"
+        f"Mean over the seeds that were played: {told['did']}.{broke}\n\nFound by\n\n{command_of(asked, published=True)}\n"
     )
     return scenario_source(scenario, about, origin, one)
 
@@ -180,9 +185,18 @@ def _expected(search: Search, one: Try) -> str:
     return f"{words}; without attack {100 * sum(same) / len(same):.1f} %."
 
 
-def _watch(space: Space, plan: Plan, rows: Iterator[Row], quiet: bool) -> None:
-    """A bar of runs, or of CPU seconds where they are the budget, with the worst severity so far."""
+def _search_words(about: Row) -> str:
+    """What is searched, and with what budget: "median attacked by 1 to 6 of 20 clients, in at most 200 runs"."""
+    many = f"{about['least']} to {about['most']}" if about["least"] < about["most"] else f"{about['most']}"
+    budget = [f"{about['runs']} runs"] if about["runs"] else []
+    budget += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
+    return f"{about['defence']} attacked by {many} of {about['clients']} clients, in at most {' and '.join(budget)}"
+
+
+def _watch(space: Space, plan: Plan, rows: Iterator[Row], known: int, quiet: bool) -> None:
+    """A bar of runs, or of CPU seconds where they are the budget. known: how many runs were in the folder before."""
     by_seconds = plan.runs == inf
+    pace = None if by_seconds else Pace("runs of the budget", int(plan.runs), most=True)
     total = plan.seconds if by_seconds else plan.runs
     runs, seconds = 0, 0.0
     with shown(sys.stderr, always=not quiet, quiet=quiet) as tell:
@@ -191,3 +205,5 @@ def _watch(space: Space, plan: Plan, rows: Iterator[Row], quiet: bool) -> None:
             seconds += float(row["cost"]["seconds"])
             note = f"{runs} runs  {row['attackers']} attackers"
             tell(space.scenario.name, int(seconds) if by_seconds else runs, int(total), note)
+            if pace is not None and (words := pace.over(runs > known)) and not quiet:
+                noted(words)

@@ -6,7 +6,8 @@ from typing import Any
 from ..grids.spread import Spread, in_points, spread
 from ..tables_out import SHARE, markdown_of
 from ..threat_models.search.found import Point
-from .data import Search, said
+from .data import Search
+from .words import said
 
 SHOWN = 12
 """Rows of the table on the terminal and of the page."""

@@ -14,10 +14,10 @@ from ..reporting.run_data import flat, time_words
 from ..tables_out import csv_of
 from ..threat_models.broken import points
 from ..threat_models.search.found import Point
-from .data import Search, curve, found_words, read_search, said
+from .data import Search, curve, found_words, read_search
 from .points import figures_words, markdown, no_break, played_by, point_rows, shown, with_interval
 from .tables import break_words, failed_words, point_json, verdict
-from .words import words_of
+from .words import said
 
 WORST_SHOWN = 30
 LEAST = 0.01
@@ -52,7 +52,6 @@ def render(search: Search) -> str:
         charts=charts(search),
         worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN] if p.severity >= LEAST],
         attacks=by_attack(search),
-        words=words_of(search.points.values()),
         failed=search.failed,
         found=search.found,
         repeat=[*flat(about["scenario"])],

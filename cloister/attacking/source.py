@@ -10,7 +10,11 @@ from typing import Any
 from ..fl.runs.scenario import Scenario
 from ..threat_models.search.play import Try
 from ..user_errors import PREFIX
+from .replaying import named_from_here
 from .workers import Origin
+
+REPLAYING = "cloister.attacking.replaying"
+"""Where what such a file calls is."""
 
 
 class Unwritable(ValueError):
@@ -21,8 +25,8 @@ def scenario_source(scenario: Scenario, about: str, origin: Origin | None, point
     """The text of the file. about: its docstring. origin: where the scenario comes from; None where Python made it. point: that
     it was found at.
 
-    The file stands alone where the scenario is made of what can be imported. Where parts of it are the user's own, it loads the
-    file that they are in, which must stay where it is; where the attack is one of them, by the point. Raises Unwritable.
+    The file stands alone where the scenario is made of what can be imported. Where parts of it are the user's own, it looks for
+    the file that they are in (`replaying.found_in`), and makes the attack by the point where that is one. Raises Unwritable.
     """
     imports: set[tuple[str, str]] = set()
     about = about.replace("\\", "\\\\").replace('"""', "'''")
@@ -39,20 +43,29 @@ def scenario_source(scenario: Scenario, about: str, origin: Origin | None, point
 
 def _loaded(scenario: Scenario, origin: Origin, point: Try | None) -> tuple[set[tuple[str, str]], str]:
     """An expression that loads the file that a scenario is of, and what it needs."""
-    where = ", ".join(map(repr, (origin.where, origin.against, origin.settings, origin.partition)))
+    imports: set[tuple[str, str]] = set()
+    where = ", ".join([_looked_for(origin.where, imports), *map(repr, (origin.against, origin.settings, origin.partition))])
     try:
-        imports = {("dataclasses", "replace"), ("cloister.attacking.defence", "subject_of")}
-        adversary = expression(scenario.adversary, imports)
-        base = f"subject_of({where}).scenario"
-        return imports, f"replace(\n    {base},\n    seed={scenario.seed},\n    adversary={adversary},\n)"
+        needed = {("dataclasses", "replace"), ("cloister.attacking.defence", "subject_of"), *imports}
+        adversary = expression(scenario.adversary, needed)
+        base = f"subject_of(\n        {where},\n    ).scenario"
+        return needed, f"replace(\n    {base},\n    seed={scenario.seed},\n    adversary={adversary},\n)"
     except Unwritable:
         if point is None:
             raise
-        imports = {("cloister.attacking.replaying", "replayed")}
-        asked = {"only": origin.only, "knows": origin.knows.name, "fixed": origin.fixed}
-        words = "".join(f"    {name}={value!r},\n" for name, value in asked.items())
+        imports.add((REPLAYING, "replayed"))
+        only = "".join(f"{_looked_for(name, imports)}, " for name in origin.only)
+        words = f"    only=({only}),\n    knows={origin.knows.name!r},\n    fixed={origin.fixed!r},\n"
         at = f"    numbers={dict(point.numbers)!r},\n    attackers={point.attackers},\n    seed={point.seed},\n"
         return imports, f"replayed(\n    ({where}),\n{words}{at})"
+
+
+def _looked_for(where: str, imports: set[tuple[str, str]]) -> str:
+    """An expression for FILE[:NAME], which is looked for when the file is read; anything else as it is."""
+    if (named := named_from_here(where)) is None:
+        return repr(where)
+    imports.add((REPLAYING, "found_in"))
+    return f"found_in({named[0]!r}, {named[1]!r}, __name__)"
 
 
 def expression(value: Any, imports: set[tuple[str, str]]) -> str:

@@ -8,8 +8,9 @@ from rich.table import Table
 from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
-from .data import Search, curve, found_words, said
+from .data import Search, curve, found_words
 from .points import counts_words, figures_words, played_by, point_rows, shown, with_interval
+from .words import said
 
 
 def verdict(search: Search) -> str:

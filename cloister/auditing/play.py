@@ -12,17 +12,18 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors, say
+from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.clients.losses import CROSS_ENTROPY
 from ..fl.runs.origin import checksum, commit
-from ..fl.runs.results_folder import write
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
-from ..grids.watching import folder_for, seeds_of
+from ..grids.ahead import Pace, begun, noted
+from ..grids.watching import seeds_of
 from ..progress import shown
 from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ..protocol.two_servers.protection import TwoServer
+from ..reporting.run_data import time_words
 from ..scenario_file import load, load_attack, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
@@ -34,6 +35,7 @@ from ..threat_models.audit.uncovered import unclaimed
 from ..threat_models.claims import CLAIMS
 from ..threat_models.claims.runs import absent_in_words, in_words
 from .first_words import headline, notes
+from .folder import claimed, free_folder, write_audit
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
 from .tables import NARROW, reasons, tables
@@ -82,12 +84,13 @@ def play(
             scenario, recorded = _to_audit(file, settings)
             folder, folder_of_run = free_folder(out, scenario.name), folder
             further = tuple(load_attack(attack) for attack in attacks)
-            whom = tuple(map(named, against))
-            found = audited(scenario, BUDGETS[budget], seeds_of(seeds), data, as_json, whom, recorded, further)
-            found["recorded_in"] = {
-                str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()
-            }
-            write_audit(folder, found)
+            whom, spend = tuple(map(named, against)), BUDGETS[budget]
+            with claimed(folder):
+                found = audited(scenario, spend, seeds_of(seeds), data, as_json, whom, recorded, further, into=folder)
+                found["recorded_in"] = {
+                    str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()
+                }
+                write_audit(folder, found)
         report = write_audit_report(folder)
         found = json.loads((folder / "audit.json").read_text())
         with whole(folder):
@@ -117,18 +120,13 @@ def play(
         raise typer.Exit(FAILED)
 
 
-def free_folder(out: Path | None, name: str) -> Path:
-    """The folder to write. Raises ValueError where it holds an audit."""
-    folder = out or folder_for(name, "audit", False)
-    if (folder / "audit.json").exists():
-        raise ValueError(f"{folder} already holds an audit; choose another --out")
-    return folder
-
-
-def write_audit(folder: Path, found: Mapping[str, Any]) -> None:
-    """The audit, for its report."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / "audit.json", (json.dumps(found, indent=1) + "\n").encode())
+def _ahead(scenario: Scenario, budget: Budget, seeds: Sequence[int], recorded: Mapping[int, Recorded]) -> str:
+    """What an audit is going to do, in words."""
+    many = "s" * (len(seeds) != 1)
+    runs = f"{len(seeds)} run{many} of {scenario.rounds} rounds (seed{many} {', '.join(map(str, seeds))})"
+    runs += f", {len(recorded)} of them recorded before" if recorded else ""
+    beside = "each beside the same in clear and others of the attacker's own"
+    return f"{scenario.name}: {runs}, {beside}; then attacks, with the budget {budget.name}"
 
 
 def check_observers(scenario: Scenario, data: Path | None, against: Sequence[Observer]) -> None:
@@ -157,7 +155,8 @@ def _only_shown(folder: Path, options: Sequence[str]) -> None:
 def _to_audit(where: str, settings: Sequence[str]) -> tuple[Scenario, Mapping[int, Recorded]]:
     """The scenario of a file, or of a recorded run with that run by its seed. Raises ValueError of one line."""
     if not Path(where).is_dir():
-        return with_settings(load(where), settings), {}
+        with said_in_a_line():
+            return with_settings(load(where), settings), {}
     if settings:
         raise ValueError(f"--set would make it another scenario than that of the run in {where}; name a file, or leave it out")
     scenario, run = read_recorded(Path(where))
@@ -175,10 +174,12 @@ def audited(
     further: Sequence[Experiment] = (),
     experiments: Sequence[Experiment] = (),
     always: bool = True,
+    into: Path | None = None,
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
-    quiet: shows no progress; always: shows it where no terminal is, too.
+    quiet: shows no progress; always: shows it where no terminal is, too. into: where the results go, which is said with what is
+    played before anything is; None to say neither.
 
     against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
     must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
@@ -195,6 +196,8 @@ def audited(
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
         raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds, or leave them out")
+    if into is not None:
+        begun(_ahead(scenario, budget, seeds, recorded), into)
     played: list[Stage] = []
     measured: list[Row] = []
     with shown(sys.stderr, always=always, quiet=quiet) as tell:
@@ -208,9 +211,16 @@ def audited(
             scenario.protection, first.public.clients, first.sums_alone.sums
         )
         tell("playing", len(seeds), len(seeds), "")
+        tries, told = len(observers) * len(tried), always and not quiet
+        if told:
+            took = time_words(time.perf_counter() - started)
+            noted(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
+        pace = Pace("tries", tries, due=len(tried))
         for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further]):
             measured.append(row)
-            tell("attacking", len(measured), len(observers) * len(tried), f"{row.experiment}, {row.observer}")
+            tell("attacking", len(measured), tries, f"{row.experiment}, {row.observer}")
+            if (words := pace.over()) and told:
+                noted(words)
     names = [observer.name for observer in observers]
     public, sums = first.public, [stage.audited.sums for stage in played]
     return {

@@ -38,10 +38,11 @@ def ends(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def write_audit_report(folder: Path) -> Path:
     """Writes `folder`/report.html and returns its path. Raises ValueError where there is no audit, or a damaged one."""
     try:
-        found = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        text = (folder / "audit.json").read_bytes()
+    except OSError:
         raise ValueError(f"{folder} holds no audit; give a scenario's file, for example cloister:quickstart") from None
     with whole(folder):
+        found = json.loads(text.decode())
         page = render(found)
     return write_page(folder, page)
 
@@ -53,7 +54,10 @@ def whole(folder: Path) -> Iterator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, TemplateError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"the audit in {folder} is damaged: {type(error).__name__}: {reason}") from None
+        why = f"it has no {reason}" if isinstance(error, KeyError) else f"{type(error).__name__}: {reason}"
+        raise ValueError(
+            f"the audit in {folder} is damaged: {why}; take a whole copy of its folder, or audit once more"
+        ) from None
 
 
 def render(found: Mapping[str, Any]) -> str:
@@ -87,9 +91,10 @@ def spent(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every claim with the observer that it was tried against, the worst verdicts first."""
+    """Every claim with the observer that it was tried against, the worst verdicts first. stands: whether it was not refuted."""
     rows = [
         {**claim, "observer": row["observer"], "experiment": row["experiment"], "upper": found_at_most(claim, row)}
+        | {"stands": claim["verdict"] == "not refuted"}
         for row in found["rows"]
         for claim in row["claims"]
     ]

@@ -11,9 +11,10 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.runs.comparison import Comparison
-from ..fl.runs.comparison_cells import description
+from ..fl.runs.comparison_cells import description, places, search_cells
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
+from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
 from .data import KIND, Found, read_comparison
@@ -43,6 +44,7 @@ def play(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         comparison = origin.load()
         folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
+        begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
         with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
                 pass
@@ -92,5 +94,15 @@ def opened(
 
 def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
     """The same lines, and how far the comparison is."""
-    known = sum(ledger.known(cell) is not None for cell in current_cells(ledger))
-    return counted(rows, ledger.comparison.name, known, count_of(ledger.comparison), always=always, quiet=quiet)
+    return counted(rows, ledger.comparison.name, _known(ledger), count_of(ledger.comparison), always=always, quiet=quiet)
+
+
+def _known(ledger: Ledger) -> int:
+    return sum(ledger.known(cell) is not None for cell in current_cells(ledger))
+
+
+def _runs_words(comparison: Comparison) -> str:
+    """How many runs there are: "30 runs (18 of the search for hyper-parameters, 12 of the table)"."""
+    total = count_of(comparison)
+    searched = sum(len(search_cells(comparison, *place)) for place in places(comparison))
+    return f"{total} runs ({searched} of the search for hyper-parameters, {total - searched} of the table)"

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,16 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors
 from ..fl.runs.run_folder import machine, versions
+from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
 from ..tables_out import print_table
-from ..threat_models.breakdown import Steps, median_interval
+from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation import Evaluation, search_key
 from .data import place_words
+from .over_seeds import over_seeds
 from .play import opened
 from .report import write_evaluation_report
 from .run import Ledger
@@ -50,6 +51,7 @@ def play_breakdown(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         asked = breakdown_asked(origin.load(), names, strengths, bounds)
         folder, ledger = opened(asked.evaluation, origin.data, out, resume, origin.about, beside=True)
+        begun(f"{asked.evaluation.name}: {asked.in_words}", folder, by=hands_words(workers, engine))
         with crew(origin, asked.evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             found = played_breakdown(asked, ledger, hands)
         report = write_evaluation_report(folder)
@@ -78,6 +80,13 @@ class AskedBreakdown:
     def count(self) -> int:
         places = len(self.evaluation.seeds) * max(1, len(self.evaluation.partitions))
         return places * len(self.attacks) * len(self.defences) * len(self.protections)
+
+    @property
+    def in_words(self) -> str:
+        """How much there is to search: "4 searches, each of some of 6 strengths from 1 to 6"."""
+        steps, many = self.steps, self.count != 1
+        strengths = f"{len(steps)} strengths from {steps.least:g} to {steps.at(len(steps) - 1):g}"
+        return f"{self.count} search{'es' * many}, {'each ' * many}of some of {strengths} ({self.evaluation.strength})"
 
 
 def breakdown_asked(
@@ -148,42 +157,37 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, bounds: Bounds, searche
 
 
 def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:
-    done = [one.found for one in searches if one.found is not None]
-    points = [inf if found.breaks is None else found.breaks for found in done]
-    interval = asdict(median_interval(points)) if points else None
+    seeds = [
+        {
+            "seed": one.seed,
+            "reason": one.reason,
+            "breaks": None if one.found is None else one.found.breaks,
+            "holds": None if one.found is None else one.found.holds,
+            "single": None if one.found is None else one.found.single,
+            "by": "" if one.found is None or one.found.breaks is None else one.by.get(one.found.breaks, ""),
+            "tried": [] if one.found is None else [list(pair) for pair in one.found.tried],
+        }
+        for one in searches
+    ]
     return {
         "attack": searches[0].attack,
         "defence": searches[0].defence,
         "protection": place_words(searches[0].protection, searches[0].partition),
-        "median": None if interval is None else {k: _or_none(v) for k, v in interval.items()},
-        "single": all(found.single for found in done),
-        "seeds": [
-            {
-                "seed": one.seed,
-                "reason": one.reason,
-                "breaks": None if one.found is None else one.found.breaks,
-                "holds": None if one.found is None else one.found.holds,
-                "single": None if one.found is None else one.found.single,
-                "by": "" if one.found is None or one.found.breaks is None else one.by.get(one.found.breaks, ""),
-                "tried": [] if one.found is None else [list(pair) for pair in one.found.tried],
-            }
-            for one in searches
-        ],
+        **over_seeds(seeds),
+        "seeds": seeds,
     }
-
-
-def _or_none(value: float) -> float | None:
-    """None for what lies above the greatest strength."""
-    return None if value == inf else value
 
 
 def _watch_searches(searches: Iterator[Searched], total: int, quiet: bool) -> list[Searched]:
     found: list[Searched] = []
+    pace = Pace("searches", total)
     with shown(sys.stderr, always=not quiet, quiet=quiet) as tell:
         tell("searches", 0, total, "")
         for one in searches:
             found.append(one)
             tell("searches", len(found), total, "")
+            if (words := pace.over(one.found is not None)) and not quiet:
+                noted(words)
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
+from .over_seeds import summed_up
 from .report import write_evaluation_report
 from .tables import breakdown_lines, breakdown_table, least_words
 
@@ -22,7 +23,8 @@ class BrokenDown:
     @property
     def summary(self) -> dict[str, Any]:
         """name, what strengths are, steps, bounds, and results: of each attack on each defence under each protection the median
-        over seeds with its interval (None for none, or for above the greatest strength), and every seed's.
+        over seeds (median, and upper, which differs where two seeds stand in the middle) with its interval (None for none, or for
+        above the greatest strength), and every seed's.
         """
         found = self._found
         return {name: found[name] for name in ("name", "strength", "steps", "bounds", "results")}
@@ -62,10 +64,12 @@ class BrokenDown:
         figure = Figure(figsize=(7.2, 1.4 + 0.35 * len(rows)), layout="constrained")
         axes = figure.subplots()
         for k, one in enumerate(rows):
-            low, middle, high = (top if one["median"][n] is None else one["median"][n] for n in ("low", "median", "high"))
+            low, *middle, high = (
+                top if one["median"][n] is None else one["median"][n] for n in ("low", "median", "upper", "high")
+            )
             unbroken = one["median"]["median"] is None
             axes.plot([low, high], [k, k], color="gray")
-            axes.plot([middle], [k], marker=">" if unbroken else "o", color="gray" if unbroken else "C0")
+            axes.plot(middle, [k, k], marker=">" if unbroken else "o", color="gray" if unbroken else "C0")
         axes.set_yticks(range(len(rows)), [f"{one['attack']} on {one['defence']}, {one['protection']}" for one in rows])
         if all(float(found["steps"][name]).is_integer() for name in ("least", "step")):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -81,7 +85,7 @@ class BrokenDown:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if "bounds" not in found:
             raise ValueError(f"{path} was written by an earlier version, which judged otherwise; search again with resume")
-        return found
+        return dict(summed_up(found))
 
     def __str__(self) -> str:
         found = self._found

@@ -11,6 +11,7 @@ from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
 from ..threat_models.evaluation import ABSENT
+from .over_seeds import summed_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def read_grid(folder: Path) -> Grid:
         cells.setdefault(Spot(row["attack"], row["defence"], row["strength"], place), []).append(row)
     order = {seed: k for k, seed in enumerate(about["seeds"])}
     ordered = {spot: sorted(found, key=lambda r: order[r["seed"]]) for spot, found in cells.items()}
-    results = breakdown.get("results", [])
+    results = summed_up(breakdown)["results"]
     same = "bounds" in breakdown  # else by an earlier version, which judged otherwise
     current = [one for one in results if same and one.get("of") in about.get("searches", ())]
     found = {"bounds": {}, **breakdown, "results": current, "left_aside": len(results) - len(current)} if breakdown else {}

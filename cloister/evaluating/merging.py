@@ -1,7 +1,8 @@
 """Folders of evaluations put together into one: more seeds, attacks or defences of the same scenario, whoever played them.
 
-Lines are taken as they are. Two that are of one cell have to agree in what was measured, but for time and memory: a run that
-came out otherwise elsewhere is an error, and no further seed.
+Lines are taken as they are, and searches of one attack on one defence are joined over their seeds. Two that are of one cell, or
+of one search and seed, have to agree in what was measured, but for time and memory: a run that came out otherwise elsewhere is
+an error, and no further seed.
 """
 
 import shutil
@@ -12,12 +13,29 @@ from typing import Any
 from ..fl.runs.results_folder import Row, read_results
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import described_in, json_in
+from .over_seeds import summed_up
 
 SAME = ("scenario", "strength", "bounds")
 """What evaluations that are put together have in common."""
 JOINED = ("attacks", "defences", "protections", "partitions", "limits", "targets", "absent")
 """Of an evaluation, what is by name."""
 LISTED = ("strengths", "seeds", "keys", "searches")
+ASKED = {"strength": "evaluation", "steps": "--least, --most and --step", "bounds": "--loss and --success"}
+"""Of breakdown searches, what those that are put together have in common, and what sets it."""
+ALONE = {
+    "comparison.json": (
+        "a comparison",
+        "for more seeds, methods or data play them in its own folder: cloister compare FILE --seeds 0-4 --out FOLDER --resume",
+    ),
+    "search.json": (
+        "a search for a break",
+        "with other seeds it is another search; for more tries give its command a larger --budget, and --out FOLDER --resume",
+    ),
+    "audit.json": ("an audit", "for more seeds audit once more with all of them: cloister audit FILE --seeds 0-4"),
+    "scenario.json": ("a run", "cloister evaluate and cloister compare play several seeds in one folder"),
+}
+"""By the file that tells it, what has folders that are not put together, and what to do instead."""
+OTHERWISE = "was it another version, processor or data? Play one of them again, or leave it out"
 
 
 def merge(folders: Sequence[Path], out: Path) -> Path:
@@ -28,6 +46,8 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
     """
     if len(folders) < 2:
         raise ValueError("give two folders at least to put together")
+    for folder in folders:
+        _check_kind(folder)
     abouts = [described_in(folder) for folder in folders]
     about = dict(abouts[0])
     for folder, other in zip(folders[1:], abouts[1:], strict=True):
@@ -38,10 +58,10 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
         for key, row in read_results(folder, "evaluation", "evaluate").items():
             if row["status"] == "done" and key in rows and rows[key]["status"] == "done" and measured(rows[key]) != measured(row):
                 where = f"{row['attack'] or 'no attack'}, {row['defence']}, seed {row['seed']}"
-                raise ValueError(f"{folder} has another result for one cell ({where}): another version, processor or data")
+                raise ValueError(f"{folder} has another result for one cell ({where}) than {of[key]}: {OTHERWISE}")
             if key not in rows or rows[key]["status"] != "done":
                 rows[key], of[key] = row, folder
-    searched = _searched(folders)
+    searched = _searched(folders, about["seeds"])
     target = EvaluationFolder(out)
     target.open(about, resume=False)
     if searched:
@@ -54,22 +74,42 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
     return out
 
 
-def _searched(folders: Sequence[Path]) -> dict[str, Any]:
-    """What breakdown searches found in any of them; empty where none was made. Raises ValueError where two do not go together."""
+def _check_kind(folder: Path) -> None:
+    """Raise ValueError, with what to do instead, for a folder of what is not put together."""
+    for file, (what, instead) in ALONE.items():
+        if (folder / file).is_file():
+            raise ValueError(f"{folder} holds {what}, and evaluations alone are put together; {instead}")
+
+
+def _searched(folders: Sequence[Path], seeds: Sequence[int]) -> dict[str, Any]:
+    """What breakdown searches found in any of them, over the seeds of all; empty where none was made. seeds: in their order.
+
+    Raises ValueError where two do not go together.
+    """
     found = {folder: about for folder in folders if (about := json_in(folder, "breakdown.json"))}
     if not found:
         return {}
-    first, *others = found
-    joined, by = dict(found[first]), {one["of"]: (first, one) for one in found[first]["results"]}
-    for folder in others:
-        if other := [name for name in ("strength", "steps", "bounds") if found[folder].get(name) != joined.get(name)]:
-            raise ValueError(f"{folder} has breakdown searches of other {other[0]} than {first}; put one of them aside")
-        for one in found[folder]["results"]:
-            where, known = by.setdefault(one["of"], (folder, one))
-            if known != one:
-                place = f"{one['attack']} on {one['defence']}"
-                raise ValueError(f"{folder} and {where} have each searched {place}, with other seeds; put one of them aside")
-    return joined | {"results": [one for _, one in by.values()]}
+    first, by = next(iter(found)), dict[str, tuple[Row, dict[int, tuple[Path, Row]]]]()
+    for folder, about in found.items():
+        for name, options in ASKED.items():
+            if about.get(name) != found[first].get(name):
+                raise ValueError(
+                    f"{folder} has breakdown searches of other {name} than {first}: search again in one of them with the same"
+                    f" {options}, or move its breakdown.json away"
+                )
+        for one in about["results"]:
+            _, known = by.setdefault(one["of"], (one, {}))
+            for seed in one["seeds"]:
+                where, other = known.setdefault(seed["seed"], (folder, seed))
+                if other != seed:
+                    place = f"{one['attack']} on {one['defence']}, seed {seed['seed']}"
+                    raise ValueError(f"{folder} found something else in a search ({place}) than {where}: {OTHERWISE}")
+    order = {seed: k for k, seed in enumerate(seeds)}
+    results = []
+    for one, known in by.values():
+        of = [seed for _, seed in sorted(known.values(), key=lambda pair: order.get(pair[1]["seed"], len(order)))]
+        results.append({**one, "seeds": of})
+    return dict(summed_up({**found[first], "results": results}))
 
 
 def measured(row: Row) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..threat_models.broken import Bounds, broken_words
 from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words, without_words
+from .over_seeds import broke_words
 from .tables import breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
@@ -181,7 +182,14 @@ def breakdowns(grid: Grid) -> dict[str, Any]:
     for one in grid.breakdown["results"]:
         median, interval, remarks = breakdown_words(one, steps["most"])
         names = {key: one[key] for key in ("attack", "defence", "protection")}
-        said = {"median": median, "interval": interval, "by": by_words(one), "remarks": remarks, "tried": _tried(one)}
+        said = {
+            "broke": broke_words(one),
+            "median": median,
+            "interval": interval,
+            "by": by_words(one),
+            "remarks": remarks,
+            "tried": _tried(one),
+        }
         rows.append(names | said)
     broken = broken_words(Bounds(**grid.breakdown["bounds"])) if rows else ""
     return {

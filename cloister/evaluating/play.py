@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from rich.console import Console
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
+from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
-from ..threat_models.evaluation import Evaluation, all_cells, description
+from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, description
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import read_grid
 from .report import write_evaluation_report
@@ -22,6 +24,9 @@ from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
 from .verdict import sentences
 from .workers import Origin, crew
+
+KINDS: Mapping[str | None, str] = {None: "without attack", ABSENT: "without the attackers' data"}
+"""Of cells, by their attack; all others are under attack."""
 
 
 def play_evaluation(
@@ -40,6 +45,7 @@ def play_evaluation(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
         folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
+        begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
                 pass
@@ -84,9 +90,19 @@ def opened(
 
 def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:
     """The same lines, and how far the grid is."""
-    cells = all_cells(ledger.evaluation)
-    known = sum(ledger.known(cell) is not None for cell in cells)
-    return counted(rows, ledger.evaluation.name, known, len(cells), always=always, quiet=quiet)
+    total = len(all_cells(ledger.evaluation))
+    return counted(rows, ledger.evaluation.name, _known(ledger), total, always=always, quiet=quiet)
+
+
+def _known(ledger: Ledger) -> int:
+    return sum(ledger.known(cell) is not None for cell in all_cells(ledger.evaluation))
+
+
+def _cells_words(evaluation: Evaluation) -> str:
+    """How many cells of which kind: "14 cells (2 without attack, 4 without the attackers' data, 8 under attack)"."""
+    cells = all_cells(evaluation)
+    kinds = Counter(KINDS.get(cell.attack, "under attack") for cell in cells)
+    return f"{len(cells)} cells ({', '.join(f'{count} {kind}' for kind, count in kinds.items())})"
 
 
 def _place(row: Mapping[str, Any]) -> str:

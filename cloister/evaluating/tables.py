@@ -12,6 +12,7 @@ from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
 from .learning import at_chance
+from .over_seeds import broke_words, median_words, searched
 
 
 def grid_table(grid: Grid, protection: str) -> Table:
@@ -150,13 +151,15 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
+    table.add_column("broken with")
     table.add_column("median over seeds", justify="right")
     table.add_column("interval of the median", justify="right")
     table.add_column("breaks by")
     table.add_column("remarks")
     for one in found["results"]:
         median, interval, remarks = breakdown_words(one, found["steps"]["most"])
-        table.add_row(one["attack"], one["defence"], one["protection"], median, interval, by_words(one), remarks)
+        names = one["attack"], one["defence"], one["protection"]
+        table.add_row(*names, broke_words(one), median, interval, by_words(one), remarks)
     return table
 
 
@@ -168,7 +171,8 @@ def least_words(found: Mapping[str, Any]) -> str:
 def breakdown_lines(found: Mapping[str, Any]) -> list[str]:
     """What stands below the table."""
     return [
-        f"Broken is a defence where {broken_words(Bounds(**found['bounds']))}. Over seeds: the median of the smallest strengths."
+        f"Broken is a defence where {broken_words(Bounds(**found['bounds']))}. Over seeds: the median of the smallest strengths;"
+        " of an even number of seeds the two in the middle."
     ]
 
 
@@ -184,11 +188,10 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     if one["median"] is None:
         return DASH, DASH, "; ".join(remarks)
     of = one["median"]
-    words = [f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("median", "low", "high")]
+    low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:
         remarks.insert(0, "not monotone")
     coverage = 100 * metric(of, "coverage")
-    played = sum(seed["breaks"] is not None or seed["holds"] is not None for seed in one["seeds"])
-    interval = f"{words[1]} to {words[2]} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
-    interval = f"none; both seeds: {words[1]} and {words[2]}" if played == 2 else interval
-    return words[0], interval, "; ".join(remarks)
+    interval = f"{low} to {high} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
+    interval = f"none; both seeds: {low} and {high}" if len(searched(one["seeds"])) == 2 else interval
+    return median_words(one, most), interval, "; ".join(remarks)

@@ -10,6 +10,7 @@ import typer
 from ..errors_in_one_line import say
 from ..fl.runs.results_folder import Row
 from ..progress import shown
+from .ahead import Pace, noted
 
 FAILED = 3
 """The exit code where cells failed."""
@@ -51,8 +52,11 @@ def stoppable(folder: Path) -> Iterator[None]:
 
 
 def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bool, quiet: bool) -> Iterator[Row]:
-    """The same lines, shown on stderr as they come. done: cells that were known before."""
+    """The same lines, shown on stderr as they come. done: cells that were known before. always: also where no terminal is, and
+    with lines on how long it may take.
+    """
     bad = {"refused": 0, "failed": 0}
+    pace = Pace("cells", total - done)
     with shown(sys.stderr, always=always, quiet=quiet) as tell:
         tell(what, done, total, "")
         for row in rows:
@@ -61,4 +65,6 @@ def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bo
                 bad[row["status"]] += 1
             note = "  ".join(f"{count} {status}" for status, count in bad.items() if count)
             tell(what, done, total, note or ("search" if row.get("protection", "") is None else ""))
+            if (words := pace.over(row["status"] == "done")) and always:
+                noted(words)
             yield row

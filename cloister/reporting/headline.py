@@ -81,7 +81,7 @@ def privacy_in_words(run: Run) -> str:
         if in_slots(run):
             parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
         if compared:
-            parts.append(f"The server was told {compared} time{'s' * (compared != 1)} how alike updates are.")
+            parts.append(f"The server was told {'once' if compared == 1 else f'{compared} times'} how alike updates are.")
     out = run.summary.get("ran_out")
     return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
 

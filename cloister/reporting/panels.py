@@ -140,6 +140,16 @@ def why_no_split(run: Run) -> str:
     )
 
 
+def looks_for_splits(run: Run) -> bool:
+    """Whether a run recorded anything by which a method splits clusters, or does not."""
+    return bool(run.splits or run.summary.get("below_floor") or turned_down_in_words(run.rounds) or has_norms(run))
+
+
+def has_clusters(run: Run) -> bool:
+    """Whether there was ever more than one."""
+    return any(len(line.get("clusters") or {}) > 1 for line in run.rounds)
+
+
 def _single(norms: Row) -> tuple[float, str]:
     """How long single updates were, and what that is."""
     if "rms" in norms:

@@ -24,7 +24,9 @@ from .panels import (
     cluster_lines,
     epsilons,
     grouping,
+    has_clusters,
     has_norms,
+    looks_for_splits,
     norms_chart,
     parties,
     traffic_charts,
@@ -93,6 +95,8 @@ def render(run: Run) -> str:
     lines = cluster_lines(run, scores, hues)
     marks = sorted({number(s.get("round")) for s in run.splits} - {math.nan})
     final = final_clusters(run)
+    fillings, distances = filling_panels(run, hues), distances_panel(run, hues)
+    looked = bool(fillings or run.pairs) or looks_for_splits(run)
     return template.render(
         run=run,
         summary=run.summary,
@@ -108,10 +112,12 @@ def render(run: Run) -> str:
         bands=len(client_ids(run)) > THIN_LINES,
         norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
-        fillings=filling_panels(run, hues),
-        distances=distances_panel(run, hues),
+        fillings=fillings,
+        distances=distances,
         averaged=MATRIX_PIXELS if any(len(s.get("clients") or []) > MATRIX_PIXELS for s in run.splits) else 0,
         no_split=why_no_split(run),
+        looked=looked,
+        clustered=looked or has_clusters(run) or not run.rounds,
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
         meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
@@ -152,7 +158,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     def say(value: float) -> str:
         return score_words(value, not run.in_percent)
 
-    was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else "never split"
+    was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
         was += f"; {said.get('clients')} of {said.get('of')} clients said"
     low_before = worst(run, before)[1]
@@ -174,6 +180,11 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _unsplit(run: Run) -> str:
+    """What there is to say where nothing was split."""
+    return "never split" if run.pairs or looks_for_splits(run) or has_clusters(run) else "one model for all"
 
 
 def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:

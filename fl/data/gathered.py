@@ -95,11 +95,19 @@ def divided(
     for kept, what in ((train, "train on"), (test, "score models by")):
         if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
             raise ValueError(
-                f"client {missing[0]!r} of {name} has too few records{'' if strata is None else ' of each label'} to {what};"
-                " leave it out, or join it with another"
+                f"client {missing[0]!r} of {name} has too few records{'' if strata is None else ' of each label'} to {what}"
+                f"{_least_words(test_share)}; give it more, leave it out, or join it with another"
             )
     every = examples_of(x, targets, clients)
     return Source(name, every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), classes, names)
+
+
+def _least_words(test_share: float) -> str:
+    """How many are enough with this share, in brackets; empty where that is not to be said."""
+    for count in range(1, 101):
+        if all(len(kept) for kept in stratified(np.zeros(count, np.int64), test_share)):
+            return f" (with test_share={test_share:g}, {count} are enough)"
+    return ""
 
 
 def _numbers(name: str, y: Sequence[Any]) -> NDArray[np.float32]:

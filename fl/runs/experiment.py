@@ -64,10 +64,12 @@ def run(
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
     if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
     run is the same, and may go on under another one. given: the scenario's file, source, name and settings, for the record.
-    Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit.
+    Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit or that another process
+    plays in.
     """
     folder = RunFolder(out)
     plain = described(scenario)
+    folder.hold()
     if resume:
         _same_scenario(folder.scenario(), plain)
     else:

@@ -4,41 +4,18 @@
 put in the order of the grid. A line that a kill has cut off is dropped. `KIND.json` says what the grid is made of.
 """
 
-import fcntl
 import json
 import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+
+from .held_alone import Held, held_alone
 
 Row = Mapping[str, Any]
-_held = WeakValueDictionary[tuple[int, int], "_Held"]()  # by the folder's place on its disk: those that this process writes
 KINDS = ("evaluation", "comparison", "search")
 """Of grids that have a folder."""
-
-
-class _Held:
-    """A folder that no other process writes while somebody has this."""
-
-    def __init__(self, lock: int) -> None:
-        finalize(self, os.close, lock)
-
-
-def _held_alone(path: Path) -> _Held:
-    """Raises ValueError of one line where another process plays in the folder."""
-    lock = os.open(path, os.O_RDONLY)
-    place = (of := os.fstat(lock)).st_dev, of.st_ino
-    if (known := _held.get(place)) is not None:
-        os.close(lock)
-        return known
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise ValueError(f"another process plays in {path}; wait for it, or choose another --out") from None
-    return _held.setdefault(place, _Held(lock))
 
 
 class ResultsFolder:
@@ -48,7 +25,7 @@ class ResultsFolder:
         self.path = path
         self.kind = kind
         self.results = path / "results.jsonl"
-        self._alone: _Held | None = None
+        self._alone: Held | None = None
 
     def open(self, description: Mapping[str, Any], resume: bool, beside: bool = False) -> dict[str, Row]:
         """The cells that are there already, by key. Raises ValueError if the folder holds a grid and none was expected, or if
@@ -59,7 +36,7 @@ class ResultsFolder:
         """
         one = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
         if self.path.is_dir():
-            self._alone = _held_alone(self.path)
+            self._alone = held_alone(self.path)
         if self.results.exists() and not resume:
             raise ValueError(f"{self.path} already holds {one}; add --resume to go on with it, or choose another --out")
         if resume and not self.results.exists():
@@ -67,7 +44,7 @@ class ResultsFolder:
         if other := [kind for kind in KINDS if kind != self.kind and (self.path / f"{kind}.json").exists()]:
             raise ValueError(f"{self.path} holds results of another kind, see {other[0]}.json; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
-        self._alone = _held_alone(self.path)
+        self._alone = held_alone(self.path)
         if not (beside and (self.path / f"{self.kind}.json").exists()):
             self.write_json(f"{self.kind}.json", description)
         self.results.touch()

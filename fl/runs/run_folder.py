@@ -15,6 +15,7 @@ from torch import nn
 
 from ...protocol.view.answers import Vector
 from ..models.vector import load_vector, trainable
+from .held_alone import Held, held_alone
 
 LOGS = (
     "metrics.jsonl",
@@ -33,6 +34,12 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
+        self._alone: Held | None = None
+
+    def hold(self) -> None:
+        """As long as this object lives, no other process plays in the folder. Raises ValueError where one does already."""
+        if self.path.is_dir():
+            self._alone = held_alone(self.path)
 
     def check_free(self) -> None:
         """Raise ValueError if the folder already holds a run."""
@@ -40,9 +47,10 @@ class RunFolder:
             raise ValueError(f"{self.path} already holds a run; add --resume to go on with it, or choose another --out")
 
     def begin(self, scenario: Mapping[str, Any]) -> None:
-        """Start a new run. Raises ValueError if the folder already holds one."""
-        self.check_free()
+        """Start a new run. Raises ValueError if the folder already holds one, or another process plays in it."""
         self.path.mkdir(parents=True, exist_ok=True)
+        self.hold()
+        self.check_free()
         self.write_json("scenario.json", scenario)
         for log in LOGS:
             (self.path / log).touch()

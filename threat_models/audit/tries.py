@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ...fl.near_names import meant
 from .experiment import Anchor, Budget, Evidence, Experiment, Finding
 from .observer import Observer
 from .stage import Stage
@@ -121,7 +122,7 @@ def failure(error: BaseException) -> str:
     own = [(file, line) for file, line in own if "site-packages" not in Path(file).parts] or others
     place = f" at {Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
     words = " ".join(str(error).split())[:LONGEST]
-    return f"failed: {type(error).__name__}{place}" + (f": {words}" if words else "")
+    return f"failed: {type(error).__name__}{place}" + (f": {words}" if words else "") + meant(error)
 
 
 def members_first(observers: Iterable[Observer]) -> list[Observer]:

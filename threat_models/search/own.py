@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ...fl.functions import Unfit, called
+from ...fl.near_names import in_short
 from ...fl.runs.scenario import Scenario, described
 from ..adversary import Adversary
 from ..evaluation import Evaluation
@@ -84,7 +85,7 @@ def whole_adversary(attack: Any, name: str, members: Members | int, scenario: Sc
     except Unfit as error:
         raise NotSearched(str(error)) from None
     except Exception as error:  # whatever an attack of the user's raises
-        raise NotSearched(_without_type(attack) or f"{type(error).__name__}: {error}") from None
+        raise NotSearched(_without_type(attack) or in_short(error)) from None
     if not hasattr(found, "members"):
         raise NotSearched("its adversary has no members, whose data could be left out")
     if described(found.members) == described(who):

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from ...fl.data.population import Examples
+from ...fl.near_names import in_short
 from ...fl.robust.averages import Mean
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
@@ -136,7 +137,7 @@ class Space:
         except NotSearched:
             raise
         except Exception as error:  # whatever a class of the user's raises
-            raise NotSearched(f"{type(error).__name__}: {error}") from None
+            raise NotSearched(in_short(error)) from None
         place = None if isinstance(usual, Informed) else place_of(usual)
         if place is None:
             adversary = whole_adversary(attack, name, 1, self.scenario)

@@ -1,0 +1,48 @@
+"""What breakdown searches found over seeds, of those of the seeds alone: whoever played them, and in whichever folder."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from math import inf
+from typing import Any
+
+from ..fl.runs.results_folder import Row
+from ..threat_models.breakdown import median_interval
+
+
+def over_seeds(seeds: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """median: of the smallest strengths that break, with its interval (`MedianInterval`; None for what lies above the greatest
+    strength), None where no seed has a result. single: whether the strengths tried fit one crossing with every seed.
+    """
+    done = searched(seeds)
+    points = [inf if one["breaks"] is None else float(one["breaks"]) for one in done]
+    interval = asdict(median_interval(points)) if points else None
+    return {
+        "median": None if interval is None else {name: None if v == inf else v for name, v in interval.items()},
+        "single": all(one.get("single", True) is not False for one in done),
+    }
+
+
+def searched(seeds: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The seeds whose search came to a result, that nothing breaks it among them."""
+    return [one for one in seeds if one.get("breaks") is not None or one.get("holds") is not None]
+
+
+def summed_up(found: Row) -> Row:
+    """What a folder says of its searches, with what is said over seeds made anew: an earlier version had a mean of two values
+    for the median, a strength that nobody tried.
+    """
+    return {**found, "results": [{**one, **over_seeds(one["seeds"])} for one in found.get("results", ())]}
+
+
+def median_words(one: Mapping[str, Any], most: float) -> str:
+    """The median as strengths that were tried: "2", of an even number of seeds "1 to 2", or "over 5"."""
+    low, high = (one["median"][name] for name in ("median", "upper"))
+    said = [f"over {most:g}" if of is None else f"{of:g}" for of in (low, high)]
+    return said[0] if said[0] == said[1] else " to ".join(said)
+
+
+def broke_words(one: Mapping[str, Any]) -> str:
+    """With how many seeds anything broke it, of those that were searched: "2 of 3 seeds"."""
+    done: Sequence[Mapping[str, Any]] = searched(one["seeds"])
+    count = sum(seed["breaks"] is not None for seed in done)
+    return f"{count} of {len(done)} seed{'s' * (len(done) != 1)}"

@@ -1,0 +1,36 @@
+"""What was perhaps meant by a name that is not there, in whatever a user's own code raises."""
+
+import builtins
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+
+
+def meant(error: BaseException) -> str:
+    """The end of a sentence, "; did you mean 'update'", for a misspelt name, attribute or import; empty where none is near."""
+    if isinstance(error, AttributeError) and error.obj is not None:
+        return near(error.name or "", dir(error.obj))
+    if isinstance(error, NameError):
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        inside = [] if trace is None else [*trace.tb_frame.f_locals, *trace.tb_frame.f_globals]
+        return near(error.name or "", [*inside, *dir(builtins)])
+    if isinstance(error, ImportError) and (found := IMPORTED.search(str(error))) is not None:
+        return near(found[1], dir(sys.modules.get(found[2])))
+    return ""
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The same of a name among those that are known; of one that does not begin with "_" none that does."""
+    close = get_close_matches(name, [one for one in known if one.startswith("_") <= name.startswith("_")], 1)
+    return f"; did you mean {close[0]!r}" if close else ""
+
+
+def in_short(error: BaseException) -> str:
+    """An error in one line: what it is, what it says, and what was perhaps meant."""
+    said = " ".join(str(error).split())
+    return type(error).__name__ + (f": {said}" if said else "") + (meant(error) if "did you mean" not in said.lower() else "")

@@ -1,0 +1,30 @@
+"""A folder that one process writes at a time. What a process held is free once it has ended, however it did."""
+
+import fcntl
+import os
+from pathlib import Path
+from weakref import WeakValueDictionary, finalize
+
+_held = WeakValueDictionary[tuple[int, int], "Held"]()  # by the folder's place on its disk: those that this process writes
+
+
+class Held:
+    """A folder that no other process writes while somebody has this."""
+
+    def __init__(self, lock: int) -> None:
+        finalize(self, os.close, lock)
+
+
+def held_alone(path: Path) -> Held:
+    """The folder, which has to be there. Raises ValueError of one line where another process plays in it."""
+    lock = os.open(path, os.O_RDONLY)
+    place = (of := os.fstat(lock)).st_dev, of.st_ino
+    if (known := _held.get(place)) is not None:
+        os.close(lock)
+        return known
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise ValueError(f"another process plays in {path}; wait for it, or choose another --out") from None
+    return _held.setdefault(place, Held(lock))
