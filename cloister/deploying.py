@@ -110,7 +110,6 @@ def serve(
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
         from .protocol.links.terms import Limits
-        from .reporting.report import write_report
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
@@ -134,6 +133,8 @@ def serve(
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
             raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
+        from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
+
         log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
 
 

@@ -141,9 +141,11 @@ class Coordinator:
 
 
 @contextmanager
-def deployed(folder, clients=(0, 1, 2, 3), limits=QUICK, owns=None, dial=Dialled):
-    """A coordinator, and a client in a thread for each. owns: their standings, where they are not those of their folders."""
-    own, drawn = standing(folder, -1), os.urandom(16)
+def deployed(folder, clients=(0, 1, 2, 3), limits=QUICK, owns=None, dial=Dialled, own=None):
+    """A coordinator, and a client in a thread for each. owns, own: the clients' and the coordinator's standings, where they are
+    not those of their folders.
+    """
+    own, drawn = own or standing(folder, -1), os.urandom(16)
     listener = Listener("127.0.0.1:0", clients, partial(greeting, drawn, clients), own, limits)
     listener.start()
     owns = {i: standing(folder, i) for i in clients} | (owns or {})

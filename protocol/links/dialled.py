@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import Revoked
 from ..core.session import SERVER
 from ..pki.admission import REVOKED
-from ..pki.certificates import Untrusted
+from ..pki.certificates import Untrusted, by_clock
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
 from ..pki.standing import Standing
@@ -241,7 +241,7 @@ class Dialled:
                 raise LinkRefused(NEVER_BEGAN)
             if code in final:
                 raise LinkRefused(f"the {name_of(self._server)} refuses this party: {details or final[code]}")
-            return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+            return _of_tls(str(details)) or f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
@@ -348,3 +348,15 @@ class Dialled:
                 await flow.send(data)
             except Exception as error:
                 log.info("an answer waits for the next connection", extra={"why": type(error).__name__})
+
+
+def _of_tls(details: str) -> str:
+    """What is wrong where TLS ends a connection, which says little of it itself; empty where it does not. details: gRPC's."""
+    now = int(time.time())  # as TLS reads it
+    _, found, reason = details.partition("CERTIFICATE_VERIFY_FAILED")
+    if found:
+        return f"TLS: the certificate at that end is not taken: {reason.strip(' :').partition(':')[0] or 'it is in no order'}, {by_clock(now)}"
+    if "failed to connect" in details and ("Socket closed" in details or "reset by peer" in details):
+        why = "as it does where this party's certificate is expired or not valid yet by its clock, or of another authority"
+        return f"TLS: that end hangs up in the handshake, {why}; here it is tried {by_clock(now)}"
+    return ""
