@@ -105,6 +105,7 @@ def serve(
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
+        from .fl.data.given import CsvClients
         from .fl.runs.serving import Listening
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
@@ -112,6 +113,9 @@ def serve(
         from .protocol.links.terms import Limits
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
+        if isinstance(scenario.data, CsvClients) and not ask_scores:
+            of, asked = Path(scenario.data.path).name, "where clients have data of their own, --ask-scores asks them"
+            log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
         told = Told(log)

@@ -53,7 +53,7 @@ class Attendance:
                 self._door.whose(peer.certificate)
             except TurnedAway as away:
                 self.revoked += 1
-                log.warning("sent away", extra={"client": peer.id, "why": str(away)})
+                log.warning("sent away", extra=peer.who | {"why": str(away)})
                 peer.barred = True
                 self._owing.drop(peer, str(away))
                 peer.leave(away.code, away.words)

@@ -245,8 +245,10 @@ class Dialled:
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
-        if (self._seen.run and run != self._seen.run) or (self.connections and greeting != self._greeting):
+        if self._seen.run and run != self._seen.run:
             raise LinkRefused(f"another run is played at the {name_of(self._server)}'s address")
+        if self.connections and greeting != self._greeting:
+            raise LinkRefused(f"the {name_of(self._server)} says otherwise than before who is in this run, or by what terms")
         if life < self._seen.life:
             raise LinkRefused(f"the {name_of(self._server)}'s journal is an older copy: a later life of it is known here")
         self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
@@ -355,7 +357,8 @@ def _of_tls(details: str) -> str:
     now = int(time.time())  # as TLS reads it
     _, found, reason = details.partition("CERTIFICATE_VERIFY_FAILED")
     if found:
-        return f"TLS: the certificate at that end is not taken: {reason.strip(' :').partition(':')[0] or 'it is in no order'}, {by_clock(now)}"
+        why = reason.strip(" :").partition(":")[0] or "it is in no order"
+        return f"TLS: the certificate at that end is not taken: {why}, {by_clock(now)}"
     if "failed to connect" in details and ("Socket closed" in details or "reset by peer" in details):
         why = "as it does where this party's certificate is expired or not valid yet by its clock, or of another authority"
         return f"TLS: that end hangs up in the handshake, {why}; here it is tried {by_clock(now)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
+from ..pki.names import name_of
 from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, nothing
 
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
@@ -61,6 +62,11 @@ class Peer:
     certificate: bytes = b""
     barred: bool = False
     leave: Callable[[str, str], None] | None = None
+
+    @property
+    def who(self) -> dict[str, int | str]:
+        """For the log: a client by its number, a second server or dealer by its name."""
+        return {"client": self.id} if self.id >= 0 else {"party": name_of(self.id)}
 
     @property
     def settled(self) -> int:
