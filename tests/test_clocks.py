@@ -92,6 +92,8 @@ def test_a_coordinators_clock_that_jumps_sends_all_away_and_they_are_back_when_i
         eventually(lambda: logged(caplog, "not connected", why="expired at"))
         for client in ALL:
             assert logged(caplog, "sent away", client=client, why=f"by a clock that says {clock.year()}")
+        assert run.listener.barred() == ()
+        assert run.listener.counted["revoked"] == 0
         clock.off = 0
         eventually(lambda: run.listener.present() == ALL)
         assert run.round() == ALL

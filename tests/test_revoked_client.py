@@ -69,6 +69,7 @@ def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeyp
         run.members[3].thread.join(20)
         assert isinstance(run.members[3].ended, LinkRevoked)
         assert run.round() == (0, 1, 2)
+        assert run.listener.barred() == (3,)
     record.left(run.members[3].ended)
     lines = read_record(tmp_path / LOG)
     assert ["away" in line for line in lines] == [False, True, False]

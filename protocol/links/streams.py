@@ -75,7 +75,7 @@ class Streams:
             if peer.boot:  # else what is owed was said, or said again, for whoever comes
                 self._owing.drop(peer, "its process is a new one")
             peer.boot = entered.boot
-        peer.expired, peer.barred, peer.certificate = set(), False, entered.certificate
+        peer.expired, peer.barred, peer.revoked, peer.certificate = set(), False, False, entered.certificate
         ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
             level = logging.INFO if self._ending.begun.is_set() else logging.WARNING

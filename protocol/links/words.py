@@ -47,7 +47,7 @@ class Peer:
     """What is known of a client. until: when it may be back, after a lost connection. expired: the words that it was given up on,
     until it has answered the newest of them; each answer may come once.
 
-    barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
+    barred: it was sent away, and nothing is waited for. revoked: for good. leave: ends its stream, with a code and words.
     """
 
     id: int
@@ -61,6 +61,7 @@ class Peer:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     certificate: bytes = b""
     barred: bool = False
+    revoked: bool = False
     leave: Callable[[str, str], None] | None = None
 
     @property

@@ -101,7 +101,7 @@ class Driven:
             raise ValueError("a journal whose beginning is not what a client stored") from None
         if of != [id, setup.run] or not isinstance(setup.entropy, KeptEntropy):
             raise ValueError(f"not the journal of client {id} in this run, or a client whose secrets do not last")
-        if listed is not None and _clients(enrolled) != _clients(listed.enrolled):
+        if listed is not None and enrolled and _clients(enrolled) != _clients(listed.enrolled):
             raise ValueError(
                 "the coordinator names other clients of this run than when this one joined it: it goes on without this one"
             )
@@ -261,9 +261,9 @@ def seen_in(journal: Journal) -> ClientRun:
         raise ValueError("a journal in which there is not what a party stored") from None
 
 
-def _clients(enrolled: Mapping[str, Mapping[int, bytes]] | None) -> frozenset[int]:
+def _clients(enrolled: Mapping[str, Mapping[int, bytes]]) -> frozenset[int]:
     """Who is enrolled for anything."""
-    return frozenset(client for of in (enrolled or {}).values() for client in of)
+    return frozenset(client for of in enrolled.values() for client in of)
 
 
 def held_in(memory: Memory) -> frozenset[str]:
