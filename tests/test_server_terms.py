@@ -16,8 +16,8 @@ grpc_or_words()
 PRINTS = """
 print("a line of the file's own")
 from cloister import Scenario, Training, algorithms, data, models, protections
-made = {{"data": data.Digits(), "model": models.Mlp(), "training": Training(1, 10, 0.1), "algorithm": algorithms.FedAvg()}}
-scenario = Scenario(name="mine", protection=protections.{how}, rounds=1, **made)
+how = {{"data": data.Digits(), "model": models.Mlp(), "algorithm": algorithms.FedAvg()}}
+scenario = Scenario(name="mine", protection=protections.{how}, training=Training(epochs=1, batch=10, lr=0.1), rounds=1, **how)
 """
 
 
