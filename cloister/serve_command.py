@@ -59,14 +59,17 @@ def serve(
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
+        from .fl.data.given import CsvClients
         from .fl.runs.listening import Listening
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
         from .protocol.links.terms import Limits
-        from .reporting.report import write_report
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
+        if isinstance(scenario.data, CsvClients) and not ask_scores:
+            of, asked = Path(scenario.data.path).name, "where clients have data of their own, --ask-scores asks them"
+            log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
         told = Told(log)
@@ -88,6 +91,8 @@ def serve(
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
             raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
+        from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
+
         log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .deploying import File, Keys, Set, scenario_of, standing_of
+from .deploying import File, Keys, Set, standing_of
 from .deployment.json_lines import log_to_stderr
 from .deployment.signals import STOPPED, interrupting, on_signals
 from .errors_in_one_line import one_line_errors, say
@@ -84,14 +84,11 @@ def _party(
     standing = standing_of(keys, insecure=False)
     from .protocol.links.dialled import Dialled
     from .protocol.pki.names import name_of
-    from .protocol.two_servers.protection import TwoServer
+    from .server_terms import two_servers_of
 
     if standing is None or standing.party != party:
         raise ValueError(f"the keys in {keys} are not those of the {name_of(party)}")
-    how = scenario_of(file, set_).protection
-    if not isinstance(how, TwoServer):
-        raise ValueError(f"{file} is not under TwoServer: it has no {name_of(party)}")
-    return how, Dialled(coordinator, standing, patience=patience)
+    return two_servers_of(file, set_ or []), Dialled(coordinator, standing, patience=patience)
 
 
 def _play(told: Iterator[Any]) -> None:

@@ -141,13 +141,15 @@ class Coordinator:
 
 
 @contextmanager
-def deployed(folder, clients=(0, 1, 2, 3), limits=QUICK, owns=None, dial=Dialled):
-    """A coordinator, and a client in a thread for each. owns: their standings, where they are not those of their folders."""
-    own, drawn = standing(folder, -1), os.urandom(16)
+def deployed(folder, clients=(0, 1, 2, 3), limits=QUICK, owns=None, dial=Dialled, own=None, drive=driven_by):
+    """A coordinator, and a client in a thread for each. owns, own: the clients' and the coordinator's standings, where they are
+    not those of their folders. drive: what makes a client that was greeted.
+    """
+    own, drawn = own or standing(folder, -1), os.urandom(16)
     listener = Listener("127.0.0.1:0", clients, partial(greeting, drawn, clients), own, limits)
     listener.start()
     owns = {i: standing(folder, i) for i in clients} | (owns or {})
-    members = {i: Member(dial(f"127.0.0.1:{listener.port}", owns[i], patience=20), owns[i]).start() for i in clients}
+    members = {i: Member(dial(f"127.0.0.1:{listener.port}", owns[i], patience=20), owns[i], drive).start() for i in clients}
     try:
         yield Coordinator(listener, members, clients, own, drawn)
     finally:

@@ -97,7 +97,7 @@ def test_an_expired_and_a_revoked_one(made: Deployment) -> None:
     with pytest.raises(Untrusted, match="the revocation list expired at"):
         party_of(made.der(0), long, made.revoked(), later)
     early = issue(made.authority.certificate, made.key, 0, made.links[0].public_key(), [], NOW + DAY, 30)
-    with pytest.raises(Untrusted, match="not valid yet"):
+    with pytest.raises(Untrusted, match="not yet by a clock that says"):
         party_of(pem(early), made.directory, made.revoked(), NOW)
     with pytest.raises(Untrusted, match="is revoked"):
         party_of(made.der(0), made.directory, made.revoked(0), NOW)

@@ -10,7 +10,8 @@ import pytest
 
 from cloister.errors_in_one_line import REVOKED, Failure, one_line_errors
 from cloister.fl.runs.member import LOG, OwnRecord
-from cloister.protocol.core.errors import Revoked
+from cloister.protocol.core.errors import Refused, Revoked
+from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links import dialled
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import LinkRevoked, grpc_or_words
@@ -19,9 +20,11 @@ from cloister.protocol.pki.admission import party_of
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.reporting.own_record import read_record
 
-from .deployed import authority, deployed, of
+from .deployed import Member, authority, deployed, driven_by, of, standing
+from .test_security_of_links import Shown, eventually, logged
 
 grpc_or_words()
+ALL, OTHERS = (0, 1, 2, 3), (0, 1, 2)
 SCENARIO = Path(__file__).with_name("deployed_scenario.py")
 
 
@@ -66,11 +69,67 @@ def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeyp
         run.members[3].thread.join(20)
         assert isinstance(run.members[3].ended, LinkRevoked)
         assert run.round() == (0, 1, 2)
+        assert run.listener.barred() == (3,)
     record.left(run.members[3].ended)
     lines = read_record(tmp_path / LOG)
     assert ["away" in line for line in lines] == [False, True, False]
     assert lines[-1]["revoked"]
     assert "revoked" in lines[-1]["left"]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its journal", "with an empty folder"])
+def test_who_was_revoked_is_back_with_another_certificate_if_it_kept_its_journal(folder, caplog, monkeypatch, kept):
+    """The old certificate stays shut out; without its journal it would sign twice in one run, and leaves by itself."""
+    monkeypatch.setattr(dialled, "REVOKED_FOR", 0.3)
+    journals = {3: InMemory()}
+
+    def drive(greeting, own):
+        return driven_by(greeting, own, journals.get(own.party))
+
+    with deployed(folder, drive=drive) as run:
+        run.begin()
+        assert run.round() == ALL
+        old = standing(folder, 3).credentials()
+        office.revoke(folder, 3, now=now())
+        run.members[3].thread.join(20)
+        assert isinstance(run.members[3].ended, LinkRevoked)
+        assert run.round() == OTHERS
+        office.rotate(folder, 3, None, now=now())
+        where = f"127.0.0.1:{run.listener.port}"
+        thief = Dialled(where, Shown(of(folder, 3), old), patience=0.3)
+        with pytest.raises(ConnectionError, match="a newer one of client-3 took its place"):
+            thief.start()
+        thief.stop()
+        assert logged(caplog, "refused", who="client-3", why="the certificate is revoked: a newer one")
+        if not kept:
+            journals[3] = InMemory()
+        own = standing(folder, 3)
+        back = run.members[3] = Member(Dialled(where, own, patience=20), own, drive).start()
+        eventually(lambda: run.listener.present() == ALL)
+        assert run.round() == (ALL if kept else OTHERS)
+        assert bool(back.refused) == (not kept)  # of a round of others: it is in none
+        assert run.round() == (ALL if kept else OTHERS)
+
+
+def test_who_was_revoked_and_has_other_identities_goes_on_with_no_run_that_began_with_the_old(folder, monkeypatch):
+    monkeypatch.setattr(dialled, "REVOKED_FOR", 0.3)
+    journals = {3: InMemory()}
+
+    def drive(greeting, own):
+        return driven_by(greeting, own, journals.get(own.party))
+
+    with deployed(folder, drive=drive) as run:
+        run.begin()
+        assert run.round() == ALL
+        office.revoke(folder, 3, now=now())
+        run.members[3].thread.join(20)
+        office.rotate(folder, 3, None, identities=True, now=now())
+        own = standing(folder, 3)
+        back = run.members[3] = Member(Dialled(f"127.0.0.1:{run.listener.port}", own, patience=20), own, drive).start()
+        back.thread.join(20)
+        assert "began with other identities than the directory has now" in str(back.ended)
+        back.link.stop()
+        assert run.round() == OTHERS
 
 
 def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder, tmp_path):
@@ -87,7 +146,10 @@ def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder,
     assert read_record(tmp_path / "mine" / LOG)[-1]["revoked"]
 
 
-@pytest.mark.parametrize(("error", "code"), [(LinkRevoked("gone"), REVOKED), (ConnectionError("lost"), 1), (ValueError("no"), 1)])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(LinkRevoked("gone"), REVOKED), (ConnectionError("lost"), 1), (ValueError("no"), 1), (Refused("it lies"), 1)],
+)
 def test_exit_codes_of_errors(error, code):
     with pytest.raises(Failure) as raised, one_line_errors():
         raise error

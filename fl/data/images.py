@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from .folder import data_folder, missing, obtain
 from .formats import read_cifar_batch, read_idx
@@ -77,6 +76,8 @@ class Digits:
     test_share: float = 0.2
 
     def __call__(self, folder: Path | None) -> Source:
+        from sklearn.datasets import load_digits  # here, as whoever has other data does without
+
         digits = load_digits()
         images = torch.from_numpy(digits.images).to(torch.float32).div_(16)[:, None]  # grey levels 0..16
         everything = Examples(images, torch.from_numpy(digits.target.astype(np.int64)))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
-from sklearn.cluster import HDBSCAN
 
 from ..clustering.bipartition import Bipartition, complete_linkage_bipartition
 from ..clustering.separation import accepts, cosine_similarity, norm_of_combination, norms
@@ -42,6 +41,8 @@ class FLAME:
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
         check_count(self, n, 3)
+        from sklearn.cluster import HDBSCAN  # here, as most runs do without
+
         density = HDBSCAN(metric="precomputed", min_cluster_size=n // 2 + 1, min_samples=1, allow_single_cluster=True, copy=True)
         label = density.fit(1 - cosine_similarity(gram)).labels_
         admitted = np.flatnonzero(label >= 0)  # a majority is at most one cluster

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.cluster import MeanShift, estimate_bandwidth
 
 from .averages import clip_factors
 from .rows import Rows, row_squares
@@ -43,6 +42,8 @@ class SignGuard:
         for start, stop in rows.blocks():
             block = rows.block(start, stop)[:, max(0, offset - start) : max(0, offset + size - start)]
             shares += np.stack([(block > 0).sum(axis=1), (block == 0).sum(axis=1), (block < 0).sum(axis=1)], axis=1) / size
+        from sklearn.cluster import MeanShift, estimate_bandwidth  # here, as most runs do without
+
         bandwidth = float(estimate_bandwidth(shares, quantile=0.5)) if n > 1 else 0.0
         label = MeanShift(bandwidth=bandwidth).fit(shares).labels_ if bandwidth > 0 else np.zeros(n, dtype=int)
         sizes = np.bincount(label)

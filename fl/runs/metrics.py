@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 
 def membership(clusters: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -28,6 +27,8 @@ def adjusted_rand_index(found: Mapping[int, int] | Sequence[Sequence[int]], plan
     found: the cluster of every client id, or the clusters as sequences of ids. planted: the true group of every client id.
     Names of clusters do not matter. Raises ValueError unless both speak of the same clients.
     """
+    from sklearn.metrics import adjusted_rand_score  # here, as who plays no evaluation does without
+
     clusters = dict(found) if isinstance(found, Mapping) else membership(found)
     _same_clients(clusters, planted)
     ids = sorted(planted)
@@ -79,6 +80,8 @@ def silhouette(
     rows = np.array([[similarity[a][b] for b in kept] for a in kept], np.float64)
     if not np.isfinite(rows).all():
         return None
+    from sklearn.metrics import silhouette_score  # here, as for `adjusted_rand_index`
+
     apart = np.clip(1 - (rows + rows.T) / 2, 0, None)
     np.fill_diagonal(apart, 0)
     return float(silhouette_score(apart, labels, metric="precomputed"))

@@ -1,7 +1,7 @@
 """Whether the parts of a scenario are what they have to be, said in a user's words."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torch import nn
@@ -41,8 +41,7 @@ def _made(part: type) -> str:
     """How one is made: with what it has to be told. A module by a function: one made in the file has other weights each time."""
     if issubclass(part, nn.Module):
         return f"lambda shape, classes: {part.__name__}(...)"
-    needed = getattr(part, "__dataclass_fields__", None)
-    if needed is None:
+    if not is_dataclass(part):
         return f"{part.__name__}(...)"
     told = [f.name for f in fields(part) if f.default is f.default_factory]  # both are MISSING
     return f"{part.__name__}({', '.join(f'{name}=...' for name in told)})"

@@ -5,7 +5,7 @@ import logging
 import time
 
 from ..pki.standing import Standing
-from .door import Door, TurnedAway
+from .door import TAKEN_BACK, Door, TurnedAway
 from .owing import Owing
 from .terms import Limits
 
@@ -16,7 +16,7 @@ log = logging.getLogger("cloister.link")
 
 
 class Attendance:
-    """standing: the coordinator's own; None without certificates. revoked: how often somebody was sent away."""
+    """standing: the coordinator's own; None without certificates. revoked: how often somebody was sent away for good."""
 
     def __init__(self, owing: Owing, door: Door, standing: Standing | None, limits: Limits) -> None:
         self.revoked = 0
@@ -52,8 +52,9 @@ class Attendance:
             try:
                 self._door.whose(peer.certificate)
             except TurnedAway as away:
-                self.revoked += 1
-                log.warning("sent away", extra={"client": peer.id, "why": str(away)})
+                peer.revoked = away.code == TAKEN_BACK  # else a list has expired, or a clock jumped: that is nobody's revocation
+                self.revoked += peer.revoked
+                log.warning("sent away", extra=peer.who | {"why": str(away)})
                 peer.barred = True
                 self._owing.drop(peer, str(away))
                 peer.leave(away.code, away.words)

@@ -228,8 +228,10 @@ class Dialled:
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""
-        if (self._seen.run and run != self._seen.run) or (self.connections and greeting != self._greeting):
+        if self._seen.run and run != self._seen.run:
             raise LinkRefused(f"another run is played at the {name_of(self._server)}'s address")
+        if self.connections and greeting != self._greeting:
+            raise LinkRefused(f"the {name_of(self._server)} says otherwise than before who is in this run, or by what terms")
         if life < self._seen.life:
             raise LinkRefused(f"the {name_of(self._server)}'s journal is an older copy: a later life of it is known here")
         self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting

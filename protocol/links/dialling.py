@@ -1,8 +1,10 @@
 """How a client's end reaches the coordinator, or another server, and what the end of a stream to it means."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from ..pki.admission import REVOKED
+from ..pki.certificates import by_clock
 from ..pki.names import name_of
 from ..pki.standing import Standing
 from .terms import NEVER_BEGAN, LinkRefused, LinkRevoked, channel_credentials, options
@@ -41,4 +43,17 @@ def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int) 
         raise LinkRefused(NEVER_BEGAN)
     if code in final:
         raise LinkRefused(f"the {name_of(server)} refuses this party: {details or final[code]}")
-    return f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+    return _of_tls(str(details)) or f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+
+
+def _of_tls(details: str) -> str:
+    """What is wrong where TLS ends a connection, which says little of it itself; empty where it does not. details: gRPC's."""
+    now = int(time.time())  # as TLS reads it
+    _, found, reason = details.partition("CERTIFICATE_VERIFY_FAILED")
+    if found:
+        why = reason.strip(" :").partition(":")[0] or "it is in no order"
+        return f"TLS: the certificate at that end is not taken: {why}, {by_clock(now)}"
+    if "failed to connect" in details and ("Socket closed" in details or "reset by peer" in details):
+        why = "as it does where this party's certificate is expired or not valid yet by its clock, or of another authority"
+        return f"TLS: that end hangs up in the handshake, {why}; here it is tried {by_clock(now)}"
+    return ""

@@ -95,8 +95,8 @@ class Listener:
         return {**of_streams, "slow": slow, "revoked": revoked}
 
     def barred(self) -> tuple[int, ...]:
-        """Whom the authority sent away, and who is not back with another certificate."""
-        return tuple(sorted(i for i, peer in self._owing.peers.items() if peer.barred))
+        """Whose certificate the authority took back, and who is not there with another."""
+        return tuple(sorted(i for i, peer in self._owing.peers.items() if peer.revoked))
 
     def missing(self) -> dict[int, float]:
         """By client that is not connected, seconds since it was, or since this is there."""

@@ -60,7 +60,7 @@ class Owing:
     def drop(self, peer: Peer, why: str) -> None:
         """Nothing that it owes is waited for any more."""
         if peer.owed:
-            log.warning("absent", extra={"client": peer.id, "why": why, "owed": len(peer.owed)})
+            log.warning("absent", extra=peer.who | {"why": why, "owed": len(peer.owed)})
         for number, owed in peer.owed.items():
             self.heard.put(Heard(peer.id, number, None))
             if not owed.sent:
@@ -105,7 +105,7 @@ class Owing:
         peer.expired.discard(number)
         if late and number == newest:
             peer.expired.clear()
-            log.info("caught up", extra={"client": peer.id})
+            log.info("caught up", extra=peer.who)
         for later in peer.owed.values():
             later.since = max(later.since, time.monotonic())  # its time runs from when the one before is answered
         if forgotten:

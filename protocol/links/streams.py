@@ -61,7 +61,7 @@ class Streams:
             if peer.leave is not None:
                 self._door.may_displace(peer.id)
                 self.displaced += 1
-                log.warning("displaced", extra={"client": peer.id, "peer": context.peer()})
+                log.warning("displaced", extra=peer.who | {"peer": context.peer()})
                 peer.leave("ABORTED", "another stream of this client took its place: if that is not yours, have its key revoked")
         except TurnedAway as away:
             self.refused += 1
@@ -75,11 +75,11 @@ class Streams:
             if peer.boot:  # else what is owed was said, or said again, for whoever comes
                 self._owing.drop(peer, "its process is a new one")
             peer.boot = entered.boot
-        peer.expired, peer.barred, peer.certificate = set(), False, entered.certificate
+        peer.expired, peer.barred, peer.revoked, peer.certificate = set(), False, False, entered.certificate
         ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
             level = logging.INFO if self._ending.begun.is_set() else logging.WARNING
-            log.log(level, "stream ended", extra={"client": peer.id, "why": ended[1]})
+            log.log(level, "stream ended", extra=peer.who | {"why": ended[1]})
             await context.abort(grpc.StatusCode[ended[0]], ended[1])
 
     async def _talk(self, peer: Peer, context: "grpc.aio.ServicerContext[bytes, bytes]", first: bytes) -> tuple[str, str] | None:
@@ -117,7 +117,7 @@ class Streams:
         """By this flow, until it ends or the peer is to leave."""
         peer.flow, peer.moved = flow, time.monotonic()
         self._owing.anew(peer)
-        log.info("connected", extra={"client": peer.id})
+        log.info("connected", extra=peer.who)
         with self.changed:
             self.changed.notify_all()
         if self._ending.begun.is_set() and self._ending.over:  # it came when the others had been told
@@ -137,7 +137,7 @@ class Streams:
             await asyncio.gather(*tasks, return_exceptions=True)
             if peer.flow is flow:
                 peer.flow, peer.until = None, time.monotonic() + self._limits.back
-                log.info("disconnected", extra={"client": peer.id})
+                log.info("disconnected", extra=peer.who)
 
     async def _tell(self, peer: Peer, flow: Flow) -> None:
         """Send what is owed an answer, in order."""

@@ -90,7 +90,7 @@ class CoordinatorRun:
     def check(self, client: int, seen: ClientRun) -> None:
         """Raises LinkRefused, with words for both, for a client of another run, and where one of the two has an older journal."""
         if seen.run and seen.run != self.name:
-            raise LinkRefused("this coordinator plays another run than the one that the client's folder is of")
+            raise LinkRefused("this coordinator plays another run than this folder is of: a new run needs a new --folder")
         if seen.life > self.life or (seen.run and seen.number > self.numbers.get(client, 0)):
             raise LinkRefused(
                 f"the coordinator's journal is an older copy: client {client} took word {seen.number} of the coordinator's life"

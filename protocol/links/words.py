@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
+from ..pki.names import name_of
 from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, nothing
 
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
@@ -46,7 +47,7 @@ class Peer:
     """What is known of a client. until: when it may be back, after a lost connection. expired: the words that it was given up on,
     until it has answered the newest of them; each answer may come once.
 
-    barred: it was sent away, and nothing is waited for. leave: ends its stream, with a code and words.
+    barred: it was sent away, and nothing is waited for. revoked: for good. leave: ends its stream, with a code and words.
     """
 
     id: int
@@ -60,7 +61,13 @@ class Peer:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     certificate: bytes = b""
     barred: bool = False
+    revoked: bool = False
     leave: Callable[[str, str], None] | None = None
+
+    @property
+    def who(self) -> dict[str, int | str]:
+        """For the log: a client by its number, a second server or dealer by its name."""
+        return {"client": self.id} if self.id >= 0 else {"party": name_of(self.id)}
 
     @property
     def settled(self) -> int:

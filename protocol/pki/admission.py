@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from ..core.errors import Revoked
-from .certificates import Untrusted, key_hash, on_p256, read_certificate, serial_of, when
+from .certificates import Untrusted, by_clock, key_hash, on_p256, read_certificate, serial_of, when
 from .directory import Directory, Entry
 from .names import name_of
 from .revocations import RevocationList
@@ -32,10 +32,11 @@ def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, 
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         raise Untrusted("the certificate is of an unknown authority") from None
     _in_force(directory, revoked, now)
-    if when(now) < found.not_valid_before_utc:
-        raise Untrusted("the certificate is not valid yet")
-    if when(now) > found.not_valid_after_utc:
-        raise Untrusted(f"the certificate expired at {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+    if when(now) < begins:
+        raise Untrusted(f"the certificate is valid from {begins:%Y-%m-%d %H:%M} UTC on, and not yet {by_clock(now)}")
+    if when(now) > ends:
+        raise Untrusted(f"the certificate expired at {ends:%Y-%m-%d %H:%M} UTC, {by_clock(now)}")
     serial = serial_of(found)
     if serial in revoked.when:
         raise _revoked(found, serial, directory)

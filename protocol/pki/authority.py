@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
-from .certificates import Untrusted, key_hash, on_p256, read_certificate, when
+from .certificates import Untrusted, by_clock, key_hash, on_p256, read_certificate, when
 from .names import check_run
 from .reading import Reader
 
@@ -60,8 +60,10 @@ class Authority:
 
     def check(self, now: int) -> None:
         """Raises Untrusted if its own time is over, or has not begun."""
-        if not self.certificate.not_valid_before_utc <= when(now) <= self.certificate.not_valid_after_utc:
-            raise Untrusted("the authority's own certificate is not valid at this time")
+        begins, ends = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
+        if not begins <= when(now) <= ends:
+            times = f"from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC"
+            raise Untrusted(f"the authority's own certificate is valid {times}, and not {by_clock(now)}")
 
     def opened(self, document: bytes, kind: str, most: int) -> bytes:
         """The content of a document of this kind. Raises Untrusted unless this authority signed exactly that."""
@@ -152,6 +154,7 @@ class Header:
     def at(self, now: int, what: str) -> None:
         """Raises Untrusted if it is not valid then."""
         if now < self.since:
-            raise Untrusted(f"the {what} is valid from {when(self.since):%Y-%m-%d %H:%M} UTC on, which is still to come")
+            since = f"{when(self.since):%Y-%m-%d %H:%M} UTC"
+            raise Untrusted(f"the {what} is valid from {since} on, which is still to come {by_clock(now)}: is that clock right?")
         if now > self.until:
-            raise Untrusted(f"the {what} expired at {when(self.until):%Y-%m-%d %H:%M} UTC")
+            raise Untrusted(f"the {what} expired at {when(self.until):%Y-%m-%d %H:%M} UTC, {by_clock(now)}")

@@ -35,6 +35,11 @@ def when(seconds: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
+def by_clock(now: int) -> str:
+    """What words about a time that is over, or to come, end with: it may be that clock which is wrong. now: Unix seconds."""
+    return f"by a clock that says {when(now):%Y-%m-%d %H:%M} UTC"
+
+
 def key_hash(key: EllipticCurvePublicKey) -> bytes:
     """SHA-256 of the key as certificates have it (SubjectPublicKeyInfo, DER)."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()

@@ -101,6 +101,10 @@ class Driven:
             raise ValueError("a journal whose beginning is not what a client stored") from None
         if of != [id, setup.run] or not isinstance(setup.entropy, KeptEntropy):
             raise ValueError(f"not the journal of client {id} in this run, or a client whose secrets do not last")
+        if listed is not None and enrolled and _clients(enrolled) != _clients(listed.enrolled):
+            raise ValueError(
+                "the coordinator names other clients of this run than when this one joined it: it goes on without this one"
+            )
         if listed is not None and enrolled != listed.enrolled:
             raise ValueError("this run began with other identities than the directory has now: it goes on without this client")
         setup.entropy.kept.update(kept)
@@ -255,6 +259,11 @@ def seen_in(journal: Journal) -> ClientRun:
         return ClientRun() if entry is None else ClientRun(*cbor2.loads(entry))
     except (TypeError, ValueError, cbor2.CBORDecodeError):
         raise ValueError("a journal in which there is not what a party stored") from None
+
+
+def _clients(enrolled: Mapping[str, Mapping[int, bytes]]) -> frozenset[int]:
+    """Who is enrolled for anything."""
+    return frozenset(client for of in enrolled.values() for client in of)
 
 
 def held_in(memory: Memory) -> frozenset[str]:

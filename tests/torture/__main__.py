@@ -60,7 +60,8 @@ def chunks(options: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
     if options.exhaustive:
         yield from (("patterns", first) for first in range(0, len(PATTERNS), PATTERN_CHUNK))
     else:
-        yield from (("random", first, options.protection, options.older) for first in range(0, options.seeds, CHUNK))
+        seeds = range(options.first, options.first + options.seeds, CHUNK)
+        yield from (("random", first, options.protection, options.older) for first in seeds)
 
 
 def code() -> str:
@@ -76,6 +77,7 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="random schedules to play")
+    parser.add_argument("--first", type=int, default=0, help="the first seed: others than were played before")
     parser.add_argument("--protection", help="of these alone: masked, two servers, encrypted or pairs")
     parser.add_argument("--older", action="store_true", help="journals may be put back as older copies, too")
     parser.add_argument("--exhaustive", action="store_true", help="every silence pattern with every crash, in place of seeds")

@@ -19,9 +19,10 @@ from ...fl.clients.embedders import SimulatedEmbedders
 from ...fl.data.population import Examples
 from ...fl.meters.record import said
 from ...fl.models.vector import dimension, load_vector
+from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.privacy import headline, spent
 from ...fl.runs.scenario import Scenario
-from ...fl.runs.simulation import NothingLearned, Simulation, seed_of
+from ...fl.runs.simulation import Simulation, seed_of
 from ...protocol.core.errors import PAST_BUDGET, Fault, ProtocolError, Refused
 from ...protocol.core.link import Frame, Tap
 from ...protocol.masked.masking import MaskedSessions
