@@ -102,11 +102,11 @@ def play_search(
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     known = len(ledger.rows)
-    if not quiet:
-        by = hands_words(1 if origin is None else asked.workers, asked.engine)
-        begun(f"{about['name']}: {_search_words(about)}", folder, known, by)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with hands as played, stoppable(folder):
+        if not quiet:
+            by = hands_words(1 if origin is None else asked.workers, asked.engine)
+            begun(f"{about['name']}: {_search_words(about)}", folder, known, by)
         if any(before.get(name, about[name]) != about[name] for name in ("runs", "minutes")):
             list(play_hunt(settled(plan, read_search(folder).points.values()), ledger, played, named))
         _watch(space, plan, play_hunt(hunt(space, plan), ledger, played, named), known, quiet)

@@ -44,8 +44,8 @@ def play(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         comparison = origin.load()
         folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
-        begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
         with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
+            begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
                 pass
         report = write_comparison_report(folder)

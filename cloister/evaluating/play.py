@@ -45,8 +45,8 @@ def play_evaluation(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
         folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
-        begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
+            begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
                 pass
         report = write_evaluation_report(folder)

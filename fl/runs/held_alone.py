@@ -5,17 +5,17 @@ import os
 from pathlib import Path
 from weakref import WeakValueDictionary, finalize
 
-_held = WeakValueDictionary[tuple[int, int], "Held"]()  # by the folder's place on its disk: those that this process writes
+_held = WeakValueDictionary[tuple[int, int], "FolderLock"]()  # by the folder's place on its disk: those that this process writes
 
 
-class Held:
+class FolderLock:
     """A folder that no other process writes while somebody has this."""
 
     def __init__(self, lock: int) -> None:
         finalize(self, os.close, lock)
 
 
-def held_alone(path: Path) -> Held:
+def held_alone(path: Path) -> FolderLock:
     """The folder, which has to be there. Raises ValueError of one line where another process plays in it."""
     lock = os.open(path, os.O_RDONLY)
     place = (of := os.fstat(lock)).st_dev, of.st_ino
@@ -27,4 +27,4 @@ def held_alone(path: Path) -> Held:
     except BlockingIOError:
         os.close(lock)
         raise ValueError(f"another process plays in {path}; wait for it, or choose another --out") from None
-    return _held.setdefault(place, Held(lock))
+    return _held.setdefault(place, FolderLock(lock))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .held_alone import Held, held_alone
+from .held_alone import FolderLock, held_alone
 
 Row = Mapping[str, Any]
 KINDS = ("evaluation", "comparison", "search")
@@ -25,7 +25,7 @@ class ResultsFolder:
         self.path = path
         self.kind = kind
         self.results = path / "results.jsonl"
-        self._alone: Held | None = None
+        self._alone: FolderLock | None = None
 
     def open(self, description: Mapping[str, Any], resume: bool, beside: bool = False) -> dict[str, Row]:
         """The cells that are there already, by key. Raises ValueError if the folder holds a grid and none was expected, or if

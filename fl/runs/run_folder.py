@@ -15,7 +15,7 @@ from torch import nn
 
 from ...protocol.view.answers import Vector
 from ..models.vector import load_vector, trainable
-from .held_alone import Held, held_alone
+from .held_alone import FolderLock, held_alone
 
 LOGS = (
     "metrics.jsonl",
@@ -34,7 +34,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
-        self._alone: Held | None = None
+        self._alone: FolderLock | None = None
 
     def hold(self) -> None:
         """As long as this object lives, no other process plays in the folder. Raises ValueError where one does already."""
