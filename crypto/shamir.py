@@ -77,19 +77,25 @@ S = TypeVar("S", bound=_Share)
 class Dealing(Generic[S]):
     """What is public about one sharing. kind: SelfSeedShare or MaskKeyShare. context: names session and dealer.
 
-    holders: party ids, ascending; commitments: 32 bytes each, in their order. Raises ValueError for what cannot be.
+    holders: party ids, ascending; commitments: 32 bytes for each in their order, one after another, as they are sent: a holder
+    looks at its own alone. Raises ValueError for what cannot be.
     """
 
     kind: type[S]
     threshold: int
     holders: tuple[int, ...]
     context: bytes
-    commitments: tuple[bytes, ...]
+    commitments: bytes
 
     def __post_init__(self) -> None:
         _check_terms(self.kind, self.threshold, self.holders)
-        if len(self.commitments) != len(self.holders) or {*map(len, self.commitments)} != {COMMITMENT_BYTES}:
+        if len(self.commitments) != COMMITMENT_BYTES * len(self.holders):
             raise ValueError(f"a dealing has one commitment of {COMMITMENT_BYTES} bytes per holder")
+
+    @property
+    def terms(self) -> bytes:
+        """What each of its shares is bound to."""
+        return _terms(self.kind, self.threshold, self.holders, self.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,7 @@ def split(kind: type[S], secret: bytes, threshold: int, holders: Sequence[int], 
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"a secret has {SECRET_BYTES} bytes, not {len(secret)}")
     holders = tuple(holders)
+    _check_terms(kind, threshold, holders)
     terms = _terms(kind, threshold, holders, context)
     stretched = keystream(derive_key(secret, "shamir", terms), FIELD_BYTES * (threshold - 1) + SALT_BYTES * len(holders))
     salts = FIELD_BYTES * (threshold - 1)
@@ -146,13 +153,13 @@ def split(kind: type[S], secret: bytes, threshold: int, holders: Sequence[int], 
         kind(holder, value.to_bytes(FIELD_BYTES, "big"), stretched[at : at + SALT_BYTES])
         for holder, value, at in zip(holders, values, range(salts, len(stretched), SALT_BYTES), strict=True)
     )
-    commitments = tuple(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
+    commitments = b"".join(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
     return DealtShares(Dealing(kind, threshold, holders, context, commitments), shares)
 
 
 def check_share(dealing: Dealing[S], share: S) -> None:
     """What a holder does on receipt. Return if the dealer committed to this share. Raises BadShare."""
-    _check_against(dealing, _terms(dealing.kind, dealing.threshold, dealing.holders, dealing.context), share)
+    _check_against(dealing, dealing.terms, share)
 
 
 def combine(dealing: Dealing[S], shares: Iterable[S]) -> Recovered:
@@ -193,8 +200,7 @@ def _deal_again(dealing: Dealing[S], secret: int, bad: tuple[int, ...]) -> Recov
 
 
 def _sort_out(dealing: Dealing[S], shares: Iterable[S]) -> tuple[dict[int, S], tuple[int, ...]]:
-    terms = _terms(dealing.kind, dealing.threshold, dealing.holders, dealing.context)
-    good, bad = {}, set()
+    terms, good, bad = dealing.terms, dict[int, S](), set[int]()
     for share in shares:
         try:
             _check_against(dealing, terms, share)
@@ -207,7 +213,8 @@ def _sort_out(dealing: Dealing[S], shares: Iterable[S]) -> tuple[dict[int, S], t
 def _check_against(dealing: Dealing[S], terms: bytes, share: S) -> None:
     if type(share) is not dealing.kind or share.holder not in dealing.holders:
         raise BadShare(share.holder)
-    commitment = dealing.commitments[dealing.holders.index(share.holder)]
+    at = COMMITMENT_BYTES * dealing.holders.index(share.holder)
+    commitment = dealing.commitments[at : at + COMMITMENT_BYTES]
     try:
         open_commitment(commitment, share.value, share.salt, terms + share.holder.to_bytes(4, "big"))
     except BadCommitment:
@@ -224,8 +231,7 @@ def _check_terms(kind: type[_Share], threshold: int, holders: tuple[int, ...]) -
 
 
 def _terms(kind: type[_Share], threshold: int, holders: tuple[int, ...], context: bytes) -> bytes:
-    """SHA-256 of all that a sharing is bound to."""
-    _check_terms(kind, threshold, holders)
+    """SHA-256 of all that a sharing is bound to, which was checked."""
     head = bytes([kind.TAG]) + threshold.to_bytes(4, "big") + len(holders).to_bytes(4, "big")
     ids = struct.pack(f">{len(holders)}I", *holders)
     return hashlib.sha256(b"cloister/v1/shamir" + head + ids + context).digest()

@@ -150,7 +150,7 @@ def cheat(values, threshold, salt=b"s" * 32):
     """A dealer that commits, correctly, to values of its own choice: every holder's check passes."""
     terms = _terms(SelfSeedShare, threshold, HOLDERS, b"context")
     shares = tuple(SelfSeedShare(h, v, salt) for h, v in zip(HOLDERS, values, strict=True))
-    commitments = tuple(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
+    commitments = b"".join(commit(s.value, s.salt, terms + s.holder.to_bytes(4, "big")) for s in shares)
     return DealtShares(Dealing(SelfSeedShare, threshold, HOLDERS, b"context", commitments), shares)
 
 
@@ -180,9 +180,9 @@ def test_a_cheating_dealer_passes_every_check_on_receipt_and_is_blamed_whoever_r
 @pytest.mark.parametrize("at", range(6))
 def test_one_false_commitment_convicts_the_dealer_even_if_that_share_is_not_used(at):
     honest = split(SelfSeedShare, SECRET, 3, HOLDERS, b"context")
-    commitments = list(honest.dealing.commitments)
-    commitments[at] = bytes(32)
-    dealing = dataclasses.replace(honest.dealing, commitments=tuple(commitments))
+    commitments = bytearray(honest.dealing.commitments)
+    commitments[32 * at : 32 * (at + 1)] = bytes(32)
+    dealing = dataclasses.replace(honest.dealing, commitments=bytes(commitments))
     with pytest.raises(BadShare):
         check_share(dealing, honest.shares[at])
     with pytest.raises(BadDealer):
@@ -225,7 +225,7 @@ def test_contexts_kinds_and_terms_give_unrelated_shares_of_one_secret():
     ]
     assert len({s.shares[0].value for s in sharings}) == len(sharings)
     assert len({s.shares[0].salt for s in sharings}) == len(sharings)
-    assert len({s.dealing.commitments[0] for s in sharings}) == len(sharings)
+    assert len({s.dealing.commitments[:32] for s in sharings}) == len(sharings)
 
 
 def test_the_encoding_is_exact_and_of_one_size():
@@ -270,7 +270,8 @@ def test_impossible_terms_are_refused(secret, threshold, holders, what):
 
 def test_a_dealing_from_the_wire_is_checked():
     good = split(SelfSeedShare, SECRET, 2, HOLDERS, b"").dealing
-    for change in ({"commitments": good.commitments[:-1]}, {"commitments": (b"",) * 6}, {"threshold": 7}, {"holders": (1,)}):
+    wrong = [{"commitments": of} for of in (good.commitments[:-1], bytes(6), b"")]
+    for change in (*wrong, {"threshold": 7}, {"holders": (1,)}):
         with pytest.raises(ValueError, match=r"commitment|threshold"):
             dataclasses.replace(good, **change)
 

@@ -111,7 +111,7 @@ class InProcess:
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
         clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
         """
-        queue: deque[Frame] = deque()
+        queue: deque[tuple[int, Send | Posted] | None] = deque()  # None: here comes what was late
         late: list[Frame] = []
         tasks: list[tuple[int, Task]] = []
         jobs: dict[int, Any] = {}
@@ -123,11 +123,7 @@ class InProcess:
             for effect in effects:
                 match effect:
                     case Send() | Posted():
-                        for frame in self._transmit(party, effect):
-                            if frame.late:
-                                late.append(frame)
-                            else:
-                                queue.append(frame)
+                        queue.append((party, effect))
                     case Persist(key, value):
                         self.persisted[party, key] = value
                     case Perform(task):
@@ -144,9 +140,20 @@ class InProcess:
                     case Refusal(blame, reason):
                         self.faults.append(Fault(blame, reason))
 
-        def drain() -> None:
+        def frames() -> Iterator[Frame]:  # each made when it is its turn: shares relayed to a thousand clients are a gigabyte
             while queue:
-                frame = queue.popleft()
+                first = queue.popleft()
+                if first is None:
+                    then = tuple(late)
+                    late.clear()
+                else:
+                    sent = self._transmit(*first)
+                    late.extend(frame for frame in sent if frame.late)
+                    then = tuple(frame for frame in sent if not frame.late)
+                yield from then
+
+        def drain() -> None:
+            for frame in frames():
                 act(frame.receiver, self._deliver(frame, clients, sessions))
 
         def hear() -> None:  # clients behind a link compute at the same time, and are waited for here
@@ -179,8 +186,7 @@ class InProcess:
                         effects = session.handle(Deadline())
                     opened += [session] * any(isinstance(effect, Awaiting) for effect in effects)
                     act(SERVER, effects)
-                queue.extend(late)
-                late.clear()
+                queue.append(None)
                 drain()
                 if not opened:
                     hear()
@@ -226,7 +232,7 @@ class InProcess:
             self._between[party] += cost.bytes_between
             self.cpu_seconds[party] += cost.cpu_seconds
 
-    def _transmit(self, party: int, effect: Send | Posted) -> Iterable[Frame]:
+    def _transmit(self, party: int, effect: Send | Posted) -> tuple[Frame, ...]:
         if isinstance(effect, Posted):
             frame = Frame(self.messages, party, effect.receiver, effect.kind, effect.data)
         else:

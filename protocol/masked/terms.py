@@ -8,6 +8,7 @@ import math
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self, cast
 
 import cbor2
@@ -125,10 +126,11 @@ class Plan:
         binding = hashlib.sha256(b"cloister/v1/masked sum" + session.digest + terms.digest + charter.digest).digest()
         return cls(session, terms, charter, graph, binding)
 
-    @classmethod
-    def proposed(cls, proposal: Proposal, charter: Charter) -> Self:
+    @staticmethod
+    @lru_cache(maxsize=4)  # the same for all clients of a process, and a graph of thousands
+    def proposed(proposal: Proposal, charter: Charter) -> "Plan":
         """What a proposal proposes. Raises ValueError."""
-        return cls.of(proposal.session, SumTerms.proposed(proposal), charter)
+        return Plan.of(proposal.session, SumTerms.proposed(proposal), charter)
 
     @property
     def enrolled(self) -> Mapping[int, bytes]:
@@ -282,13 +284,11 @@ class Dealt:
             raise ValueError(f"a dealing has {COMMITTED_BYTES} bytes for each holder")
         count = len(data) // COMMITTED_BYTES
         holders = tuple(np.frombuffer(data, ">u4", count).tolist())
-        seeds, keys = (tuple(data[at : at + 32] for at in range(a, a + 32 * count, 32)) for a in (4 * count, 36 * count))
         public = (plan.terms.threshold, holders, plan.dealt_by(dealer))
-        return cls(Dealing(SelfSeedShare, *public, seeds), Dealing(MaskKeyShare, *public, keys))
+        seed = Dealing(SelfSeedShare, *public, data[4 * count : 36 * count])
+        return cls(seed, Dealing(MaskKeyShare, *public, data[36 * count :]))
 
 
 def encode_dealing(seed: DealtShares[SelfSeedShare], key: DealtShares[MaskKeyShare]) -> bytes:
     """All holders (4 bytes each), then the commitments to the seed's shares, then those to the key's."""
-    return (
-        np.array(seed.dealing.holders, ">u4").tobytes() + b"".join(seed.dealing.commitments) + b"".join(key.dealing.commitments)
-    )
+    return np.array(seed.dealing.holders, ">u4").tobytes() + seed.dealing.commitments + key.dealing.commitments

@@ -66,7 +66,7 @@ class Charter:
     initial: bytes
     numbers: Numbers
     dropped: float | None
-    enrolled: Mapping[int, bytes] = field(repr=False)
+    enrolled: Mapping[int, bytes] = field(repr=False, hash=False)
     span: int = MOST_ROWS
     sums: int | None = None
     starts_apart: bool = False

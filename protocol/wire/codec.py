@@ -8,6 +8,7 @@ field.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import cbor2
@@ -152,7 +153,8 @@ def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
         case 1:
             return -1 - item.argument
         case 4 if item.end - item.start <= _LONG:
-            return tuple(cbor2.loads(data[item.start : item.end]))
+            listed = data[item.start : item.end]
+            return _integers(listed) if item.argument and data[_head(data, item.start)[2]] < 32 else tuple(cbor2.loads(listed))
         case 4:
             items, at = [], _head(data, item.start)[2]
             for _ in range(item.argument):
@@ -162,6 +164,12 @@ def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
             return tuple(items)
     content = memoryview(data)[item.start : item.end] if lent else data[item.start : item.end]
     return str(content, "utf-8") if item.major == 3 else content
+
+
+@lru_cache(maxsize=8)
+def _integers(listed: bytes) -> tuple[Any, ...]:
+    """A short list that begins with an integer, as rosters do: told to thousands of clients of one process, kept once."""
+    return tuple(cbor2.loads(listed))
 
 
 def first_items(data: bytes, count: int) -> tuple[Any, ...]:
