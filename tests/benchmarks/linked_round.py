@@ -1,10 +1,10 @@
 """Rounds of FedAvg under secure aggregation with clients in other processes, over gRPC, beside the same rounds in one process.
 
-Clients live in a few processes, a thread each, nothing shared but the model, one of a process working at a time: threads that wait
-for one interpreter are no cost of clients apart. Each has a journal in a file, as `cloister join` has one. Updates are random,
-nothing is trained. CPU seconds are of all threads of all processes, from the first connection to the last sum, the exchange of the
-run's seed included; with `--rounds 3` beside `--rounds 1` a round's alone can be told. Memory is the coordinator's peak, and the
-sum of all processes' peaks.
+Clients live in a few processes, a thread each, nothing shared but the model, one of a process working at a time: threads that
+wait for one interpreter are no cost of clients apart. Each has a journal in a file, as `cloister join` has one. Updates are
+random, nothing is trained. CPU seconds are of all threads of all processes, from the first connection to the last sum, the
+exchange of the run's seed included; with `--rounds 3` beside `--rounds 1` a round's alone can be told. Memory is the
+coordinator's peak, and the sum of all processes' peaks.
 
     python -m tests.benchmarks.linked_round [--json] [--clients 200] [--length 1000000] [--processes 4] [--rounds 1]
 """
