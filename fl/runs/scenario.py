@@ -47,6 +47,7 @@ PROTECTIONS: tuple[Protection, ...] = (
     Permuted(SignedPermutation),
     Permuted(HadamardRotation),
     Masked(),
+    Masked(keys="run"),
     Encrypted(),
     TwoServer(),
 )

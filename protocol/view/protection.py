@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import TypeVar
@@ -101,8 +101,18 @@ def check_composition(
     missing = sorted(set(needs) - protection.gives)
     if not missing:
         return
-    fits = [repr(other) for other in known if set(needs) <= other.gives]
+    fits = [as_written(other) for other in known if set(needs) <= other.gives]
     raise Refused(
-        f"{algorithm} needs {', '.join(missing)}, which {protection!r} does not give"
+        f"{algorithm} needs {', '.join(missing)}, which {as_written(protection)} does not give"
         + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
     )
+
+
+def as_written(protection: Protection) -> str:
+    """A protection as somebody would write it: with what is not as usual."""
+    if not is_dataclass(protection) or isinstance(protection, type):
+        return repr(protection)
+    told = ((f, getattr(protection, f.name)) for f in fields(protection))
+    usual = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(protection)}
+    said = [f"{f.name}={getattr(value, '__name__', repr(value))}" for f, value in told if value != usual[f.name]]
+    return f"{type(protection).__name__}({', '.join(said)})"
