@@ -6,6 +6,7 @@ loop that was closed are lost together with what came with them.
 
 import asyncio
 import concurrent.futures
+import ctypes
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -20,6 +21,8 @@ class Gone(ConnectionError):
 
 
 _asked = threading.Lock()
+_M_ARENA_MAX = -8
+"""As malloc.h has it."""
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -30,9 +33,20 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _begun() -> asyncio.AbstractEventLoop:
+    one_heap()
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="cloister links", daemon=True).start()
     return loop
+
+
+def one_heap() -> None:
+    """Let threads that begin from here on share one heap, where the C library is glibc.
+
+    By itself it gives gRPC's threads up to eight for each core, and each keeps the room of the longest vectors that went through
+    it: a coordinator of 60 clients and a million numbers grew by 13 MB a round.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class Background:

@@ -106,6 +106,7 @@ def played(setup: Setup, clients: tuple[int, ...], rounds: int) -> tuple[float, 
         if not isinstance(answer, Sum) or answer.clients != clients:
             raise SystemExit(f"no sum of all: {view.record.faults[-1].reason if view.record.faults else answer}")
         before, model = model, view.advance(model, answer)
+        view.harness.retire([before, model], [])
     block = noise(len(setup.initial)).astype(np.float64)
     expected = np.zeros(len(block))
     for i in clients:
