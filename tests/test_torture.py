@@ -12,13 +12,14 @@ import pytest
 from .torture.defects import DEFECTS
 from .torture.exhaustive import PATTERNS, played
 from .torture.play import play
-from .torture.schedule import PROTECTIONS, Again, Apart, Crash, Cut, Fall, Fate, Older, Schedule, Silent, drawn
+from .torture.schedule import PROTECTIONS, Again, Apart, Crash, Cut, Fall, Fate, Lie, Older, Schedule, Silent, drawn
 from .torture.shrink import like, shrunk
 
 FOUND = {
     "away when its sum ended": Schedule("masked", (Silent(3, "MaskKeys"), Silent(2, "MaskedInput"))),
     "told twice that a round is over": Schedule("masked", (Again(0, 8, 3),)),
     "a task that comes when its session is over": Schedule("two servers", (Fate("Task", 1, "stale"),), calm=False, again=True),
+    "a round's proposal in the next one's session": Schedule("masked", (Lie("Proposal", 7, "relabelled"),), rounds=2, calm=False),
 }
 """Schedules that found something, as they were shrunk."""
 SCHEDULES, PARTS = 400, 10

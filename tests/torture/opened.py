@@ -46,8 +46,9 @@ def _sessions(said: Iterable[Sent], frames: Iterable[Frame]) -> Mapping[bytes, M
         if frame.kind in ("Proposal", "MaskWith"):
             envelope = decode(frame.data, frame.sender, _MOST)
             if frame.kind == "Proposal":
-                masking = sessions[envelope.session]
-                masking.threshold, masking.round = envelope.message.share_threshold, envelope.message.round
+                if envelope.message.session.digest == envelope.session:  # else it is another session's, and nobody joins it
+                    masking = sessions[envelope.session]
+                    masking.threshold, masking.round = envelope.message.share_threshold, envelope.message.round
             else:
                 sessions[envelope.session].near[frame.receiver] = frozenset(envelope.message.neighbours)
     for sent in said:
