@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cloister.attacking.defence import subject
 from cloister.cli import app
 from cloister.evaluating.data import read_grid
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -122,6 +123,14 @@ def test_the_usual_grid_is_about_nine_hundred_cells_on_data_alike_and_skewed() -
     assert [*evaluation.partitions] == ["IID", "Dirichlet 0.5", "Dirichlet 0.1"]
     assert evaluation.partitions["Dirichlet 0.5"] == Dirichlet(clients=20, samples=20, shared_test=True, alpha=0.5)
     assert next(iter(evaluation.defences)) == "FedAvg"
+
+
+@pytest.mark.parametrize("partition", [Iid(clients=9), Dirichlet(clients=9, alpha=0.3), Dirichlet(clients=9, alpha=0.5)])
+def test_a_search_of_a_scenario_attacks_it_on_its_own_data_which_come_first(partition) -> None:
+    evaluation = usual_evaluation(replace(sample.scenario, partition=partition))
+    assert subject(evaluation, None).scenario.partition == partition
+    assert subject(evaluation, "median").scenario.partition == partition
+    assert {"IID", "Dirichlet 0.5", "Dirichlet 0.1"} <= evaluation.partitions.keys()
 
 
 def test_the_usual_grid_keeps_a_partition_that_plants_groups_and_the_scenarios_algorithm() -> None:

@@ -65,9 +65,12 @@ def usual_defences(scenario: Scenario, f: int) -> Mapping[str, Defence]:
 
 
 def usual_partitions(partition: Any) -> Mapping[str, Partition]:
-    """IID, and Dirichlet with ALPHAS, of as many clients, where the partition is one of these; else none but the scenario's."""
+    """IID, and Dirichlet with ALPHAS, of as many clients, where the partition is one of these; else none but the scenario's.
+
+    The scenario's own comes first: it is the one that is attacked where nobody names another.
+    """
     if not isinstance(partition, Iid | Dirichlet):
         return {}
     like: dict[str, Any] = {f.name: getattr(partition, f.name) for f in fields(partition) if f.name != "alpha"}
-    found: dict[str, Partition] = {"IID": Iid(**like)}
-    return found | {f"Dirichlet {alpha:g}": Dirichlet(alpha=alpha, **like) for alpha in ALPHAS}
+    own: dict[str, Partition] = {"IID" if isinstance(partition, Iid) else f"Dirichlet {partition.alpha:g}": partition}
+    return own | {"IID": Iid(**like)} | {f"Dirichlet {alpha:g}": Dirichlet(alpha=alpha, **like) for alpha in ALPHAS}
