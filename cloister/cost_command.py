@@ -56,8 +56,9 @@ def cost(
     The protocol itself is played, on random vectors: per round what the scenario's algorithm asks of the server. CPU seconds
     are of this machine and this implementation, all threads counted, and without drawing the vectors.
     """
-    from .cost_table import brief, comparison_table, cost_json, cost_table, notes
+    from .cost_table import comparison_table, cost_json, cost_table, notes
     from .fl.cost.workload import workload_of
+    from .protocol.view.protection import as_written
     from .scenario_file import load, with_settings
 
     with one_line_errors():
@@ -77,7 +78,7 @@ def cost(
     console.print(comparison_table(measured, workload, title) if several else cost_table(measured[0], title))
     for one in measured:
         if several:
-            console.print(f"\n[bold]{brief(one.protection)}")
+            console.print(f"\n[bold]{as_written(one.protection)}")
         console.print(notes(one, workload), highlight=False)
     for left in left_out:
         console.print(f"\nleft out: {left.protection}: {left.reason}", highlight=False)
@@ -86,11 +87,12 @@ def cost(
 def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
     """Those named, by class or as they print, in the order of the list that errors show; "all" for all, the scenario's first."""
     from .fl.runs.scenario import PROTECTIONS
+    from .protocol.view.protection import as_written
 
     known = [scenario.protection, *(p for p in PROTECTIONS if p != scenario.protection)]
     found: list[Protection] = []
     for name in names:
-        fits = [p for p in known[1:] if name in (type(p).__name__, repr(p))] or [
+        fits = [p for p in known[1:] if name in (type(p).__name__, repr(p), as_written(p))] or [
             p for p in known if name in (type(p).__name__, "all")
         ]
         if not fits:
@@ -102,16 +104,16 @@ def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
 
 def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -> tuple[list[MeasuredCost], list[LeftOut]]:
     """Measure each protection, with a progress bar on stderr; who does not fit is left out, with the reason."""
-    from .cost_table import LeftOut, brief
+    from .cost_table import LeftOut
     from .fl.cost.measure import measure
-    from .protocol.view.protection import check_composition
+    from .protocol.view.protection import as_written, check_composition
 
     measured, left_out = [], []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, auto_refresh=False) as bar:  # a thread that refreshes it would be timed
         for protection in chosen:
-            task = bar.add_task(brief(protection), total=1.0)
+            task = bar.add_task(as_written(protection), total=1.0)
             shown = [0.0]
 
             def tell(share: float, task: Any = task, shown: list[float] = shown) -> None:
@@ -123,5 +125,5 @@ def _measure(scenario: Scenario, load: Workload, chosen: Sequence[Protection]) -
                 check_composition(type(scenario.algorithm).__name__, load.needs, protection, ())
                 measured.append(measure(protection, load, tell))
             except (Refused, ProtocolError, ValueError) as error:
-                left_out.append(LeftOut(brief(protection), str(error)))
+                left_out.append(LeftOut(as_written(protection), str(error)))
     return measured, left_out

@@ -1,7 +1,7 @@
 """What `cloister cost` shows: a table for one protection, one that compares several, and the same as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields, is_dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from statistics import fmean
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from .fl.runs.run_folder import machine, versions
 from .fl.runs.scenario import described
 from .protocol.view.answers import Cost
 from .protocol.view.disclosure import Party, party_of, totals
-from .protocol.view.protection import Protection
+from .protocol.view.protection import as_written
 from .reporting.byte_words import byte_words
 
 COLUMNS = ("messages", "bytes up", "bytes down", "between", "CPU s")
@@ -56,18 +56,9 @@ def phases(measured: MeasuredCost) -> Iterator[tuple[str, Phase]]:
         yield "each later round", average(later)
 
 
-def brief(protection: Protection) -> str:
-    """The protection with the fields that are not at their defaults: "Masked(floor=5)", "Permuted(HadamardRotation)"."""
-    if not is_dataclass(protection):
-        return repr(protection)
-    values = ((f, getattr(protection, f.name)) for f in fields(protection))
-    set_ = [v.__name__ if isinstance(v, type) else f"{f.name}={v!r}" for f, v in values if v != f.default]
-    return type(protection).__name__ + (f"({', '.join(set_)})" if set_ else "")
-
-
 def cost_table(measured: MeasuredCost, name: str) -> Table:
     """Everything about one protection: a section for each phase, a row for each role."""
-    table = Table(title=f"{name}, under {brief(measured.protection)}", title_justify="left")
+    table = Table(title=f"{name}, under {as_written(measured.protection)}", title_justify="left")
     table.add_column("", no_wrap=True)
     for column in COLUMNS:
         table.add_column(column, justify="right", no_wrap=True)
@@ -90,7 +81,7 @@ def comparison_table(measured: Sequence[MeasuredCost], load: Workload, name: str
     for one in measured:
         *_, (_, phase) = phases(one)
         once = spent(one.setup)
-        table.add_row(Text(brief(one.protection), style="bold"))
+        table.add_row(Text(as_written(one.protection), style="bold"))
         for role, cost in spent(phase).items():
             shown = cells(cost)
             kept = (*shown[: 3 + between], shown[-1], seconds(once.get(role, Cost()).cpu_seconds))

@@ -52,6 +52,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.runs.listening import greeting_of
     from .fl.runs.parties import Parties
     from .fl.runs.serving import check_served
+    from .protocol.view.protection import as_written
 
     check_served(scenario)
     maker_of(scenario.protection)
@@ -65,7 +66,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     records, batch = len(own.train), scenario.training.batch or len(own.train)
     shape = " x ".join(map(str, found.population.shape))
     yield "scenario", f"{scenario.name}: {type(scenario.algorithm).__name__} with {len(clients)} clients"
-    yield "protection", repr(scenario.protection)
+    yield "protection", as_written(scenario.protection)
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if needs_two(found.module, own.train.x):
         yield (

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cloister import cli, cost_command
-from cloister.cost_table import brief, notes
+from cloister.cost_table import notes
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.crypto.projection import TwoStage
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -41,7 +41,7 @@ from cloister.protocol.uploaded import sums as uploaded_sums
 from cloister.protocol.view.answers import Cost
 from cloister.protocol.view.asks import ServerView
 from cloister.protocol.view.functionality import Functionality
-from cloister.protocol.view.protection import Protection, Setup
+from cloister.protocol.view.protection import Protection, Setup, as_written
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.scenario_file import load
 
@@ -57,9 +57,9 @@ SIZES: dict[type[Protection], float] = {Encrypted: 1e-2}
 """How far sizes differ between runs: ciphertexts are compressed, and never the same."""
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
 
-each_protection = pytest.mark.parametrize("protection", FITTING, ids=brief)
+each_protection = pytest.mark.parametrize("protection", FITTING, ids=as_written)
 SLOWLY = [pytest.param(p, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for p in FITTING]
-each_protection_slowly = pytest.mark.parametrize("protection", SLOWLY, ids=brief)
+each_protection_slowly = pytest.mark.parametrize("protection", SLOWLY, ids=as_written)
 
 
 def quickstart(**changes: Any) -> Scenario:
@@ -426,7 +426,8 @@ def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_
 def test_protections_are_named_by_class_or_as_they_print() -> None:
     scenario = quickstart(protection=Masked(floor=7))
     assert cost_command._protections(scenario, []) == [Masked(floor=7)]
-    assert cost_command._protections(scenario, ["Masked"]) == [Masked()]
+    assert cost_command._protections(scenario, ["Masked"]) == [Masked(), Masked(keys="run")]
+    assert cost_command._protections(scenario, ["Masked()", "Masked(keys='run')"]) == [Masked(), Masked(keys="run")]
     assert cost_command._protections(scenario, ["Plain", repr(FITTING[-1])]) == [Plain(), FITTING[-1]]
     assert cost_command._protections(scenario, ["Permuted"]) == [p for p in PROTECTIONS if isinstance(p, Permuted)]
     assert cost_command._protections(scenario, ["Plain", "all"])[:2] == [Plain(), Masked(floor=7)]
@@ -446,7 +447,7 @@ def test_what_is_refused_on_the_way_is_left_out_too() -> None:
     scenario = quickstart()
     measured, left = cost_command._measure(scenario, workload(rounds=1), [Giving(), Giving(GRAMS), Plain()])
     assert [one.protection for one in measured] == [Plain()]
-    assert left[0].protection == "Giving"
+    assert left[0].protection == "Giving()"
     assert "CFL needs gram, gram(edge), which Giving" in left[0].reason
     assert left[1].reason == "not today"
 
@@ -513,7 +514,7 @@ def pairs_workload(**changes: Any) -> Workload:
 
 
 @pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=repr)
-@pytest.mark.parametrize("protection", [p for p in PROTECTIONS if Functionality.PAIRS in p.gives], ids=brief)
+@pytest.mark.parametrize("protection", [p for p in PROTECTIONS if Functionality.PAIRS in p.gives], ids=as_written)
 def test_all_pairs_are_compared_once_and_frames_are_what_is_counted(protection: Protection, choice: Any) -> None:
     frames: list[Frame] = []
     load = pairs_workload(pairs=replace(COMPARED, choice=choice))

@@ -132,7 +132,7 @@ class Directory:
             raise Untrusted(
                 f"{', '.join(unknown[:5])} {'is' if len(unknown) == 1 else 'are'} not in the directory of version"
                 f" {self.header.version} here: take the authority's newest with `cloister keys accept KEYS public --authority"
-                " FINGERPRINT`"
+                f" FINGERPRINT`; where it is that, the scenario has others than the {len(self.clients)} enrolled"
             )
         try:
             return {use: {party: self.entries[party].identities[use] for party in who} for use in CLIENT_USES}
