@@ -147,6 +147,27 @@ def test_clients_hold_vectors_of_the_frozen_network(tmp_path: Path) -> None:
         assert not client.train.x.requires_grad
 
 
+def test_images_are_embedded_once_a_process_by_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And again by another network, by the same file once it is written anew, and of other images."""
+    read: list[str] = []
+    whole = Pretrained.embedding
+    monkeypatch.setattr(Pretrained, "embedding", lambda self: (read.append(self.weights), whole(self))[1])
+    images = source().train
+    by = Pretrained(weights=saved(Tiny()(), tmp_path / "first.pt"), network=Tiny(), size=8)
+    embedded = Embedded(partition=Iid(clients=2), by=by)
+    first, second = embedded.embedded(images), embedded.embedded(replace(images, y=images.y + 1))
+    assert torch.equal(first.x, second.x)
+    assert torch.equal(second.y, images.y + 1)
+    assert len(read) == 1
+    embedded.embedded(images.take(torch.arange(5)))
+    replace(embedded, by=replace(by, size=6)).embedded(images)
+    assert len(read) == 3
+    unhashable: Any = type("Unhashable", (Tiny,), {"__hash__": None})()
+    assert torch.equal(replace(embedded, by=replace(by, network=unhashable)).embedded(images).x, first.x)
+    saved(Tiny()(), tmp_path / "first.pt")
+    assert not torch.equal(embedded.embedded(images).x, first.x)
+
+
 def test_a_normalised_model_is_the_model_on_normalised_inputs() -> None:
     factory = Mlp(hidden=(4,))
     normalised = initial(Normalised(factory, (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)), (3, 2, 2), 3, 7)

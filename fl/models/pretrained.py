@@ -3,8 +3,9 @@
 The file is what `torch.save(network.state_dict(), FILE)` writes; nothing in it is executed.
 """
 
+import hashlib
 import pickle
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,9 @@ from .mobilenet import MobileNet
 from .papers import IMAGENET, EmbeddingAndHead, Normalise
 
 BATCH = 64
+MOST_EMBEDDED = 256
+"""Sets of images whose vectors are kept."""
+_embedded: "dict[tuple[Pretrained, int, bytes], Tensor]" = {}
 HOW = "torch.save(network.state_dict(), FILE)"
 
 
@@ -105,10 +109,23 @@ class Embedded:
         return tests.take(torch.arange(len(tests))[: self.tests])
 
     def embedded(self, examples: Examples) -> Examples:
-        """The examples with their vectors in place of the images."""
+        """The examples with their vectors in place of the images. Images that were embedded before in this process are not again:
+        methods and seeds of a comparison share them, and the network takes longer than all else.
+        """
+        if not isinstance(self.by.network, Hashable):
+            return replace(examples, x=self._vectors(examples.x))
+        written = Path(self.by.weights).stat().st_mtime_ns if Path(self.by.weights).is_file() else 0
+        key = self.by, written, hashlib.sha256(examples.x.numpy().tobytes()).digest()
+        vectors = _embedded.pop(key, None)
+        _embedded[key] = self._vectors(examples.x) if vectors is None else vectors  # the newest last
+        while len(_embedded) > MOST_EMBEDDED:
+            del _embedded[next(iter(_embedded))]
+        return replace(examples, x=_embedded[key])
+
+    def _vectors(self, images: Tensor) -> Tensor:
         network = self.by.embedding().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         with torch.no_grad():
-            return replace(examples, x=torch.cat([network(batch) for batch in torch.split(examples.x, BATCH)]))
+            return torch.cat([network(batch) for batch in torch.split(images, BATCH)])
 
 
 def _read(file: str) -> Mapping[str, Tensor]:
