@@ -9,6 +9,7 @@ them: then every sum that overlaps with one of its own is one of its own.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Self
 
 import cbor2
@@ -109,7 +110,12 @@ def peers(plan: Plan) -> bytes:
     """SHA-256 of who may be in a sum of which work, and who signs for whom: roster, graph (unless complete), threshold, model."""
     roster, terms = plan.session.roster, plan.terms
     seed = b"" if terms.neighbours == len(roster) - 1 else terms.graph_seed
-    return hashlib.sha256(cbor2.dumps([roster, terms.neighbours, terms.threshold, seed, terms.model], canonical=True)).digest()
+    return _peers(roster, terms.neighbours, terms.threshold, seed, terms.model)
+
+
+@lru_cache(maxsize=4)  # here and below: the same for thousands of clients of a process
+def _peers(*of: object) -> bytes:
+    return hashlib.sha256(cbor2.dumps(list(of), canonical=True)).digest()
 
 
 def told_by(protocol: str) -> bytes:
@@ -123,13 +129,18 @@ def _ids(encoded: bytes) -> tuple[int, ...]:
 
 
 def _check(plan: Plan, given: GivenUpdate, alive: tuple[int, ...], rules: Rules) -> None:
-    """Whether the sums of these survivors may all be known together.
+    _check_together(plan.session.roster, given.rows, alive, rules)
+
+
+@lru_cache(maxsize=4)
+def _check_together(roster: tuple[int, ...], given: tuple[tuple[int, bytes], ...], alive: tuple[int, ...], rules: Rules) -> None:
+    """Whether the sums of these survivors may all be known together. Raises ValueError.
 
     Counts that clients multiply by scale their columns, which changes every leverage: of an update there is one sum with counts,
     whose weights are summed first (weighing.py), and none without them beside it.
     """
     living = frozenset(alive)
-    rows = [(times, _row(plan.session.roster, weights, living)) for times, weights in given.rows]
+    rows = [(times, _row(roster, weights, living)) for times, weights in given]
     with_counts, without = ([row for times, row in rows if times == kind] for kind in (1, 0))
     if any(not one.keys().isdisjoint(other) for one in with_counts for other in without):
         raise ValueError("a sum of some clients' updates both with and without their sample counts")
