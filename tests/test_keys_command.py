@@ -106,6 +106,20 @@ def test_errors_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message
     assert not (tmp_path / "new" / "authority.key").exists()  # what is asked for again is not refused
 
 
+def test_a_folder_of_keys_that_is_not_ready_says_what_to_do(tmp_path: Path) -> None:
+    """Before: there is no file mine/authority.pem."""
+    office.init(tmp_path / "pki", "trial", 1, [], two_servers=False, now=1_700_000_000)
+    party.request(tmp_path / "mine", "trial", 4)
+    with pytest.raises(
+        ValueError, match=r"mine knows no authority yet: `cloister keys accept .*mine PUBLIC --authority FINGERPRINT`"
+    ):
+        party.trusted(tmp_path / "mine", 1_700_000_000)
+    with pytest.raises(
+        ValueError, match=r"pki is the authority's: a party's folder is in .*pki/parties, and what all may have in .*pki/public"
+    ):
+        party.trusted(tmp_path / "pki", 1_700_000_000)
+
+
 def test_a_passphrase_comes_by_the_environment_and_is_never_shown(tmp_path: Path) -> None:
     outputs = [
         run("init", "pki", "--run", "trial", "--clients", 1, "--encrypt", cwd=tmp_path, passphrase=SECRET),

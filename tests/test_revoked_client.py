@@ -14,13 +14,14 @@ from cloister.protocol.core.errors import Refused, Revoked
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links import dialled
 from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import LinkRevoked, grpc_or_words
 from cloister.protocol.pki import office, party
 from cloister.protocol.pki.admission import party_of
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.reporting.own_record import read_record
 
-from .deployed import Member, authority, deployed, driven_by, of, standing
+from .deployed import QUICK, Member, authority, deployed, driven_by, of, standing
 from .test_security_of_links import Shown, eventually, logged
 
 grpc_or_words()
@@ -77,6 +78,21 @@ def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeyp
     assert "revoked" in lines[-1]["left"]
 
 
+def test_who_was_revoked_before_the_coordinator_came_back_is_not_waited_for(folder):
+    """Before: each start of it, and its end after one, waited for that client as for one that may be back."""
+    office.revoke(folder, 3, now=now())
+    listener = Listener("127.0.0.1:0", ALL, lambda client: b"", standing(folder, -1), QUICK, back=60.0)
+    listener.start()
+    try:
+        eventually(lambda: listener.barred() == (3,))
+        began = time.monotonic()
+        listener.post(3, b"word")
+        assert listener.heard().data is None
+        assert time.monotonic() - began < 10
+    finally:
+        listener.stop()
+
+
 @pytest.mark.parametrize("kept", [True, False], ids=["with its journal", "with an empty folder"])
 def test_who_was_revoked_is_back_with_another_certificate_if_it_kept_its_journal(folder, caplog, monkeypatch, kept):
     """The old certificate stays shut out; without its journal it would sign twice in one run, and leaves by itself."""
@@ -107,7 +123,7 @@ def test_who_was_revoked_is_back_with_another_certificate_if_it_kept_its_journal
         back = run.members[3] = Member(Dialled(where, own, patience=20), own, drive).start()
         eventually(lambda: run.listener.present() == ALL)
         assert run.round() == (ALL if kept else OTHERS)
-        assert bool(back.refused) == (not kept)  # of a round of others: it is in none
+        assert not back.refused  # of a round of others it takes no notice
         assert run.round() == (ALL if kept else OTHERS)
 
 

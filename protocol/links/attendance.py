@@ -26,6 +26,7 @@ class Attendance:
         """Find out who owes an answer and moves nothing, who keeps a slot from others, and whom the authority has sent away."""
         looked = asked = time.monotonic()
         known = self._standing and self._standing.known
+        self._taken_back()
         while True:
             await asyncio.sleep(_TICK)
             now = time.monotonic()
@@ -58,3 +59,13 @@ class Attendance:
                 peer.barred = True
                 self._owing.drop(peer, str(away))
                 peer.leave(away.code, away.words)
+        self._taken_back()
+
+    def _taken_back(self) -> None:
+        """Who is away and was revoked, before this coordinator was there too, does not come: nobody waits for it."""
+        if (standing := self._standing) is None:
+            return
+        for peer in self._owing.peers.values():
+            if peer.flow is None and not peer.barred and standing.took_back(peer.id):
+                peer.revoked = peer.barred = True
+                self._owing.drop(peer, "its certificate is revoked")

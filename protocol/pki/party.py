@@ -115,6 +115,16 @@ def trusted(folder: Path, now: int) -> Trust:
 
 
 def _documents(folder: Path) -> dict[str, bytes]:
+    """Raises ValueError for a folder without them: with what to do, of a party that has no authority yet, or an authority's."""
+    if not (folder / AUTHORITY).exists():
+        if (folder / "public" / AUTHORITY).is_file():
+            own, of_all = folder / "parties", folder / "public"
+            raise ValueError(f"{folder} is the authority's: a party's folder is in {own}, and what all may have in {of_all}")
+        if (folder / REQUEST).is_file():
+            raise ValueError(
+                f"{folder} knows no authority yet: `cloister keys accept {folder} PUBLIC --authority FINGERPRINT` takes what the"
+                " authority hands out when this party is enrolled"
+            )
     return {name: read(folder / name, most=MOST_BYTES) for name in (AUTHORITY, REVOKED, DIRECTORY)}
 
 

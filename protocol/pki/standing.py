@@ -78,6 +78,11 @@ class Standing:
         """Whose certificate this is, as `party_of` of admission.py. Raises Untrusted."""
         return party_of(certificate, self._trust.directory, self._trust.revoked, self._now)
 
+    def took_back(self, party: int) -> bool:
+        """Whether the authority revoked the party's certificate, and gave it no other."""
+        entry = self._trust.directory.entries.get(party)
+        return entry is not None and entry.serial in self._trust.revoked.when
+
     def check_in_good_standing(self, server: int = SERVER) -> None:
         """Raises Untrusted where it is not listed, or its certificate is revoked."""
         in_good_standing(server, self._trust.directory, self._trust.revoked, self._now)

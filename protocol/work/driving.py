@@ -146,6 +146,8 @@ class Driven:
             self.carried = any(getattr(envelope.message, name, b"") for name in _BRING)
             if (envelope.sender, envelope.receiver) != (sender, self.client.id):
                 raise ProtocolError("a message that names other parties than its link", sender)
+            if not self.client.roles:  # it came in the middle of a round, and is told who is who before the next
+                return found
             role = self._taker(envelope)
         except ProtocolError as error:
             found.refused.append((error.blame, error.reason))

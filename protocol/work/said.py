@@ -18,6 +18,9 @@ from .uploads import to_bytes
 
 SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "alone", "drop", "final"})
 """Words that a client behind a link answers."""
+NOTHING: list[list[Any]] = [[], [], []]
+NOT_YET = {"deadline": NOTHING, "hello": NOTHING, "left out": [], "holds": False, "begin": False, "alone": False, "drop": False}
+"""What a client answers that was not told yet who is who: it came in the middle of a round, which is nobody's fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,9 @@ def said(driven: Driven, data: bytes) -> Said:
     if what == "final":
         models = tuple(_final(driven, model) for model in of[:MAX_MODELS])
         right = 0 < len(models) == len(of) and all(models)
-        return Said(what, cbor2.dumps([[], [], []]), final=models) if right else _refused(what, "a model that is none")
+        return Said(what, cbor2.dumps(NOTHING), final=models) if right else _refused(what, "a model that is none")
+    if what in NOT_YET and not driven.client.roles:
+        return Said(what, cbor2.dumps(NOT_YET[what]))
     try:
         found = answer(driven, what, *of)
     except Refused as error:
