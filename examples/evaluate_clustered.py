@@ -41,7 +41,7 @@ from cloister.threat_models.membership import NEVER, Pool, Schedule
 from cloister.threat_models.offers import Offered
 from cloister.threat_models.simple_attacks import MinusGradient
 from cloister.threat_models.suites import backdoors, choices, embeddings, untargeted
-from cloister.threat_models.triggers import corner_patch
+from cloister.threat_models.suites.backdoors import PATCH, TARGET
 
 ROUNDS = 20
 uploads, poisons, votes = untargeted(), backdoors(), choices()
@@ -100,12 +100,12 @@ forged = replace(
         "true, minus gradient": lying(None, upload=MinusGradient()),
         "worst, minus gradient": lying(WorstModel(), upload=MinusGradient()),
         "first, minus gradient": lying(first, upload=MinusGradient()),
-        "true, BadNets": lying(None, data=Backdoor(corner_patch(), target=0)),
-        "first, BadNets": lying(first, data=Backdoor(corner_patch(), target=0)),
+        "true, BadNets": lying(None, data=Backdoor(PATCH, TARGET)),
+        "first, BadNets": lying(first, data=Backdoor(PATCH, TARGET)),
         "late, true, minus gradient": lying(None, late=True, upload=MinusGradient()),
         "late, worst, minus gradient": lying(WorstModel(), late=True, upload=MinusGradient()),
         "late, first, minus gradient": lying(first, late=True, upload=MinusGradient()),
-        "late, first, BadNets": lying(first, late=True, data=Backdoor(corner_patch(), target=0)),
+        "late, first, BadNets": lying(first, late=True, data=Backdoor(PATCH, TARGET)),
     },
     defences={"IFCA": IFCA(models=2), "FLIC": flic, "FLIC, half of all": replace(flic, participation=0.5)},
 )
