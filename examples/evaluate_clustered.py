@@ -33,7 +33,6 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Plain
 from cloister.protocol.pairs.choices import PER_PAIR
 from cloister.threat_models.adversary import Adversary
-from cloister.threat_models.attack import ChoiceAttack
 from cloister.threat_models.backdoors import Backdoor
 from cloister.threat_models.evaluation import Evaluation
 from cloister.threat_models.forged_choices import WorstModel
@@ -86,7 +85,7 @@ evaluation = Evaluation(
 flic = FLIC(rounds_before=8)
 
 
-def lying(choice: ChoiceAttack | None, late: bool = False, **others: Any) -> Callable[[float], Adversary]:
+def lying(choice: Any, late: bool = False, **others: Any) -> Callable[[float], Adversary]:
     """Members that say this of models that they are offered. late: they do not answer before FLIC has made its groups."""
     silent = Schedule(stop=flic.rounds_before) if late else NEVER
     return lambda count: Adversary(members=Pool(int(count)), choice=choice, silent=silent, **others)
