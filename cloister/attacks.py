@@ -8,6 +8,7 @@ from .threat_models.adversary import Adversary
 from .threat_models.alternating import AlternatingMinimisation
 from .threat_models.backdoors import Backdoor, DistributedBackdoor, EdgeCase
 from .threat_models.breakdown import Steps
+from .threat_models.cerp import CerP, TunedTrigger
 from .threat_models.chameleon import Chameleon
 from .threat_models.cluster_attacks import Bridge, CloakedCollusion, Hider, VictimCapture
 from .threat_models.cluster_timing import Fragmentation
@@ -53,6 +54,7 @@ __all__ = [
     "Blend",
     "Bounds",
     "Bridge",
+    "CerP",
     "Chameleon",
     "CloakedCollusion",
     "Colluding",
@@ -116,6 +118,7 @@ __all__ = [
     "Steps",
     "SymmetricNoise",
     "Tailored",
+    "TunedTrigger",
     "VictimCapture",
     "WorstModel",
     "backdoors",

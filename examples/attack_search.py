@@ -2,6 +2,7 @@
 
 Run it:  cloister attack examples/attack_search.py --attackers 1-12                the hardened FLIC, clients alike
          cloister attack examples/attack_search.py:skewed --attackers 1-9          the same with labels dealt by Dirichlet(0.5)
+         cloister attack examples/attack_search.py:fashion --attackers 1-9         Fashion-MNIST, 100 images each; :skewed_fashion
          cloister attack examples/attack_search.py --against "MultiKrum(6)"        a rule, as an expression
          cloister attack examples/attack_search.py --goal accuracy --fix samples=true
                                                           no backdoors, and nobody lies about how many examples it has
@@ -14,7 +15,7 @@ from dataclasses import replace
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Dirichlet, Iid
-from cloister.fl.data.source import Digits
+from cloister.fl.data.source import Digits, FashionMnist
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Plain
@@ -30,3 +31,7 @@ scenario = Scenario(
     rounds=40,
 )
 skewed = replace(scenario, name="skewed digits", partition=Dirichlet(clients=20, alpha=0.5, shared_test=True))
+fashion = replace(scenario, name="Fashion-MNIST", data=FashionMnist(), partition=Iid(clients=20, samples=100, shared_test=True))
+skewed_fashion = replace(
+    fashion, name="skewed Fashion-MNIST", partition=Dirichlet(clients=20, alpha=0.5, samples=100, shared_test=True)
+)

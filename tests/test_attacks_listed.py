@@ -13,6 +13,7 @@ import pytest
 import cloister.threat_models as package
 from cloister.fl.robust.averages import Mean
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.backdoors import Backdoor
 from cloister.threat_models.collusion import ALIE
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
@@ -52,6 +53,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Magnified": (MinusGradient(),),
     "LoneInLayer": (MinusGradient(),),
     "InLayer": (ALIE(),),
+    "CerP": (Backdoor(Patch()),),
 }
 ROWS = [row.strip("| ").split(" | ") for row in (package.__doc__ or "").splitlines() if row.startswith("| ")][2:]
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.robust.averages import Mean
@@ -238,6 +239,8 @@ def test_votes_and_counts_are_searched_only_where_the_defence_asks_for_them() ->
     asked = Usual()
     Space(KRUM).adversary(asked, Pool(1))
     assert not asked.options.keys() & {"votes", "samples"}
+    inside = Space(replace(sample.scenario, algorithm=IFCA(models=2)))
+    assert inside.votes == Space(HARDENED).votes, "clients of IFCA choose inside their work"
 
 
 def test_a_sketch_is_passed_only_where_there_is_one() -> None:

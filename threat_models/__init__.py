@@ -9,6 +9,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | data | Backdoor (BadNets, blended, sinusoid, clean label, by trigger), DistributedBackdoor (DBA), EdgeCase | backdoors, triggers |
 | data | SpuriousPatch, SpuriousGreen: features that go with a label | semantic |
 | data | A3FL (K1): a trigger that members learn together | a3fl |
+| data | TunedTrigger (K1): one that they tune within a ball, and then train with in a way of their own | cerp |
 | local | GradientAscent, ConstrainAndScale, ProjectedDescent (PGD), Neurotoxin | training_attacks |
 | local | AlternatingMinimisation | alternating |
 | local | CriticalLayers (layer-wise) | critical_layers |
@@ -16,6 +17,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | local | Fragmentation: loyal clients are to look unlike each other | cluster_timing |
 | upload | K0: MinusGradient, Null, Stale (free rider), RandomVector, GaussianNoise, Overwritten (NaN, infinite, huge), Scaled (model replacement), NormBounded, Honest; K1: SignFlip | simple_attacks |
 | upload | K1: ALIE, IPM, MinMax, MinSum, FangKrum, FangTrim | collusion |
+| upload | K1: CerP, which poisons its own training: near clean work, members unlike each other | cerp |
 | upload | K3: LineSearched (optimal_alie, optimal_ipm) | line_search |
 | upload | K3: Tailored (stat_opt, dyn_opt) | tailored |
 | upload | K2: Mimic (copies one honest client); K3: ArbitraryTarget (FLIC's equation 3) | targeted_uploads |
@@ -32,10 +34,8 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 
 `suites` has families of them, at several strengths each. Plain functions are attacks, too (`functions.py`).
 
-Not here, attacks that tune their training to a defence: CerP (Lyu et al. 2023), a learned trigger with a penalty on the distance to the
-opened model and on cosines between members' updates, of which A3FL has the first part, and a training attack that hears what other
-members send in the same session would have the second; 3DFed (Li et al. 2023), which also learns from the next model whether its
-indicator was accepted and sends decoys: an attack on uploads that looks back (`attack.LearningAttack`) could. Neither needs anything of a view.
+Not here: 3DFed (Li et al. 2023), which learns from the next model whether its indicator was accepted and sends decoys: an attack
+on uploads that looks back (`attack.LearningAttack`) could. It needs nothing of a view.
 
 Beside `Adversary`: ForgedEmbeddings, clients that pose as others in EMD-CFL (forged_embeddings). `cloister evaluate` plays grids of
 these against the rules of `cloister.fl.robust` and the algorithms; `cloister attack` searches among them (`search`).

@@ -1,6 +1,6 @@
 """What clients say when they are offered models, with members of an adversary among them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,16 @@ class Choosing:
             return None
         if attack is None or offer.round not in conduct.when:
             return self._honestly(offer)
-        return attack(self._offered(offer, members, attack.needs))
+        return attack(self._offered(offer, members, attack.needs, self._of(offer)))
+
+    def forged(self, offer: LocalOffer, members: frozenset[int], honest: Mapping[int, int]) -> int:
+        """The slot that a member says serves it best, where clients choose inside their work. honest: what each takes."""
+        attack: Any = self._conduct.choice
+        return int(attack(self._offered(offer, members, attack.needs, honest.get)))
+
+    def _of(self, offer: LocalOffer) -> Callable[[int], int | None]:
+        """What clients honestly choose among these models."""
+        return lambda client: self._honestly(replace(offer, client=client))
 
     def _honestly(self, offer: LocalOffer) -> int | None:
         """The client's honest choice, formed once."""
@@ -43,7 +52,7 @@ class Choosing:
             self._judged[key] = self._computers.judge(offer)
         return self._judged[key]
 
-    def _offered(self, offer: LocalOffer, members: frozenset[int], needs: Level) -> Offered:
+    def _offered(self, offer: LocalOffer, members: frozenset[int], needs: Level, honest: Callable[[int], int | None]) -> Offered:
         seed, computers = self._computers.seed, self._computers
         drawer = offer.client if self._conduct.randomness == "member" else "shared"
         known: dict[str, Any] = {
@@ -56,11 +65,11 @@ class Choosing:
             "classes": computers.classes,
             "module": computers.module,
             "models": offer.models,
-            "honest": self._honestly(offer),
+            "honest": honest(offer.client),
             "rng": np.random.default_rng(seed_of(seed, "adversary", "choice", offer.round, drawer)),
             "agreed": np.random.default_rng(seed_of(seed, "adversary", "agreed")),
         }
         if needs == Level.OWN:
             return Offered(**known)
-        others = {i: self._honestly(replace(offer, client=i)) for i in whose(self._conduct.knows, offer.roster, members)}
+        others = {i: honest(i) for i in whose(self._conduct.knows, offer.roster, members)}
         return OfferedTogether(**known, chosen={i: choice for i, choice in others.items() if choice is not None})

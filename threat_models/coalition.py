@@ -1,10 +1,11 @@
 """The harness: the clients' computers with members of an adversary among them. It alone decides what an attack is told.
 
-Who works together is in sittings.py, and what members choose, where models are offered, in choosing.py.
+Who works together is in sittings.py, what members choose, where models are offered, in choosing.py, and what they do where
+clients work for slots in slot_members.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from ..fl.clients.corruption import Computers
 from ..fl.data.population import Examples
 from ..fl.runs.simulation import seed_of
-from ..protocol.core.errors import Refused
 from ..protocol.view.answers import COMPUTED, Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .attack import looks_back
@@ -21,6 +21,7 @@ from .conduct import Conduct
 from .functions import alone, together
 from .knowledge import Level, Own, Situation, colluding
 from .sittings import Sitting, Sittings
+from .slot_members import Taken, check, uploaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ class Coalition:
         """All jobs of one kind, so that a client has at most one."""
         round, kind = jobs[0].round, jobs[0].work
         active = round in self._conduct.when
-        if kind == "slots":
-            self._check_slots()
+        taken = Taken() if kind == "slots" else None
+        if taken is not None:
+            check(self._conduct, self._colludes)
         sittings = self._sittings.of(jobs)
         self._present = frozenset().union(*(sitting.members for sitting in sittings.values()))
         if active and round not in self._conduct.silent:
@@ -102,6 +104,7 @@ class Coalition:
         instead: dict[int, Examples] = {}
         honest: list[LocalJob] = []
         own: list[LocalJob] = []
+        by_client = {job.client: job for job in jobs}
         for job in jobs:
             member = job.client in sittings[job.client].members
             if member and round in self._conduct.silent:
@@ -115,8 +118,20 @@ class Coalition:
         for client, answer in self._computers.honest(honest, instead) if honest else ():
             if isinstance(answer, Unwilling):
                 yield client, answer
-            else:
-                yield from self._passed(sittings[client], at_work.get(client), client, answer, active)
+                continue
+            if taken is not None:
+                forges = active and self._conduct.choice is not None and client in at_work
+                taken.hear(by_client[client], answer, forges)
+                if forges:
+                    continue
+            yield from self._passed(sittings[client], at_work.get(client), client, answer, active)
+        if taken is not None and taken.waiting:
+            members = sittings[jobs[0].client].members
+            for client, forged in taken.forged(self._choosing, self._computers, members, instead):
+                if isinstance(forged, Unwilling):
+                    yield client, forged
+                else:
+                    yield from self._passed(sittings[client], at_work[client], client, forged, active)
         for job in own:
             work = LocalWork(self._trained(at_work[job.client]), len(self._computers.clients[job.client].train))
             yield from self._passed(sittings[job.client], at_work[job.client], job.client, work, active)
@@ -145,7 +160,7 @@ class Coalition:
             return
         samples = max(1, round(work.samples * self._conduct.samples)) if active else work.samples
         if work.shares:
-            yield client, self._slots(member, work, samples) if active else work
+            yield client, uploaded(self._conduct, member, work, samples) if active else work
             return
         own = Own(**_fields(member), update=work.vector, samples=samples)
         if self._colludes and (active or self._learns):
@@ -155,22 +170,6 @@ class Coalition:
         elif not self._colludes:
             upload: Any = self._conduct.upload
             yield client, self._answer(own, work.vector if upload is None else alone(upload, own, upload(own)))
-
-    def _check_slots(self) -> None:
-        """Raises Refused for what a member of a coalition has no way to do to work for slots."""
-        conduct = self._conduct
-        names = [n for n in ("local", "shown") if getattr(conduct, n) is not None] + ["a coalition's upload"] * self._colludes
-        if names:
-            raise Refused(f"clients work for slots here, where members change their data and their own upload, not {names[0]}")
-
-    def _slots(self, member: Situation, work: LocalWork, samples: int) -> LocalWork:
-        """What a member sends for slots: its upload changed in each slot that it gives a share, its shares as they are."""
-        upload: Any = self._conduct.upload
-        vectors = work.vector if upload is None else work.vector.copy()
-        for k in (k for k, share in enumerate(work.shares) if share and upload is not None):
-            own = Own(**_fields(replace(member, start=member.starts[k])), update=work.vector[k], samples=samples)
-            vectors[k] = alone(upload, own, upload(own))
-        return replace(work, vector=vectors, samples=samples)
 
     def _colluded(self, sitting: Sitting, active: bool) -> Iterator[tuple[int, LocalWork]]:
         if not sitting.own:

@@ -59,8 +59,13 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
     if not inside:
         return "no number of attackers was played that a defence says it is built for."
     by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
-    all_holding = [d for d, of in by.items() if all(one.state == State.HOLDS for one in of)]
     place = inside[0].protection
+    blank = {one.defence: _blank(grid, found, one.defence, place) for one in inside}
+    all_holding = [
+        d
+        for d, of in by.items()
+        if all(one.state == State.HOLDS for one in of) and not any(_may_be_within(grid, found, of[0], s) for s in blank[d])
+    ]
     holding = [d for d in all_holding if learns(grid, d, place)]
     if not holding:
         nothing = f" that learned {enough_words(grid, place)}" if all_holding else ""
@@ -80,6 +85,19 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
         f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
     )
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
+
+
+def _blank(grid: Grid, found: Sequence[Finding], defence: str, protection: str) -> list[float]:
+    """Strengths at which a defence has no result with any attack, though it has at others."""
+    judged = {one.strength for one in found if (one.defence, one.protection) == (defence, protection)}
+    return [s for s in sorted(grid.strengths) if judged and s not in judged]
+
+
+def _may_be_within(grid: Grid, found: Sequence[Finding], one: Finding, strength: float) -> bool:
+    """Whether a defence may be built for a strength at which nothing is known of it: by the attackers that others meet there."""
+    counted = [int(strength)] if grid.about["strength"] == "attackers" else []
+    met = max([other.attackers for other in found if other.strength == strength] + counted, default=0)
+    return one.built_for is None or met <= one.built_for
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
@@ -195,6 +213,7 @@ def _rate(one: Finding) -> str:
 def _left_out(grid: Grid, found: dict[str, list[Finding]]) -> list[str]:
     judged = {(one.defence, p) for p, of in found.items() for one in of}
     out = [f"{d} under {p}" for p in grid.protections for d in grid.defences if (d, p) not in judged]
+    out += [f"{d} under {p} with {at(grid, s)}" for p, of in found.items() for d in grid.defences for s in _blank(grid, of, d, p)]
     fewer = [
         f"{one.defence} under {one.protection} {one.harm.lost.count} of {one.seeds}"
         for of in found.values()

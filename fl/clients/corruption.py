@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from ...protocol.pairs.question import Embedders
-from ...protocol.view.answers import Vector
+from ...protocol.view.answers import Vector, Work
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling
 from ..data.population import Client, Examples
 from .training import Training
@@ -28,7 +28,10 @@ class HonestClients(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computers:
-    """What an adversary finds. module: the architecture, not to be changed. seed: the run's. judge: clients' honest choices."""
+    """What an adversary finds. module: the architecture, not to be changed. seed: the run's. judge: clients' honest choices.
+
+    in_slots: what is in a slot, where clients work for slots (`slots.InSlots.kind`).
+    """
 
     clients: Mapping[int, Client]
     classes: int
@@ -37,6 +40,7 @@ class Computers:
     seed: int
     honest: HonestClients
     judge: Judgement
+    in_slots: Work = "update"
 
 
 class Corrupted(Protocol):

@@ -103,7 +103,9 @@ class Parties:
         judge: Judgement = self._judge
         if scenario.adversary is not None:
             open_ = replace(self._training, privacy=None)  # whoever is corrupt protects nobody
-            found = Computers(population.clients, population.classes, self.module, open_, seed, self._train, self._judge)
+            slots: InSlots | None = getattr(scenario.algorithm, "in_slots", None)
+            kind = "update" if slots is None else slots.kind
+            found = Computers(population.clients, population.classes, self.module, open_, seed, self._train, self._judge, kind)
             workers = self.corrupted = scenario.adversary.corrupt(found)
             judge = self.corrupted.judge
         embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None

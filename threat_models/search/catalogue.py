@@ -88,6 +88,8 @@ PARTS = {
 ASIDE = {
     "Overwritten": "a value that is not finite is refused, and recorded, before any defence sees it",
     "NormBounded": "Scaled, for a bound that is known",
+    "CerP": "its trigger is the adversary's data, too: play it as a whole adversary, such as the suite's",
+    "TunedTrigger": "it is what CerP trains with, and does nothing alone",
     "OfHonest": "somebody's own function, of which nothing can be varied",
 }
 """Attacks that are no part of the space, and why."""

@@ -3,7 +3,7 @@
 A point is named numbers (`fields.Numbers`). "attack" names a class; its fields follow under its name, such as "IPM.eps". Beside:
 
 - variant: an upload as it is, or inside an attack that changes it (`variants`, `magnified`); boost: poisoned work scaled, or not;
-- layers: all, or one (`partial`); votes: honest, or an attack on choices, where the defence asks for them;
+- layers: all, or one (`partial`); votes: honest, or an attack on choices, where clients choose among models (`ASKS`);
 - schedule: always, from a round on, or pulses of some rounds in every period, which alternate where the period is 2;
 - samples: the true number of examples, or a multiple, where the defence weighs by it;
 - which: any clients, or those with the most, the fewest or the oddest examples, where clients differ.
@@ -53,6 +53,8 @@ WHOLE = "adversary"
 """Of a function of a strength that makes an adversary."""
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
 NO_BACKDOOR = "backdoors alone are sought, and it has no `test` of what it is after"
+ASKS = frozenset({Functionality.CHOICE, Functionality.SLOTS})
+"""Where clients choose: the server asks them, or they take to slots inside their work."""
 AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
 """Attacks about another one."""
 
@@ -153,7 +155,7 @@ class Space:
 
     def _check(self, slot: str, attack: Any) -> None:
         """Raises NotSearched for an attack that nothing can be done with here."""
-        if slot == VOTED and Functionality.CHOICE not in self.scenario.algorithm.needs:
+        if slot == VOTED and not ASKS & self.scenario.algorithm.needs:
             raise NotSearched("the defence asks for no choices")
         needs = Level.COLLUDING if hasattr(attack, "learn") and slot == POISONED else getattr(attack, "needs", Level.OWN)
         if needs > self.knows:
