@@ -103,8 +103,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         over = done = True
         if resumed and hosts.listener is not None:  # who waits for the coordinator is to be told that it is over
             with suppress(Halted):
-                due = len(clients) - len(hosts.listener.barred())
-                hosts.listener.wait_for(due, min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
+                coming = len(clients) - len(hosts.listener.barred())
+                hosts.listener.wait_for(coming, min(listening.wait, LONGEST_PAUSE + 5.0), helpers_of(scenario))
     except OSError:
         raise  # a full disk, for example: clients wait for the next life
     except Halted:
