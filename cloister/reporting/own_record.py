@@ -86,7 +86,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection}"),
+            verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}"),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
