@@ -96,7 +96,7 @@ def _count(value: object) -> int:
 def _meter(label: str, values: Mapping[str, Any], words: str, names: Mapping[str, str]) -> Meter:
     largest, mean = number(values.get("largest")), number(values.get("mean"))
     whose = str(values.get("client"))
-    alike = DASH if largest != largest else "nobody" if largest == 0 else "all alike"
+    alike = DASH if largest != largest else "all alike"
     client = names.get(whose, f"client {whose}") if largest > mean + 1e-9 else alike
     return Meter(label, _share(largest), client, _share(mean), words)
 
