@@ -19,6 +19,7 @@ from .comparing.command import compare
 from .cost_command import cost
 from .errors_in_one_line import Failure, say
 from .evaluating.command import breakdown, evaluate
+from .flowing import flowing
 from .join_command import join
 from .keys_command import keys
 from .repeating import rerun
@@ -71,6 +72,9 @@ app.command()(second)
 app.command()(dealer)
 app.command()(report)
 app.command()(rerun)
+for said in (*app.registered_commands, *keys.registered_commands):
+    said.help = flowing((said.callback and said.callback.__doc__) or "")
+keys.info.help = flowing(str(keys.info.help))
 
 
 def main() -> None:

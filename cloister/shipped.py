@@ -1,6 +1,7 @@
 """The examples that come with Cloister, in a wheel or a source tree: `cloister run cloister:quickstart`."""
 
 import ast
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,11 +15,11 @@ def examples_folder() -> Path:
     return here / "examples" if (here / "examples").is_dir() else here.parent / "examples"
 
 
-def example_file(name: str) -> Path:
-    """The example's file. Raises ValueError where there is none, with what was perhaps meant."""
+def example_file(name: str, beside: Iterable[str] = ()) -> Path:
+    """The example's file. Raises ValueError where there is none, with what was perhaps meant, also of what is there beside."""
     known = [path.stem for path in examples_folder().glob("*.py")]
     if name not in known:
-        close = get_close_matches(name, known, 1)
+        close = get_close_matches(name, [*beside, *known], 1)
         meant = f"; did you mean {close[0]!r}" if close else ""
         raise ValueError(f"there is no example {name!r}{meant}; cloister new --list names all of them")
     return examples_folder() / f"{name}.py"

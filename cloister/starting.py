@@ -68,7 +68,7 @@ def new(
     """
     with one_line_errors():
         starter = Kind(kind) if kind in [*Kind] else None
-        text = example_file(kind).read_text() if starter is None else _starter(starter)
+        text = example_file(kind, [one.value for one in Kind]).read_text() if starter is None else _starter(starter)
         path = Path(kind.replace("-", "_") + ".py") if file is None else file
         if path.exists():
             raise ValueError(f"{path} is there already; name another file: cloister new {kind} FILE")

@@ -308,6 +308,6 @@ def test_values_read_as_people_read_them() -> None:
     span_, leverage, _ = account_meters({**account, "information": {"largest": 0.0, "client": 0, "mean": 0.0}})
     assert (span_.largest, span_.client, span_.mean) == ("0.123", "client 3", "< 0.001")
     assert "1 published sum whose" in span_.words
-    assert leverage.client == ""
+    assert leverage.client == "all alike"
     assert "a group of 4" in leverage.words
     assert any("transformed" in note for note in account_notes({"span": None}))

@@ -15,6 +15,7 @@ import torch
 from cloister import cli
 from cloister.fl.runs import experiment
 from cloister.fl.runs.run_folder import RunFolder
+from cloister.flowing import flowing
 from cloister.scenario_file import load
 
 ROOT = Path(__file__).parents[1]
@@ -205,6 +206,10 @@ def test_reports_of_finished_and_of_interrupted_runs(cloister: Command) -> None:
         (("--help",), ("run", "report", "cloister new quickstart")),
         (("run", "--help"), ("--resume", "--set", "training.lr=0.05", "cloister run cloister:quickstart", "FILE[:NAME]")),
         (("report", "--help"), ("run folder", "cloister report runs/")),
+        (
+            ("attack", "--help"),
+            ("scale: Annotated[float, attacks.Span(0.1, 10, log=True)]", "cloister attack cloister:evaluate_digits"),
+        ),  # before: "Annotated."
     ],
 )
 def test_help_teaches_by_example(cloister: Command, command: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -213,6 +218,13 @@ def test_help_teaches_by_example(cloister: Command, command: tuple[str, ...], wo
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
     for word in words:
         assert word in text
+
+
+def test_help_runs_on_to_the_end_of_a_terminals_line() -> None:
+    """Before: each line of the source was broken again, a word or two on every second line."""
+    assert flowing("One\ntwo.\n\n1. three\n    four\nfive.\n") == "One two.\n\n1. three\n    four five."
+    long = [said.name or said.callback.__name__ for said in cli.app.registered_commands if "\n" in said.help.replace("\n\n", "")]
+    assert long == []
 
 
 # --- what it says when it cannot --------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def attack(
 ) -> None:
     """Search for the cheapest break of a defence: over attacks, their strength, schedule, votes, layers, and who attacks.
 
-    Try:  cloister attack examples/evaluate_digits.py --against Multi-Krum --budget 80
+    Try:  cloister attack cloister:evaluate_digits --against Multi-Krum --budget 80
 
     A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
     against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
@@ -70,15 +70,15 @@ def attack(
     was held out. The cheapest has the fewest attackers, then the least strength.
 
     An attack of yours is one more family, in the evaluation's file or by --attack FILE.py:NAME: fields of a dataclass are
-    searched as ours are, or in the span that they are annotated with: scale: Annotated[float, attacks.Span(0.1, 10, log=True)].
+    searched as ours are, or in the span that they are annotated with: scale: Annotated\\[float, attacks.Span(0.1, 10, log=True)].
 
     First come all attacks as they are by default, then what an optimiser (Optuna's TPE) proposes. That nothing was found is said
     with how much was tried; it is no proof.
 
     The folder holds results.jsonl, one line a run, report.html, found.json, table.csv and table.md with a row for every point,
-    and what was found as scenarios for `cloister run`: break.py, the cheapest break, and worst.py. A search that was stopped,
-    even by a kill, goes on with the same command plus --out FOLDER --resume; so does one with a larger budget. Needs the extra:
-    pip install 'cloister\\[search]'
+    and what was found as scenarios for `cloister run`: worst.py, and break.py where the cheapest break is another. A search
+    that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume; so does one with a larger
+    budget. Needs the extra: pip install 'cloister\\[search]'
     """
     from .asked import Asked
     from .play import play_attack

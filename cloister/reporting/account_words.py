@@ -73,7 +73,7 @@ def _elsewhere(account: Mapping[str, Any]) -> list[str]:
     """Of a run whose clients were processes of their own: what could not be measured, and what was assumed."""
     notes = [
         "Clients were elsewhere: single updates, and habits over rounds, are measured on the updates themselves, and nobody here"
-        " has these. A simulation of the scenario (`cloister run`) measures both."
+        " has these. A simulation of the scenario (cloister run) measures both."
     ]
     if account.get("alike"):
         notes.append("Sums are weighted by numbers of records, which the coordinator does not know: all count alike here.")
@@ -96,7 +96,8 @@ def _count(value: object) -> int:
 def _meter(label: str, values: Mapping[str, Any], words: str, names: Mapping[str, str]) -> Meter:
     largest, mean = number(values.get("largest")), number(values.get("mean"))
     whose = str(values.get("client"))
-    client = names.get(whose, f"client {whose}") if largest > mean + 1e-9 else ""
+    alike = DASH if largest != largest else "all alike"
+    client = names.get(whose, f"client {whose}") if largest > mean + 1e-9 else alike
     return Meter(label, _share(largest), client, _share(mean), words)
 
 
