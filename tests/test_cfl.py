@@ -322,18 +322,6 @@ def test_until_the_first_split_the_run_is_fedavg_bit_for_bit(protection: Protect
         assert np.array_equal(cfl.model(ours, i), fedavg.model(theirs, i))
 
 
-@pytest.mark.parametrize("algorithm", [PRINTED, CFL], ids=["as printed", "when ripe"])
-def test_with_eps1_of_zero_it_is_fedavg_bit_for_bit(algorithm: partial[CFL] | type[CFL]) -> None:
-    targets = dict(enumerate(np.random.default_rng(5).standard_normal((6, 7))))
-    ours, theirs = (Toy(range(6), towards(targets), 7) for _ in range(2))
-    never, fedavg = algorithm(thresholds=Absolute(eps1=0, eps2=0)), FedAvg(by_samples=False)
-    state, other = ours.begin(never), theirs.begin(fedavg)
-    for _ in range(12):
-        state, other = ours.step(never, state), theirs.step(fedavg, other)
-        assert len(state.clusters) == 1
-        assert np.array_equal(ours.model(state, 0), theirs.model(other, 0))
-
-
 @settings(max_examples=25)
 @given(seed=st.integers(0, 1000), power=st.integers(-12, 12), eps1=st.floats(0.1, 1.0), eps2=st.floats(0.1, 1.0))
 def test_scale_free_thresholds_do_not_see_the_scale(seed: int, power: int, eps1: float, eps2: float) -> None:
