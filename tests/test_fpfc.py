@@ -24,7 +24,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.messages import decode
-from cloister.protocol.uploaded.pair_state import PairState
+from cloister.protocol.uploaded.pair_state import ARRAYS, PairState
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup, check_composition
@@ -516,9 +516,26 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection: Pr
 
 
 def test_a_pair_takes_one_vector_and_one_scalar() -> None:
-    pairs = PairState(range(100), 610)
-    assert pairs.vectors.nbytes == 4 * 610 * 4950
+    """And all that 100 clients with 6,582 parameters take is below 200 MB."""
+    pairs = PairState(range(100), 6582)
+    assert pairs.vectors.nbytes == 4 * 6582 * 4950
+    assert sum(getattr(pairs, name).nbytes for name in ARRAYS) < 200e6
     assert sum(getattr(pairs, name).nbytes for name in ("scales", "norms", "touched", "carried", "parts")) < 50 * 4950
+
+
+@pytest.mark.parametrize(("both", "changed"), [(False, 4 * 3 // 2 + 4 * 6), (True, 4 * 3 // 2)])
+def test_a_round_touches_the_pairs_of_its_clients_and_no_others(both: bool, changed: int) -> None:
+    """Four of ten clients: pairs of two of them, and (mixed) of one of them with another; the rest stays as it was."""
+    rng, pairs = np.random.default_rng(0), PairState(range(10), 5)
+
+    def rows(clients: Sequence[int]) -> dict[int, tuple[NDArray[np.float32], int]]:
+        return {i: (rng.standard_normal(5).astype(np.float32), 1) for i in clients}
+
+    pairs.update(0, rows(range(10)), lambda d: np.full_like(d, 0.5), False)
+    before = {name: getattr(pairs, name).copy() for name in ("vectors", "scales", "norms", "touched")}
+    assert pairs.update(1, rows((1, 4, 5, 8)), lambda d: np.full_like(d, 0.25), both) == changed
+    for name, was in before.items():
+        assert (getattr(pairs, name) != was).reshape(len(was), -1).any(1).sum() == changed
 
 
 FACTORS = (0.0, 0.3, 1.0, 0.6, 0.2, 0.9, 0.4, 1.0, 0.1, 0.5)
