@@ -67,15 +67,24 @@ def test_a_client_does_not_tell_its_coordinator_what_only_a_simulation_may_ask(d
         cbor2.dumps(7),
         cbor2.dumps({"frame": 1}),
         *(cbor2.dumps(words) for words in ([], ["frame"], ["frame", 2, b"x"], ["frame", SERVER], ["frame", SERVER, 7])),
-        *(cbor2.dumps(words) for words in (["frame", SERVER, b"\x00" * 99], ["enrol", 7], ["hello", "none"], ["deadline", "x"])),
-        *(
-            cbor2.dumps(words)
-            for words in (["begin", 1], ["holds", 7], ["left out", []], ["drop", "x"], ["final", "x"], ["final"], ["alone", 1])
-        ),
+        *(cbor2.dumps(words) for words in (["frame", SERVER, b"\x00" * 99], ["enrol", 7], ["final", "x"], ["final"])),
     ],
 )
 def test_no_word_ends_a_clients_program(driven, data):
     answer = said(driven, data)
+    assert answer.refused
+    assert not answer.sent
+    assert well_formed(cbor2.loads(answer.data))
+
+
+@pytest.mark.parametrize(
+    "words", [("hello", "none"), ("deadline", "x"), ("holds", 7), ("left out", []), ("drop", "x"), ("alone", 1)]
+)
+def test_words_that_are_wrong_are_refused_once_a_client_knows_who_is_who_and_are_nothing_before(driven, words):
+    early = told(driven, *words)
+    assert (early.refused, early.sent, bool(np.any(cbor2.loads(early.data)))) == ((), (), False)
+    told(driven, "enrol", {use: dict.fromkeys(CLIENTS, key) for use, key in cbor2.loads(told(driven, "public").data).items()})
+    answer = told(driven, *words)
     assert answer.refused
     assert not answer.sent
     assert well_formed(cbor2.loads(answer.data))
