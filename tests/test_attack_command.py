@@ -21,7 +21,7 @@ from cloister.attacking.asked import _most
 from cloister.attacking.data import read_search
 from cloister.attacking.defence import Subject, expressed, subject_of
 from cloister.attacking.play import defence_words
-from cloister.attacking.report import render
+from cloister.attacking.report import render, tiles
 from cloister.attacking.source import Unwritable, expression, scenario_source
 from cloister.attacking.tables import verdict
 from cloister.attacking.words import said
@@ -116,6 +116,21 @@ def test_what_was_found_is_replayed_by_run_with_the_same_numbers(cloister: Comma
         judged = last_rounds(sample.scenario.rounds, 1)
         course = [[rounds[t]["accuracy"][i] for i in line["of"]] for t in judged]
         assert float(np.array(course).mean(axis=0).mean()) == line["accuracy"]
+
+
+@pytest.mark.trains
+def test_a_search_that_was_stopped_says_what_broke_though_it_had_not_said_so_itself(searched: Path, tmp_path: Path) -> None:
+    """Its lines have breaks, and the file of what was found is not there yet."""
+    shutil.copytree(searched, tmp_path / "stopped")
+    (tmp_path / "stopped" / "found.json").unlink()
+    whole, stopped = read_search(searched), read_search(tmp_path / "stopped")
+    assert whole.unsettled is None
+    assert stopped.breaks
+    assert stopped.unsettled is not None
+    fewest = min(point.attackers for point in stopped.breaks)
+    assert verdict(stopped).startswith(f"Broken by {fewest} of ")
+    assert "was stopped after" in verdict(stopped)
+    assert tiles(stopped)[0].value.startswith(f"{fewest} of ")
 
 
 @pytest.mark.trains

@@ -71,6 +71,11 @@ class Search:
         return own or (bool(self.points) and not self.played)
 
     @property
+    def unsettled(self) -> Point | None:
+        """Of a search that was stopped before it said what it found: the break by the fewest attackers, if there is one."""
+        return None if self.found else min(self.breaks, key=lambda p: (p.attackers, -p.severity), default=None)
+
+    @property
     def breaks(self) -> list[Point]:
         """Points that break the defence on every seed that was held out."""
         return [p for p in self.points.values() if p.breaks(self.about["held_out"])]

@@ -63,12 +63,13 @@ def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
     attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
+    of = "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
+    if (one := search.unsettled) is not None:
+        attackers, of = f"{one.attackers} of {about['clients']}", "so far: the search was stopped"
     worst = max(search.played, key=lambda p: p.loss, default=None)
     failed = len(search.points) - len(search.played)
     return [
-        Tile(
-            "cheapest break", attackers, "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
-        ),
+        Tile("cheapest break", attackers, of),
         Tile("worst loss", in_points(None if worst is None else worst.loss), _worst_words(search, worst)),
         Tile("points tried", f"{len(search.points)}", f"{failed} could not be played" if failed else "none failed"),
         Tile("runs", f"{len(search.rows)}", _budget(about)),

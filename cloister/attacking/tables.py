@@ -18,6 +18,11 @@ def verdict(search: Search) -> str:
     about = search.about
     spent = f"{len(search.rows)} runs, {search.seconds:.0f} CPU seconds"
     cheapest = search.found.get("cheapest")
+    if (one := search.unsettled) is not None:
+        return (
+            f"Broken by {one.attackers} of {about['clients']} clients: {said(one.numbers)}: {_did(one)}; broken on every seed"
+            f" that was held out, too. The search was stopped after {spent}: with --resume it goes on, and may find a cheaper break."
+        )
     if cheapest is None:
         most = worst(search.points.values())
         if most is None:
