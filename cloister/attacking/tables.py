@@ -21,7 +21,7 @@ def verdict(search: Search) -> str:
     if (one := search.unsettled) is not None:
         return (
             f"Broken by {one.attackers} of {about['clients']} clients: {said(one.numbers)}: {_did(one)}; broken on every seed"
-            f" that was held out, too. The search was stopped after {spent}; with --resume it goes on, and may find a cheaper one."
+            f" that was held out, too. The search was stopped after {spent}: --resume goes on, and may find a cheaper one."
         )
     if cheapest is None:
         most = worst(search.points.values())
