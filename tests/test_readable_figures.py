@@ -126,7 +126,7 @@ def search_of(seeds: int = 3) -> Search:
     about: dict[str, Any] = {"name": "x", "defence": "y", "own": [], "held_out": [1, 2], "seeds": [0], "least": 1, "most": 3}
     about |= {"bounds": {"loss": 0.05, "success": 0.1}, "goal": "any", "clients": 8, "strengths": {"IPM": "IPM.eps"}}
     about |= {"runs": 20, "minutes": None, "knows": "INSIDER", "left_out": {}, "scenario": {}, "command": "cloister attack"}
-    return Search("folder", about, [], 0, {key_of(p.numbers, p.attackers): p for p in points}, {})
+    return Search("folder", about, [], 0, {key_of(p.numbers, p.attackers): p for p in points}, {"cheapest": None})
 
 
 def test_a_search_says_what_is_lost_in_points(tmp_path: Path) -> None:

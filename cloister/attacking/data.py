@@ -73,7 +73,7 @@ class Search:
     @property
     def unsettled(self) -> Point | None:
         """Of a search that was stopped before it said what it found: the break by the fewest attackers, if there is one."""
-        return None if self.found else min(self.breaks, key=lambda p: (p.attackers, -p.severity), default=None)
+        return None if self.found or not self.points else min(self.breaks, key=lambda p: (p.attackers, -p.severity), default=None)
 
     @property
     def breaks(self) -> list[Point]:
