@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
-from cloister.fl.clients.corruption import Computers
+from cloister.fl.clients.corruption import Computers, HonestClients
 from cloister.fl.data.population import Client, Examples
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import changed, described
@@ -66,7 +66,7 @@ class Log:
             yield job.client, LocalWork(honest_update(job.client, job.round), 10 + job.client)
 
 
-def computers(log: Log, clients: int = 10, seed: int = 0) -> Computers:
+def computers(log: HonestClients, clients: int = 10, seed: int = 0) -> Computers:
     known = situation()
     people = {i: Client(i, images(seed=i), images(seed=100 + i)) for i in range(clients)}
     return Computers(people, 10, known.module, known.training, seed, log, lambda offer: offer.client % len(offer.models))

@@ -1,7 +1,7 @@
 """Members where clients choose inside their work: whom they join by a lie, what they send there, and what they are told."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from cloister.threat_models.simple_attacks import GaussianNoise, MinusGradient
 from cloister.threat_models.training_attacks import GradientAscent
 
 from .coalition_sample import SMALL, situation
-from .test_adversary import Log, computers
+from .test_adversary import computers
 from .test_forged_choices import Heard
 
 D = len(situation().start)
@@ -34,12 +34,14 @@ MODELS = tuple(np.full(D + BESIDE, k, np.float32) for k in range(3))
 
 
 @dataclass
-class InSlots(Log):
+class InSlots:
     """Computers whose client i takes to slot i mod 3, and whose work from a model of k's is k + 1, in all coordinates."""
 
     unwilling: frozenset[int] = frozenset()
+    asked: list[int] = field(default_factory=list)
+    instead: dict[int, Examples] = field(default_factory=dict)
 
-    def __call__(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples]) -> Iterator[tuple[int, LocalWork | Unwilling]]:  # type: ignore[override]
+    def __call__(self, jobs: Sequence[LocalJob], instead: Mapping[int, Examples]) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         self.instead.update(instead)
         for job in jobs:
             self.asked.append(job.client)
@@ -136,7 +138,11 @@ SWAPPED = replace(SMALL, partition=LabelSwap(clients=8, groups=2, pairs=((0, 1),
 @pytest.mark.trains
 @pytest.mark.parametrize("average", ["models", "gradients"])
 def test_a_forged_slot_of_ifca_holds_what_its_model_would_have_been_trained_to(average: Any) -> None:
-    other: Any = lambda offered: 1 - offered.honest  # noqa: E731
+
+    def other(offered: Offered) -> int:
+        assert offered.honest is not None
+        return 1 - offered.honest
+
     adversary = Adversary(members=Fixed((0, 4)), choice=other)
     scenario = replace(SWAPPED, algorithm=IFCA(models=2, average=average))
     honest, forging = (Simulation(replace(scenario, adversary=of), None) for of in (None, adversary))
@@ -162,7 +168,10 @@ def test_a_forged_slot_of_ifca_holds_what_its_model_would_have_been_trained_to(a
 @pytest.mark.parametrize("protection", [Plain(), Masked(floor=2)], ids=repr)
 @pytest.mark.parametrize("said", [0, 1])
 def test_only_the_model_of_the_slot_that_all_say_moves(protection: Any, said: int) -> None:
-    one: Any = lambda offered: said  # noqa: E731
+
+    def one(offered: Offered) -> int:
+        return said
+
     adversary = Adversary(members=Fixed(tuple(range(8))), choice=one)
     simulation = Simulation(replace(SWAPPED, algorithm=IFCA(models=2), protection=protection, adversary=adversary), None)
     before = [simulation.view.harness.observe(model) for model in simulation.state.models]

@@ -23,7 +23,7 @@ from .papers import IMAGENET, EmbeddingAndHead, Normalise
 BATCH = 64
 MOST_EMBEDDED = 256
 """Sets of images whose vectors are kept."""
-_embedded: "dict[tuple[Pretrained, int, bytes], Tensor]" = {}
+_embedded: "dict[tuple[Pretrained, int, tuple[int, ...], bytes], Tensor]" = {}
 HOW = "torch.save(network.state_dict(), FILE)"
 
 
@@ -115,12 +115,12 @@ class Embedded:
         if not isinstance(self.by.network, Hashable):
             return replace(examples, x=self._vectors(examples.x))
         written = Path(self.by.weights).stat().st_mtime_ns if Path(self.by.weights).is_file() else 0
-        key = self.by, written, hashlib.sha256(examples.x.numpy().tobytes()).digest()
+        key = self.by, written, tuple(examples.x.shape), hashlib.sha256(examples.x.numpy().tobytes()).digest()
         vectors = _embedded.pop(key, None)
         _embedded[key] = self._vectors(examples.x) if vectors is None else vectors  # the newest last
         while len(_embedded) > MOST_EMBEDDED:
             del _embedded[next(iter(_embedded))]
-        return replace(examples, x=_embedded[key])
+        return replace(examples, x=_embedded[key].clone())  # whoever changes its own changes nobody else's
 
     def _vectors(self, images: Tensor) -> Tensor:
         network = self.by.embedding().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]

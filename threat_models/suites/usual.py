@@ -73,4 +73,5 @@ def usual_partitions(partition: Any) -> Mapping[str, Partition]:
         return {}
     like: dict[str, Any] = {f.name: getattr(partition, f.name) for f in fields(partition) if f.name != "alpha"}
     own: dict[str, Partition] = {"IID" if isinstance(partition, Iid) else f"Dirichlet {partition.alpha:g}": partition}
-    return own | {"IID": Iid(**like)} | {f"Dirichlet {alpha:g}": Dirichlet(alpha=alpha, **like) for alpha in ALPHAS}
+    usual = {"IID": Iid(**like)} | {f"Dirichlet {alpha:g}": Dirichlet(alpha=alpha, **like) for alpha in ALPHAS}
+    return own | usual | own  # first, and as it is where a usual one has its name
