@@ -275,6 +275,25 @@ def test_everything_is_played_refused_with_a_reason_and_in_order(whole: Path) ->
 
 
 @pytest.mark.trains
+def test_tables_say_how_large_the_runs_are_and_what_played_them(whole: Path) -> None:
+    """Clients, examples, rounds, command, commit and machine: in Markdown, on the page, and in each line of the CSV file."""
+    found = read_comparison(whole)
+    here = json.loads((whole / "results.jsonl").read_text().splitlines()[-1])["played"]
+    size = "turned: 8 clients of 20 training examples, 2 rounds of 1 epochs in batches of 10."
+    for words in (size, "cloister compare", f"Commit: {here['commit']}. Machine: {here['machine']}."):
+        assert words in markdown(found).replace("\\", "") and words in render(found)
+    for row in csv.DictReader(io.StringIO(csv_text(found))):
+        assert [row[key] for key in ("clients", "examples_a_client", "rounds", "epochs", "batch")] == ["8", "20", "2", "1", "10"]
+        assert (row["commit"], row["machine"]) == (here["commit"], here["machine"])
+
+
+def test_what_earlier_folders_do_not_say_is_not_made_up(tmp_path: Path) -> None:
+    found = made(tmp_path, {"a": (0.9,)}, seeds=(0,))
+    assert "4 clients, training examples a client not recorded, 2 rounds" in markdown(found)
+    assert "Commit: not recorded. Machine: not recorded." in markdown(found)
+
+
+@pytest.mark.trains
 @pytest.mark.parametrize("kept", [5, 30])
 def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_comparison(whole: Path, tmp_path: Path, kept: int) -> None:
     """A kill leaves the first lines, the last one cut off; what was known is not played again."""

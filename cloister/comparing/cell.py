@@ -17,11 +17,12 @@ from ..threat_models.cell_metrics import clusters_of, price, trouble
 from ..threat_models.evaluation import backdoor_of
 from ..threat_models.trial import Trial, played, success_of
 from .matrix import Looked
+from .scale import examples_of, here
 
 
 def play_cell(comparison: Comparison, cell: Cell, data: Path | None) -> Row:
     """The cell's line."""
-    row = {"key": key_of(comparison, cell), **asdict(cell), "scale": comparison.scale}
+    row = {"key": key_of(comparison, cell), **asdict(cell), "scale": comparison.scale, "played": here()}
     if cell.configuration is not None:
         row["settings"] = _settings(comparison, cell)
     return recorded(row, lambda: _metrics(comparison, cell, data))
@@ -47,6 +48,7 @@ def _metrics(comparison: Comparison, cell: Cell, data: Path | None) -> dict[str,
     planted = trial.simulation.population.groups
     clusters = clusters_of(trial) | ({} if len({*planted.values()}) > 1 else {"purity": None, "ari": None})
     found |= {"algorithm": described(scenario.algorithm), "training": described(scenario.training)}
+    found |= {"examples": examples_of([len(c.train) for c in trial.simulation.population.clients.values()])}
     found |= {"clients": len(trial.clients), "groups": {str(i): g for i, g in sorted(planted.items())}, "clusters": clusters}
     found |= price(trial) | trouble(trial) | {"pieced_together": _account(trial), "compared": undecided(trial.simulation.state)}
     if comparison.measures:

@@ -1,5 +1,6 @@
 """What stands below a comparison's table: what its marks and columns mean, and whether methods are as good as their cards say."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, isfinite
@@ -7,6 +8,7 @@ from math import comb, isfinite
 from ..threat_models.broken import points as in_points
 from .data import Found, Spot
 from .lines import ALL_UPDATES, DAGGER, STAR, points
+from .scale import played_words, scale_words
 from .verdict import Paired, paired
 
 SECOND_HAND = f"{DAGGER} The method's paper is known by what others say of it alone."
@@ -29,9 +31,10 @@ def footnotes(found: Found) -> list[str]:
     about, search = found.about, found.about["search"]
     notes = [SECOND_HAND] if any(found.method(m)["second_hand"] for m in found.methods) else []
     notes += [f"{STAR} {m}: {found.method(m)['work']}" for m in found.methods if found.method(m)["work"]]
-    scale = f'Scale of all numbers: "{about["scale"]}". '
+    scale = f'Scale of all numbers: "{about["scale"]}"; {scale_words(found)} '
     seeds = ", ".join(map(str, found.seeds))
     notes.append(f"{scale}{over_words(found, seeds)}, at the end of the last round.")
+    notes.append(f"Command: {command(found)}. {played_words(found)}")
     if search is None:
         notes.append("Nothing was searched: each method plays its first configuration.")
     else:
@@ -105,3 +108,12 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
 
 def _below(pair: Paired) -> str:
     return "by more than chance" if pair.outcome == "loss" else pair.outcome
+
+
+def command(found: Found) -> str:
+    """The command line that plays the comparison again."""
+    origin = found.about.get("origin") or {"file": "FILE.py", "settings": []}
+    if origin["file"] is None:
+        return f"cloister.compare(comparison, seeds={tuple(found.seeds)})"
+    settings = [word for setting in origin["settings"] for word in ("--set", setting)]
+    return shlex.join(["cloister", "compare", origin["file"], *settings, "--seeds", ",".join(map(str, found.seeds))])

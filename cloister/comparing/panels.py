@@ -1,6 +1,5 @@
 """The panels of a comparison's page: each turns what was found into what its part of the page shows."""
 
-import shlex
 from math import isfinite, nan
 from typing import Any
 
@@ -123,12 +122,3 @@ def searches(found: Found) -> list[dict[str, Any]]:
             row = {"data": data, "method": marked(found, method), "chosen": choice is not None and k == choice.configuration}
             rows.append(row | {"score": nan if score is None else score, "settings": settings})
     return rows
-
-
-def command(found: Found) -> str:
-    """The command line that plays the comparison again."""
-    origin = found.about.get("origin") or {"file": "FILE.py", "settings": []}
-    if origin["file"] is None:
-        return f"cloister.compare(comparison, seeds={tuple(found.seeds)})"
-    settings = [word for setting in origin["settings"] for word in ("--set", setting)]
-    return shlex.join(["cloister", "compare", origin["file"], *settings, "--seeds", ",".join(map(str, found.seeds))])

@@ -6,8 +6,8 @@ from ..fl.runs.results_folder import write
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat
 from .data import Found, read_comparison
-from .notes import fits, fits_words, footnotes, over_words
-from .panels import blocks, command, learned, matrices, overview, searches, tiles
+from .notes import command, fits, fits_words, footnotes, over_words
+from .panels import blocks, learned, matrices, overview, searches, tiles
 from .texts import csv_text, markdown
 from .verdict import headline
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from typing import Any
 
 from rich.markup import escape
@@ -12,6 +13,7 @@ from ..tables_out import SHARE, in_markdown, markdown_of
 from .data import Found, Spot
 from .lines import Line, block_lines, columns, holds_updates, marked
 from .notes import fits, fits_words, footnotes
+from .scale import columns_of
 from .verdict import headline
 
 SHOWN = ("accuracy", "worst", "over_yardstick", "clusters", "ari", "cpu_seconds")
@@ -60,9 +62,11 @@ def _cell(line: Line, key: str) -> str:
 
 def csv_text(found: Found) -> str:
     """A line for each data set, protection and method: mean, standard deviation and seeds of every number, the scale in each."""
+    sizes = {data: columns_of(found, data) for data in found.data}
     extra = [f"{what} {attack}" for attack in found.attacks for what in ("lost", "success")]
     keys = [*columns(found), *extra]
     heads = ["data", "protection", "method", "scale", "unit_of_accuracy", "status", "second_hand", "other_work", "fits"]
+    heads[4:4] = sizes[found.data[0]]
     heads += [f"{key} {part}".replace(" ", "_") for key in keys for part in ("mean", "std", "seeds")]
     heads += ["server_holds_all_updates", *WORDS, "wins", "losses", "ties", "undecided_against", "reason"]
     out = io.StringIO()
@@ -70,15 +74,15 @@ def csv_text(found: Found) -> str:
     writer.writerow(heads)
     for data, protection in found.blocks:
         for line in block_lines(found, data, protection):
-            writer.writerow([*_names(found, line), *_numbers(line, keys), *_rest(found, line)])
+            writer.writerow([*_names(found, line, sizes[data].values()), *_numbers(line, keys), *_rest(found, line)])
     return out.getvalue()
 
 
-def _names(found: Found, line: Line) -> list[str]:
+def _names(found: Found, line: Line, size: Iterable[str]) -> list[str]:
     of = found.method(line.method)
     status = line.instead.partition(":")[0] or "done"
     marks = ["yes" if mark else "no" for mark in (of["second_hand"], of["work"], line.data in of["fits"])]
-    return [line.data, line.protection, line.method, found.about["scale"], SHARE, status, *marks]
+    return [line.data, line.protection, line.method, found.about["scale"], *size, SHARE, status, *marks]
 
 
 def _numbers(line: Line, keys: list[str]) -> list[str]:
