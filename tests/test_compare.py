@@ -281,7 +281,8 @@ def test_tables_say_how_large_the_runs_are_and_what_played_them(whole: Path) -> 
     here = json.loads((whole / "results.jsonl").read_text().splitlines()[-1])["played"]
     size = "turned: 8 clients of 20 training examples, 2 rounds of 1 epochs in batches of 10."
     for words in (size, "cloister compare", f"Commit: {here['commit']}. Machine: {here['machine']}."):
-        assert words in markdown(found).replace("\\", "") and words in render(found)
+        assert words in markdown(found).replace("\\", "")
+        assert words in render(found)
     for row in csv.DictReader(io.StringIO(csv_text(found))):
         assert [row[key] for key in ("clients", "examples_a_client", "rounds", "epochs", "batch")] == ["8", "20", "2", "1", "10"]
         assert (row["commit"], row["machine"]) == (here["commit"], here["machine"])

@@ -74,12 +74,24 @@ def test_weights_too_uneven_for_the_floor_are_said():
     (line,) = doubts(replace(few, algorithm=algorithms.PFedGraph()), 12, {})
     assert line.startswith("a client's mean in which another one has more than 1/3 of the squared weights is not opened")
     assert "take a larger algorithm.lam, such as 3, or" in line
-    (line,) = doubts(replace(few, algorithm=algorithms.FedSaC(), protection=protections.Masked(corrupt=1)), 12, {})
+    masked = protections.Masked(corrupt=1, sketch=128)
+    (line,) = doubts(replace(few, algorithm=algorithms.FedSaC(), protection=masked), 12, {})
     assert "1/4 of" in line
     assert "smaller algorithm.l1 and algorithm.l2" in line
     for algorithm in (algorithms.PFedGraph(lam=3.0), algorithms.FedSaC(l1=0.1, l2=0.2)):
-        assert doubts(replace(few, algorithm=algorithm), 12, {}) == []
+        assert doubts(replace(few, algorithm=algorithm, protection=protections.Masked(sketch=128)), 12, {}) == []
     assert doubts(replace(few, algorithm=algorithms.PFedGraph(), protection=protections.Plain()), 12, {}) == []
+
+
+def test_fewer_measurements_than_fedsac_needs_are_said():
+    """Of other methods, whose weights do not feed on themselves, nothing is."""
+    even = replace(few, algorithm=algorithms.FedSaC(l1=0.1, l2=0.2))
+    (line,) = doubts(even, 12, {})
+    assert line.startswith("cosines of 64 measurements may lead FedSaC to mix groups for good")
+    assert "take protection.sketch=128 or more" in line
+    for enough in (protections.Masked(sketch=128), protections.Plain()):
+        assert doubts(replace(even, protection=enough), 12, {}) == []
+    assert doubts(replace(few, algorithm=algorithms.PFedGraph(lam=3.0)), 12, {}) == []
 
 
 def test_planted_groups_that_cannot_be_masked_are_said():

@@ -9,7 +9,7 @@ from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
 from ..algorithms.cfl import CFL
 from ..algorithms.cohorts import Sampling, cohort_sizes
-from ..algorithms.fedsac import FedSaC
+from ..algorithms.fedsac import ENOUGH, FedSaC
 from ..algorithms.hardened_flic import HardenedFLIC
 from ..algorithms.pfed_graph import PFedGraph
 from .scenario import Scenario
@@ -74,6 +74,11 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
+    if isinstance(protection, Masked) and isinstance(scenario.algorithm, FedSaC) and protection.sketch < ENOUGH:
+        yield (
+            f"cosines of {protection.sketch} measurements may lead FedSaC to mix groups for good, and clients that train"
+            f" alone were better off then: take protection.sketch={ENOUGH} or more"
+        )
     if floor < 2 or not scenario.algorithm.needs & SUMMED:
         return
     least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
