@@ -62,6 +62,25 @@ quick_two = replace(quick, name=f"{quick.name}, Two", partition=Rotation(12, OPP
 quick_base = replace(
     quick, name=f"{quick.name}, Base", partition=Rotation(12, (0, 0, 0, 0), truth=(0, 0, 0, 0), samples=1000), rounds=2
 )
+SHORT = replace(quick.training, epochs=3)
+small_min = replace(
+    quick_min,
+    name=f"{quick_min.name}, 375 images",
+    partition=Rotation(12, CLOSE, truth=(0, 0, 0, 0), samples=500),
+    training=SHORT,
+)
+small_two = replace(
+    quick_two,
+    name=f"{quick_two.name}, 375 images",
+    partition=Rotation(12, OPPOSED, truth=(0, 0, 1, 1), samples=500),
+    training=SHORT,
+)
+small_base = replace(
+    quick_base,
+    name=f"{quick_base.name}, 375 images",
+    partition=Rotation(12, (0, 0, 0, 0), truth=(0, 0, 0, 0), samples=500),
+    training=SHORT,
+)
 quick_frozen = replace(
     quick,
     name="EMD-CFL on Rotated CIFAR-10, a frozen MobileNetV2, quick",

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import OF_CLIP, PAST_BUDGET, Fault
+from ...protocol.core.errors import OF_CLIP, OF_FLOOR, PAST_BUDGET, Fault
 from ...protocol.view.answers import BelowFloor, Model
+from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import State
 from .scenario import Scenario
 
@@ -60,7 +61,7 @@ def why_lost(
     words, hopeless = "", False
     if first and below:
         floor = below[-1].floor
-        words = _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor)
+        words = _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor, scenario)
         hopeless = sum(len(c.members) for c in clusters) < floor
     elif own and {f.blame for f in own} <= (spent := {*declined, *_spent(own)}):
         hopeless = first and spent >= set(clients)
@@ -87,10 +88,20 @@ def _spent(faults: Iterable[Fault]) -> set[int]:
     return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
 
 
-def _too_few(sum_: BelowFloor, enough: bool) -> str:
+def _too_few(sum_: BelowFloor, enough: bool, scenario: Scenario) -> str:
     """Of a sum that is below the floor though its clients had something to sum. enough: whether they are as many as the floor."""
-    weighs = ", algorithm.by_samples=False, protection.max_samples near what the largest client has" if enough else ""
-    return f"{sum_.words}, and there is no other: more clients{weighs} or a lower protection.floor are needed"
+    return f"{sum_.words}, and there is no other: {_more(scenario, enough)} are needed"
+
+
+def _more(scenario: Scenario, weighed: bool) -> str:
+    """What lets a sum reach its floor. weighed: whether that hangs on what each client weighs in it."""
+    ways = ["more clients"]
+    if weighed and getattr(scenario.algorithm, "by_samples", False):
+        near = ["protection.max_samples near what the largest client has"] if hasattr(scenario.protection, "max_samples") else []
+        ways += ["algorithm.by_samples=False", *near]
+    if weighed and Functionality.SLOTS in scenario.algorithm.needs and getattr(scenario.algorithm, "most", 1) > 1:
+        ways.append("algorithm.most=1")
+    return f"{', '.join(ways)} or a lower protection.floor"
 
 
 def _unused_of(faults: Iterable[Fault]) -> dict[int, str]:
@@ -102,7 +113,7 @@ def _unusable(unused: Mapping[int, str], floor: int, scenario: Scenario) -> str:
     """Of a sum that is, because updates could not be used. unused: by client, why."""
     clip = ", or a larger protection.clip" if hasattr(scenario.protection, "clip") else ""
     who = f"the update{'s' * (len(unused) > 1)} of {len(unused)} client{'s' * (len(unused) > 1)}"
-    return (
-        f"{who} could not be used ({next(iter(unused.values()))}), and a sum of the others is below the floor of {floor};"
-        f" inputs of one scale, a smaller training.lr{clip} may help"
-    )
+    reason = next(iter(unused.values()))
+    heavy = all(why.endswith(OF_FLOOR) for why in unused.values())
+    ways = _more(scenario, True) if heavy else f"inputs of one scale, a smaller training.lr{clip}"
+    return f"{who} could not be used ({reason}), and a sum of the others is below the floor of {floor}; {ways} may help"

@@ -99,17 +99,6 @@ class Scenario(Generic[V]):
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
         if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
-        if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
-            raise Refused(
-                f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
-                " set algorithm.by_samples=False, or use Masked or TwoServer"
-            )
-        overlap = getattr(self.algorithm, "over", "members") == "neighbourhood" and getattr(self.algorithm, "by_samples", False)
-        if isinstance(self.protection, Masked) and overlap:
-            raise Refused(
-                "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
-                ' set algorithm.by_samples=False or algorithm.over="members"'
-            )
         if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
             rule = getattr(self.algorithm, "rule", self.algorithm)
             last = innermost(rule)
@@ -123,6 +112,17 @@ class Scenario(Generic[V]):
                 f"{f'; or {WRITTEN_SO}' if own else ''}; or take Plain"
             )
         check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
+        if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
+            raise Refused(
+                f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
+                " set algorithm.by_samples=False, or use Masked or TwoServer"
+            )
+        overlap = getattr(self.algorithm, "over", "members") == "neighbourhood" and getattr(self.algorithm, "by_samples", False)
+        if isinstance(self.protection, Masked) and overlap:
+            raise Refused(
+                "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
+                ' set algorithm.by_samples=False or algorithm.over="members"'
+            )
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
         check_training(self.algorithm, self.training, self.execution, self.validation)
         check_objective(self.algorithm, self.training, self.adversary)

@@ -53,6 +53,7 @@ class Simulation(Parties):
         present = tuple(i for i in self.setup.clients if scenario.arrivals.get(i, 0) <= 0)
         models = tuple(Model(f"init {k + 1}") for k in range(len(self.setup.others)))
         start = Start(present, self.population.groups, INITIAL, seed_of(scenario.seed, "cohorts"), models)
+        self._initial = {INITIAL, *models}
         self.state: State = scenario.algorithm.init(start)
         self._used: tuple[State, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
         self.told: Scores | None = None  # how clients elsewhere are asked how well they predict
@@ -88,7 +89,8 @@ class Simulation(Parties):
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
         """Why the round was lost, if it was. Raises NothingLearned."""
-        first = {c.model for c in self.state.clusters.values()} == before == {INITIAL}
+        personal = getattr(getattr(self.scenario.algorithm, "in_slots", None), "own", "")  # clients go on where no sum is
+        first = {c.model for c in self.state.clusters.values()} == before <= self._initial and not personal
         clients, declined = self.population.clients, self.spending.declined
         found = why_lost(self.scenario, t, self.state, before, first, faults, refused, clients, declined)
         self.lost = found.words

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 OF_CLIP = "of protection.clip"
 """The end of the reason of a client whose update is too large to be masked."""
+OF_FLOOR = "would be too much of the sum for the floor"
+"""The end of the reason of a client that weighs too much for a sum to hide it."""
 PAST_BUDGET = "past its budget"
 """In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...crypto.fixed_point import FixedPoint, Nearest
-from ..core.errors import Refused
+from ..core.errors import OF_FLOOR, Refused
 from ..core.session import Session
 from ..parts.charter import Numbers
 from ..parts.leverage import Row
@@ -144,7 +144,7 @@ class Inputs:
                 return "a sum by other weights than those that were summed before it"
             if self._weighing(there, largest).holds(weight, sums, len(plan.session.roster), plan.session.threshold):
                 return None
-            return "its weight, times its samples, would be too much of the sum for the floor"
+            return f"its weight, times its samples, {OF_FLOOR}"
         return reason
 
     def _weighing(self, row: Row, largest: float) -> WeightEncoding:
