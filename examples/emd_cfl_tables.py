@@ -146,7 +146,7 @@ UNSEARCHED = {
     "PACFL": PACFL(beta=48.0, choice=PRINTED),
     "FedClust": FedClust(threshold=5.0),
 }
-"""The largest of what is searched elsewhere. PACFL's bases as they are: a rotation of 3,072 coordinates takes longer than all else."""
+"""The largest of what is searched elsewhere. PACFL's bases as they are: to rotate 3,072 coordinates takes longest of all."""
 table11_small = replace(
     table("table 11", {"Min": f"{CIFAR}:small_min", "Two": f"{CIFAR}:small_two", "Base": f"{CIFAR}:small_base"}),
     methods=METHODS | {name: replace(METHODS[name], algorithm=one, grid={}) for name, one in UNSEARCHED.items()},

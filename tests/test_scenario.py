@@ -14,6 +14,10 @@ from torch import nn
 from cloister.fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from cloister.fl.algorithms.emd_cfl import AS_PUBLISHED
 from cloister.fl.algorithms.fedavg import FedAvg, Local, Oracle
+from cloister.fl.algorithms.fedem import FedEM
+from cloister.fl.algorithms.fedsoft import FedSoft
+from cloister.fl.algorithms.fpfc import FPFC
+from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.clients.fast import Fast
 from cloister.fl.clients.training import Job, PlainLoop, Training
 from cloister.fl.data.partition import LabelSwap, LogNormal
@@ -23,7 +27,7 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario, changed, described
 from cloister.fl.runs.simulation import Simulation, held_out, seed_of
-from cloister.protocol import Masked, Permuted, Plain
+from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
 from cloister.scenario_file import load, with_settings
@@ -358,6 +362,44 @@ def test_first_rounds_below_the_floor_may_be_followed_by_others() -> None:
         trained(replace(scenario, execution=Poisoned(frozenset(range(2, 8))), rounds=2))
 
 
+@dataclass(frozen=True)
+class OneHasMost:
+    """Eight clients, of whom the last has nearly all examples."""
+
+    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
+        places = [torch.arange(10 * i, 10 * i + (10 if i < 7 else 200)) for i in range(8)]
+        clients = {i: Client(i, source.train.take(at), source.test.take(torch.arange(10))) for i, at in enumerate(places)}
+        return Population(clients, {}, source.classes, source.shape)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    ("algorithm", "protection", "helps"),
+    [
+        (FedAvg(), Masked(), "algorithm.by_samples=False, protection.max_samples near what the largest client has or a lower"),
+        (FedAvg(), Plain(floor=3), "more clients, algorithm.by_samples=False or a lower protection.floor"),
+        (FedEM(models=2), Plain(floor=3), "more clients, algorithm.most=1 or a lower protection.floor"),
+    ],
+    ids=["Masked", "Plain", "slots"],
+)
+def test_what_would_help_a_sum_that_one_client_outweighs_is_said_in_the_algorithms_own_fields(
+    algorithm: Any, protection: Any, helps: str
+) -> None:
+    """And said, where K models stay at their starts, of which a run never spoke."""
+    scenario = replace(SMALL, partition=OneHasMost(), algorithm=algorithm, protection=protection, rounds=2)
+    with pytest.raises(NothingLearned, match="below the floor of 3") as caught:
+        trained(scenario)
+    assert helps in str(caught.value)
+    assert "training.lr" not in str(caught.value)
+
+
+@pytest.mark.trains
+def test_clients_with_models_of_their_own_go_on_though_no_slot_is_opened() -> None:
+    scenario = replace(SMALL, partition=OneHasMost(), algorithm=FedSoft(models=2), protection=Plain(floor=3), rounds=2)
+    before, after = (Simulation(scenario, None).vectors(), trained(scenario).vectors())
+    assert all(not np.array_equal(before[i], after[i]) for i in range(8))
+
+
 @pytest.mark.trains
 def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_could_be_asked() -> None:
     scenario = replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random"), protection=Plain(), rounds=30)
@@ -442,3 +484,12 @@ def test_overlapping_means_that_count_samples_are_refused_under_masks_when_the_s
     with pytest.raises(Refused, match="means over neighbourhoods overlap"):
         replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked())
     replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked())
+
+
+@pytest.mark.parametrize(("algorithm", "lacks"), [(FPFC(rounds=3), "fusion"), (PACFL(beta=5.0), "pairs")], ids=["FPFC", "PACFL"])
+def test_what_a_protection_lacks_is_said_before_what_could_be_set(algorithm: Any, lacks: str) -> None:
+    """Weights by samples can be left out; what is lacking then cannot."""
+    with pytest.raises(Refused, match=rf"needs {lacks}, which Encrypted\(\) does not give; these would: Plain"):
+        replace(SMALL, algorithm=algorithm, protection=Encrypted())
+    with pytest.raises(Refused, match=r"set algorithm\.by_samples=False"):
+        replace(SMALL, algorithm=FedAvg(), protection=Encrypted())
