@@ -21,9 +21,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from cloister.fl.algorithms.algorithm import Algorithm
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.cfl_gp import CFLGP
 from cloister.fl.algorithms.fed_clust import FedClust
@@ -141,7 +143,7 @@ table8 = table("tables 3 and 8", {"Backdoor MNIST": f"{GREEN}:quick"}, backdoor=
 table8_cifar = table("tables 3 and 8", {"Backdoor CIFAR-10": f"{PATCHED}:quick_small"}, backdoor=True)
 table10 = table("table 10", {"Min": f"{MNIST}:quick_min", "Two": f"{MNIST}:quick_two", "Base": f"{MNIST}:base"})
 table11 = table("table 11", {"Min": f"{CIFAR}:quick_min", "Two": f"{CIFAR}:quick_two", "Base": f"{CIFAR}:quick_base"})
-UNSEARCHED = {
+UNSEARCHED: Mapping[str, Algorithm[Any]] = {
     "CFL": CFL(thresholds=ScaleFree(eps1=0.7, eps2=0.1)),
     "PACFL": PACFL(beta=48.0, choice=PRINTED),
     "FedClust": FedClust(threshold=5.0),
