@@ -394,8 +394,9 @@ def test_what_would_help_a_sum_that_one_client_outweighs_is_said_in_the_algorith
 
 
 @pytest.mark.trains
-def test_clients_with_models_of_their_own_go_on_though_no_slot_is_opened() -> None:
-    scenario = replace(SMALL, partition=OneHasMost(), algorithm=FedSoft(models=2), protection=Plain(floor=3), rounds=2)
+@pytest.mark.parametrize("protection", [Plain(floor=8), Masked(floor=8)], ids=["shown", "hidden"])
+def test_clients_with_models_of_their_own_go_on_though_no_slot_is_opened(protection: Any) -> None:
+    scenario = replace(SMALL, partition=OneHasMost(), algorithm=FedSoft(models=2), protection=protection, rounds=2)
     before, after = (Simulation(scenario, None).vectors(), trained(scenario).vectors())
     assert all(not np.array_equal(before[i], after[i]) for i in range(8))
 

@@ -51,7 +51,7 @@ def why_lost(
     declined: Collection[int],
 ) -> Lost:
     """Of the round of this number, which led to this state. before: the models of clusters until then. first: whether these were,
-    and are, the initial one alone. faults, refused: of the round. clients: of the population. declined: who would not train, past
+    and are, the initial ones alone. faults, refused: of the round. clients: of the population. declined: who would not train, past
     its budget.
     """
     clusters = list(state.clusters.values())
@@ -59,6 +59,10 @@ def why_lost(
     own = [f for f in faults if f.blame in clients]  # and not the server's of a sum that nobody was left for
     unused = _unused_of(own)
     words, hopeless = "", False
+    alone = bool(getattr(getattr(scenario.algorithm, "in_slots", None), "own", ""))  # each goes on with a model of its own
+    shut = bool(faults) and "no slot was chosen by" in faults[-1].reason
+    if alone and (shut or below):
+        return Lost()
     if first and below:
         floor = below[-1].floor
         words = _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor, scenario)
@@ -67,9 +71,8 @@ def why_lost(
         hopeless = first and spent >= set(clients)
         words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
     elif faults and {c.model for c in clusters} <= before and not state.measured:
-        few = "no slot was chosen by" in faults[-1].reason
         slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
-        what = slots if few else "inputs of one scale, or a smaller training.lr,"
+        what = slots if shut else "inputs of one scale, or a smaller training.lr,"
         words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
         hopeless = present <= {f.blame for f in faults}

@@ -89,8 +89,7 @@ class Simulation(Parties):
 
     def _check_lost(self, t: int, before: set[Model], faults: Sequence[Fault], refused: Sequence[BelowFloor]) -> None:
         """Why the round was lost, if it was. Raises NothingLearned."""
-        personal = getattr(getattr(self.scenario.algorithm, "in_slots", None), "own", "")  # clients go on where no sum is
-        first = {c.model for c in self.state.clusters.values()} == before <= self._initial and not personal
+        first = {c.model for c in self.state.clusters.values()} == before <= self._initial
         clients, declined = self.population.clients, self.spending.declined
         found = why_lost(self.scenario, t, self.state, before, first, faults, refused, clients, declined)
         self.lost = found.words
