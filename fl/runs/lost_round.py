@@ -51,8 +51,8 @@ def why_lost(
     declined: Collection[int],
 ) -> Lost:
     """Of the round of this number, which led to this state. before: the models of clusters until then. first: whether these were,
-    and are, the initial ones alone. faults, refused: of the round. clients: of the population. declined: who would not train, past
-    its budget.
+    and are, the initial ones alone. faults, refused: of the round. clients: of the population. declined: who would not train,
+    past its budget.
     """
     clusters = list(state.clusters.values())
     below = [sum_ for sum_ in refused if sum_.clients]
