@@ -279,7 +279,7 @@ def test_tables_say_how_large_the_runs_are_and_what_played_them(whole: Path) -> 
     """Clients, examples, rounds, command, commit and machine: in Markdown, on the page, and in each line of the CSV file."""
     found = read_comparison(whole)
     here = json.loads((whole / "results.jsonl").read_text().splitlines()[-1])["played"]
-    size = "turned: 8 clients of 20 training examples, 2 rounds of 1 epochs in batches of 10."
+    size = "turned: 8 clients of 20 training examples, 2 rounds of 1 epoch in batches of 10."
     for words in (size, "cloister compare", f"Commit: {here['commit']}. Machine: {here['machine']}."):
         assert words in markdown(found).replace("\\", "")
         assert words in render(found)

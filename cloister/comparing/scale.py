@@ -55,15 +55,19 @@ def played_words(found: Found) -> str:
 def _size(found: Found, data: str) -> str:
     of = columns_of(found, data)
     examples = _one(_rows(found, data), "examples")
-    words = f"{of['clients']} clients" if of["clients"] else f"clients {UNKNOWN}"
+    words = _many(of["clients"], "client") if of["clients"] else f"clients {UNKNOWN}"
     if examples is None:
         words += f", training examples a client {UNKNOWN}"
     elif examples["least"] == examples["most"]:
         words += f" of {examples['least']:,} training examples"
     else:
         words += f" of {examples['least']:,} to {examples['most']:,} training examples (mean {examples['mean']:,.0f})"
-    words += f", {of['rounds']} rounds"
-    return f"{words} of {of['epochs']} epochs in batches of {of['batch']}" if of["epochs"] and of["batch"] else words
+    words += f", {_many(of['rounds'], 'round')}"
+    return f"{words} of {_many(of['epochs'], 'epoch')} in batches of {of['batch']}" if of["epochs"] and of["batch"] else words
+
+
+def _many(count: str, what: str) -> str:
+    return f"{count} {what}" if count == "1" else f"{count} {what}s"
 
 
 def _rows(found: Found, data: str) -> list[Row]:
