@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cloister.fl.algorithms.hardened.evidence import Evidence, about_their_mean
+from cloister.fl.algorithms.hardened.evidence import FORGIVEN, Evidence, about_their_mean, forgiven, parted_in, seen
 from cloister.fl.algorithms.hardened.forks import (
     FAR,
     FEW,
@@ -20,11 +20,13 @@ from cloister.fl.algorithms.hardened.forks import (
     parted,
     settled,
     tight,
+    turned,
     with_session,
 )
 
 Matrix = NDArray[np.float64]
 D = 400
+ROUNDS_APART = int(np.ceil(np.log(0.5) / np.log(FORGIVEN)))
 
 
 def cosines_of(rows: Matrix) -> Matrix:
@@ -97,7 +99,7 @@ def test_one_mind_does_not_hide_another() -> None:
     rows = updates(np.where(np.arange(20) < 6, -1.0, 1.0), 0.8, 5)
     rows[6:12] = updates(np.ones(1), 0.0, 6)
     cosines = cosines_of(rows)
-    found = by_round(range(20), cosines, np.ones(20), Evidence(), 4)
+    found = by_round(range(20), cosines, np.ones(20), Evidence(), seen(Evidence(), range(20), cosines), 4)
     assert tuple(range(12, 20)) in found
     assert len(found) == 3
 
@@ -140,10 +142,56 @@ def test_a_turn_is_seen_against_what_clients_were_and_usual_differences_are_not(
         evidence = with_session(evidence, range(20), session(0.6, np.ones(20)), 1.0)
     late = session(0.0, np.ones(20))  # the common direction is learned: halves pull against each other, as ever
     assert opposed(np.where(others(20), late, 0.0), others(20)) is not None
-    assert by_round(range(20), late, np.ones(20), evidence, 4) == [tuple(range(20))]
+    assert by_round(range(20), late, np.ones(20), evidence, seen(evidence, range(20), late), 4) == [tuple(range(20))]
     signs = np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
-    turned = by_round(range(20), session(0.3, signs), np.ones(20), evidence, 4)
-    assert {frozenset(part) for part in turned} == {frozenset(np.flatnonzero(signs > 0)), frozenset(np.flatnonzero(signs < 0))}
+    now = session(0.3, signs)
+    apart = by_round(range(20), now, np.ones(20), evidence, seen(evidence, range(20), now), 4)
+    assert {frozenset(part) for part in apart} == {frozenset(np.flatnonzero(signs > 0)), frozenset(np.flatnonzero(signs < 0))}
+
+
+def data_of_their_own(left: Matrix, seed: int) -> Matrix:
+    """Cosines among 20 clients whose pairs are alike as their data make them; left: what is left of that, pair by pair."""
+    rng = np.random.default_rng((7, seed))
+    usual = np.random.default_rng(6).uniform(-0.1, 0.6, (20, 20))
+    found = left * (usual + usual.T) / 2 + (lambda noise: (noise + noise.T) / 2)(0.05 * rng.standard_normal((20, 20)))
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+@pytest.mark.parametrize("count", [2, 4, 8, 10, 12])
+@pytest.mark.parametrize("left", [-1.0, 0.0])
+def test_who_turns_away_from_what_data_make_usual_is_found_at_once(count: int, left: float) -> None:
+    """Minus the gradient turns every cosine with the others; where nothing is left of one, sides are not opposed, yet found."""
+    attack = np.arange(20) < count
+    usual = data_of_their_own(np.ones((20, 20)), 0)
+    now = data_of_their_own(np.where(attack[:, None] == attack[None, :], 0.6, left), 1)
+    sides = turned(now, usual, others(20))
+    assert sides is not None
+    assert {frozenset(side) for side in sides} == {frozenset(range(count)), frozenset(range(count, 20))}
+
+
+def test_who_stays_as_usual_has_not_turned_however_little_is_left_of_it() -> None:
+    usual = data_of_their_own(np.ones((20, 20)), 0)
+    assert not any(
+        turned(data_of_their_own(np.full((20, 20), left), k), usual, others(20)) for k in range(1, 30) for left in (1.0, 0.3)
+    )
+    assert turned(usual, usual, np.zeros((20, 20), np.bool_)) is None
+
+
+def test_who_was_parted_stays_so_for_some_rounds_however_it_behaves() -> None:
+    """It is forgiven after ten sessions without it; one in which it is not parted is enough."""
+    signs = np.ones(10)
+    evidence = Evidence()
+    for seed in range(3):
+        evidence = with_session(evidence, range(10), cosines_of(updates(signs, 1.0, seed)), 1.0)
+    once = parted_in(evidence, [range(4), range(4, 10)])
+    assert sorted(by_evidence(once, range(10))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9)]
+    assert by_evidence(parted_in(once, [range(10)]), range(10)) == [tuple(range(10))]
+    forgiving = [once]
+    while len(by_evidence(forgiving[-1], range(10))) > 1:
+        forgiving.append(forgiven(forgiving[-1]))
+    assert len(forgiving) - 1 == ROUNDS_APART
+    assert sorted(by_evidence(seen(once, range(4), np.ones((4, 4))), range(10))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9)]
 
 
 def test_of_whom_nothing_is_known_goes_with_the_makers_or_the_most() -> None:

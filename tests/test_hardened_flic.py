@@ -254,6 +254,16 @@ def test_no_fork_leaves_a_part_below_the_floor(floor: int, forks: bool) -> None:
     assert not toy.view.record.below_floor
 
 
+@pytest.mark.parametrize("count", [2, 8, 12])
+def test_who_sends_zeros_is_as_if_it_were_not_there(count: int) -> None:
+    toy = Toy(range(20), lambda job: honest(job) * (job.client >= count), D, wants=everybody_wants())
+    alone = Toy(range(count, 20), honest, D, wants=everybody_wants())
+    state, there = toy.play(FULL, 2), alone.play(FULL, 2)
+    assert list(state.contributors) == [ALL]
+    assert state.evidence.clients == tuple(range(count, 20))
+    np.testing.assert_allclose(toy.model(state, 19), alone.model(there, 19), rtol=1e-6)
+
+
 def test_an_update_against_its_part_is_not_summed_and_on_record() -> None:
     """Of five clients: too few to fork, enough to see that one is against the others."""
     toy = Toy(range(5), lambda job: honest(job) * (-0.05 if job.client == 2 else 1), D, wants=everybody_wants())
@@ -356,6 +366,8 @@ def test_wrong_hyper_parameters_are_named() -> None:
         ({"least": True}, "least is a whole number"),
         ({"guard": float("inf")}, "guard is a finite"),
         ({"guard": float("nan")}, "guard is a finite"),
+        ({"reluctance": -1.0}, "reluctance is a finite"),
+        ({"reluctance": float("inf")}, "reluctance is a finite"),
     ):
         with pytest.raises(ValueError, match=words):
             HardenedFLIC(**{"rounds_before": 5, "every": 5, **wrong})  # type: ignore[arg-type]
@@ -384,6 +396,12 @@ def served(state: State) -> dict[int, str]:
 def test_models_are_offered_once_they_are_old_enough() -> None:
     assert list(offers(grouped(), 4)) == ["a's model", "b's model", FIRST, "a in round 4"]
     assert list(offers(grouped(), 9)) == ["a's model", "b's model", FIRST]
+
+
+def test_the_largest_community_s_model_is_offered_first() -> None:
+    state = grouped()
+    smaller = replace(state, contributors={"a": state.contributors["a"][:5], "b": state.contributors["b"]})
+    assert list(offers(smaller, 9)) == ["b's model", "a's model", FIRST]
 
 
 def test_clients_train_where_they_chose_and_no_vote_moves_another() -> None:

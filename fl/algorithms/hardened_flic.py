@@ -3,17 +3,20 @@
 What it does, in the order of a round, and what each part is against:
 - **The deck.** Everybody is drawn once before anybody is twice, dealt anew each time: all clients come to meet, and are compared.
 - **Evidence.** Of every session the cosines go into running averages, plain numbers: a client that is honest when it is looked
-  at was looked at in all other rounds too (`hardened/evidence.py`).
+  at was looked at in all other rounds too (`hardened/evidence.py`). Who sends zeros says nothing, and is as if it were not there.
 - **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and
-  by the round itself (`hardened/forks.py`). Every part of at least a quorum, and of as many as a sum needs, gets a sum and a
-  model of its own; smaller ones sit the round out. Nobody asks which part is loyal, so a majority gains nothing by being one.
-  There is no schedule: an attack of a single round meets a fork in that round.
+  by the round itself (`hardened/forks.py`): where they oppose each other, where some have turned from what they usually are to
+  others, where some share what others lack. Every part of at least a quorum, and of as many as a sum needs, gets a sum and a
+  model of its own; smaller ones sit the round out. Who was parted stays so for ten sessions. Nobody asks which part is loyal,
+  so a majority gains nothing by being one. There is no schedule: an attack of a single round meets a fork in that round.
 - **Shortening, likeness, agreement** inside a part (`hardened/shares.py`), and any robust rule of the Gram matrix instead of
   the mean.
 - **Choice** (`hardened/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T
   on: each client tries all current models and some earlier ones on its own data. It is served by the one that it chose, and
   trains there with those who chose it too, parted again by the evidence. So a ruined model is left behind, and votes for the
-  worst one isolate the voters. Who sits a round out chooses in that round too.
+  worst one isolate the voters. The model of the largest community is offered first, and a client leaves it only for one that is
+  better on its own examples beyond chance: where labels are skewed, loyal clients would otherwise part by what is a little
+  better for each, and train ever more apart. Who sits a round out chooses in that round too.
 
 It asks for sums, choices and one Gram matrix about the origin a session: whether updates are against each other is not seen in
 their differences. All that it keeps is ids, numbers and models.
@@ -61,7 +64,7 @@ from .algorithm import Cluster, Measured, Start, advanced, check_counts
 from .cohorts import check_participation
 from .flic import ALL
 from .hardened.choices import quorum
-from .hardened.evidence import Evidence
+from .hardened.evidence import Evidence, forgiven, parted_in
 from .hardened.forks import by_evidence, by_round, with_session
 from .hardened.serving import moved, offers, regrouped
 from .hardened.shares import against, counted, of_their_own, shortened
@@ -99,10 +102,11 @@ class HardenedFLIC:
 
     rounds_before: T, rounds before clients choose without a fork. every: rounds between such choices on average, and the least
     between models to go back to. guard: times the median norm to which longer updates are shortened. share: of all clients that
-    makes a community. inner: a robust rule of the Gram matrix in the place of the mean and of likeness, inside every community,
-    such as `KrumOfShare()` where backdoors count; a rule that cannot stand so few, or trusts nobody, leaves the model as it is.
-    by_samples: weigh clients by how many examples they say they have, which nobody checks: not by default, unlike FLIC. The rest
-    as in FLIC.
+    makes a community. reluctance: standard errors by which another model has to be better on a client's own examples, example by
+    example, before it leaves the first that is offered; 0 for the least mean loss. inner: a robust rule of the Gram matrix in the
+    place of the mean and of likeness, inside every community, such as `KrumOfShare()` where backdoors count; a rule that cannot
+    stand so few, or trusts nobody, leaves the model as it is. by_samples: weigh clients by how many examples they say they have,
+    which nobody checks: not by default, unlike FLIC. The rest as in FLIC.
     """
 
     rounds_before: int
@@ -112,6 +116,7 @@ class HardenedFLIC:
     guard: float = 1.5
     share: float = 0.2
     by_samples: bool = False
+    reluctance: float = 2.0
     least: int = 1
 
     def __post_init__(self) -> None:
@@ -120,6 +125,8 @@ class HardenedFLIC:
         _check_inner(self.inner)
         if not 1 <= self.guard < inf:
             raise ValueError(f"guard is a finite factor of at least 1, not {self.guard}: half of all norms are above the median")
+        if not 0 <= self.reluctance < inf:
+            raise ValueError(f"reluctance is a finite number of standard errors of at least 0, not {self.reluctance}")
         if not 0 < self.share <= 0.5:
             raise ValueError(f"share is above 0 and at most 0.5, not {self.share}: a fork makes two communities")
 
@@ -170,7 +177,7 @@ class HardenedFLIC:
     # --- one community's round ----------------------------------------------------------------------------------------
 
     def _averaged(self, state: State, view: HardenedView, name: str, updates: Updates, rng: np.random.Generator) -> State:
-        cluster, gram = state.clusters[name], view.gram(updates, origin=True)
+        cluster, gram = state.clusters[name], _that_move(view.gram(updates, origin=True))
         if not gram.clients:
             return state
         cosines, of = cosine_similarity(gram.matrix), norms(gram.matrix)
@@ -178,7 +185,7 @@ class HardenedFLIC:
         evidence = with_session(state.evidence, gram.clients, cosines, len(community) / len(state.everybody))
         fewest = max(view.least, quorum(len(state.everybody), self.share))
         least = max(2, view.least, ceil(fewest * len(gram.clients) / len(community) - 1e-9))
-        parts = _parts(state.evidence, evidence, community, gram, cosines, of, least)
+        parts, evidence = _parts(state.evidence, evidence, community, gram, cosines, of, least)
         going = [part for part in parts if len(part.present) >= least] or parts[:1]
         left_out = {i: ALONE for part in parts if part not in going for i in part.present}
         labels = [name] if len(going) == 1 else [f"{name}.{k}" for k in range(1, len(going) + 1)]
@@ -235,17 +242,26 @@ def _parts(
     cosines: NDArray[np.float64],
     of: NDArray[np.float64],
     least: int,
-) -> list[Branch]:
-    """Who of a community goes one way, by all that was seen and by this round alone; most updates first."""
-    parts = []
+) -> tuple[list[Branch], Evidence]:
+    """Who of a community goes one way, by all that was seen and by this round alone, most updates first, and the evidence."""
+    parts, after = [], forgiven(evidence)
     for way in by_evidence(evidence, community):
         rows = [k for k, i in enumerate(gram.clients) if i in set(way)]
         present = [gram.clients[k] for k in rows]
-        found = by_round(present, cosines[np.ix_(rows, rows)], of[rows], before, least) if rows else [()]
+        found = by_round(present, cosines[np.ix_(rows, rows)], of[rows], before, evidence, least) if rows else [()]
+        after = parted_in(after, found)
         first, *rest = sorted(found, key=len, reverse=True)
         absent = tuple(i for i in way if i not in set(present))
         parts += [Branch(first, absent), *(Branch(part) for part in rest)]
-    return sorted(parts, key=lambda part: len(part.present), reverse=True)
+    return sorted(parts, key=lambda part: len(part.present), reverse=True), after
+
+
+def _that_move(gram: Gram) -> Gram:
+    """The Gram matrix without updates of 0: who sends one says nothing, and counts in no sum."""
+    moving = np.flatnonzero(np.diagonal(gram.matrix) > 0)
+    if len(moving) == len(gram.clients):
+        return gram
+    return replace(gram, clients=tuple(gram.clients[k] for k in moving), matrix=gram.matrix[np.ix_(moving, moving)])
 
 
 def _alone(state: State) -> set[int]:

@@ -24,7 +24,9 @@ from ..clients.corruption import Computers, Corrupted, embedders_of
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clients.fast import Fast
 from ..clients.fit_module import check_module
+from ..clients.losses import counts
 from ..clients.measures import measures
+from ..clients.reluctance import reluctant
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
@@ -34,7 +36,7 @@ from ..emd.judging import tau_of
 from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
-from .evaluation import ScoringJob, scores_of
+from .evaluation import ScoringJob, by_target, scores_of
 from .objective_check import check_targets, outputs_needed
 from .scenario import Scenario
 from .weighing import Weighing
@@ -96,6 +98,7 @@ class Parties:
         check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
+        self._reluctance: float | None = getattr(scenario.algorithm, "reluctance", None)
         if self._training.privacy is not None:
             check_module(self.module, one.x)
         self.corrupted: Corrupted | None = None
@@ -141,10 +144,20 @@ class Parties:
     def _judge(self, offer: LocalOffer, /) -> int:
         """The model of the least loss on what the client holds out for validation, or else on its training examples.
 
+        Where the algorithm wants its clients reluctant, the first of the offer, unless another is better beyond chance.
+
         The authors of FLIC let clients judge by their test images, which would tune to what the result is measured on.
         """
         own = self.validation.get(offer.client, self.population.clients[offer.client])
-        return int(np.argmin(self._losses(offer.client, offer.models, own.train)))
+        if self._reluctance is None:
+            return int(np.argmin(self._losses(offer.client, offer.models, own.train)))
+        return reluctant([self._each(model, own.train) for model in offer.models], self._reluctance)
+
+    def _each(self, model: Vector, examples: Examples) -> Values:
+        """The model's loss on each target of these examples, or on each of them."""
+        load_vector(self._scratch, model)
+        each = by_target(self._scratch, examples, self._training.loss)[0].double()
+        return each[counts(examples.y)].numpy() if each.shape == examples.y.shape else each.numpy()
 
     def _losses(self, client: int, models: Sequence[Vector], examples: Examples) -> Values:
         """Of each model, its mean loss on these examples; infinite where it is not a number."""

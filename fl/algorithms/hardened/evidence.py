@@ -4,6 +4,9 @@ They are plain numbers. Updates of different sessions are never compared, so no 
 
 - **About zero**: the cosine of two updates, which says whether two clients work with or against each other. The mean over all
   sessions, weighted by how large cosines were: late in training they are small and mostly noise, and count for little.
+- **About zero, lately**: the same with what was seen before fading fast. Held against the mean over all sessions it says who has
+  turned: data make every pair alike in a way of its own, and that way stays.
+- **Apart**: how often, of late, two were parted by a session itself. Who was stays apart for some rounds, however it behaves.
 - **About the mean**: the cosine of what two updates differ by from the session's mean direction, which says whether two clients
   share what others lack: copies, a backdoor, a planted group. A session counts by the square of the share of all clients that
   its community has, and what was seen before fades by as much: among themselves those of one kind have nothing in common.
@@ -21,6 +24,11 @@ FEWEST = 4
 """Clients of a session in which a cosine about the mean says anything."""
 KEPT = 0.9
 """What is left of a cosine about the mean when a session of everybody has been seen after it."""
+FADED = 0.3
+"""What is left of what was seen lately of two when they have met once more."""
+FORGIVEN = 0.93
+"""What is left, of how often two were parted, after any community's session: after ten of them they are together again, where
+they are looked at before anything is summed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +59,22 @@ class Evidence:
 
     clients: tuple[int, ...] = ()
     about_zero: Average = field(default_factory=Average)
+    lately: Average = field(default_factory=Average)
+    apart: Average = field(default_factory=Average)
     about_mean: Average = field(default_factory=Average)
 
     def cosines(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
         """Mean cosines of these clients, (n, n), 0 on the diagonal and where nothing is known; and where something is."""
         return _mean(self.about_zero, self.clients, clients)
+
+    def recent(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
+        """The same of the last sessions, each of which counts more than twice as much as all before it."""
+        return _mean(self.lately, self.clients, clients)
+
+    def together(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
+        """1 for two that were never parted when they met, -1 for two that always were, the last time counting most; (n, n)."""
+        apart, known = _mean(self.apart, self.clients, clients)
+        return np.where(known, 1 - 2 * apart, 0.0), known
 
     def centred(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
         """The same of cosines about the mean, less what all these clients share on average beyond n unrelated ones' -1 / (n - 1).
@@ -100,9 +119,25 @@ def seen(evidence: Evidence, clients: Sequence[int], cosines: Matrix) -> Evidenc
         return evidence
     ids = tuple(sorted({*evidence.clients, *clients}))
     old, rows = _rows(ids, evidence.clients), _rows(ids, clients)
-    zero, mean = evidence.about_zero.enlarged(old, len(ids)), evidence.about_mean.enlarged(old, len(ids))
+    averages = (evidence.about_zero, evidence.lately, evidence.apart, evidence.about_mean)
+    zero, lately, apart, mean = (average.enlarged(old, len(ids)) for average in averages)
     size = float(np.abs(cosines[~np.eye(len(rows), dtype=np.bool_)]).mean())
-    return Evidence(ids, zero.counting(rows, cosines, max(size, 1e-6)), mean)
+    return Evidence(ids, zero.counting(rows, cosines, max(size, 1e-6)), lately.counting(rows, cosines, 1.0, FADED), apart, mean)
+
+
+def forgiven(evidence: Evidence) -> Evidence:
+    """The evidence after a session, with a little less of who was parted before it."""
+    return replace(evidence, apart=replace(evidence.apart, total=FORGIVEN * evidence.apart.total))
+
+
+def parted_in(evidence: Evidence, parts: Sequence[Sequence[int]]) -> Evidence:
+    """The evidence with what a session parted of those who were together until then: ids, all seen before."""
+    clients = [i for part in parts for i in part]
+    if len(clients) < 2:
+        return evidence
+    of = np.array([k for k, part in enumerate(parts) for _ in part])
+    values = (of[:, None] != of[None, :]).astype(np.float64)
+    return replace(evidence, apart=evidence.apart.counting(_rows(evidence.clients, clients), values, 1.0, FADED))
 
 
 def likened(evidence: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:

@@ -16,8 +16,12 @@ def current(state: State) -> dict[str, str]:
 
 
 def offers(state: State, every: int) -> dict[str, Model]:
-    """What clients choose among: all communities' models, those that are `every` rounds old or more, and the first of all."""
-    models = {offer: state.clusters[name].model for offer, name in current(state).items()}
+    """What clients choose among: all communities' models, those that are `every` rounds old or more, and the first of all.
+
+    In the order in which clients prefer them when they can tell no difference: of the largest community first.
+    """
+    largest = sorted(current(state).items(), key=lambda offered: len(state.contributors[offered[1]]), reverse=True)
+    models = {offer: state.clusters[name].model for offer, name in largest}
     old = {name: anchor.model for name, anchor in state.anchors.items() if name == FIRST or state.round - anchor.round >= every}
     return models | {name: model for name, model in old.items() if model not in models.values()}
 
