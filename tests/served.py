@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,9 @@ from cloister.fl.runs.serving import serve
 from cloister.protocol import Permuted
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import Limits
+from cloister.protocol.pki.standing import Standing
 
-from .deployed import authority, standing
+from .deployed import authority, of, standing
 
 SMALL = Scenario(
     name="served",
@@ -84,8 +86,10 @@ def one_at_a_time():
         yield
 
 
-def played(scenario, folder, scores=False, silent=(), mine=None):
-    """serve and join. silent: clients that do not say how well they predict. mine: the clients' own scenario."""
+def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0):
+    """serve and join. silent: clients that do not say how well they predict. mine: the clients' own scenario. clock: the
+    coordinator's. after: called with each of its rounds. wait: of `Listening`.
+    """
     count = scenario.partition.clients
     found = Served(folder / "served", {i: folder / f"client {i}" for i in range(count)})
     threads, keys = [], authority(folder / "pki", count)
@@ -104,10 +108,11 @@ def played(scenario, folder, scores=False, silent=(), mine=None):
             threads.append(threading.Thread(target=client, args=(i, port), daemon=True))
             threads[-1].start()
 
-    where = Listening("127.0.0.1:0", standing(keys, -1), Limits(patience=60.0), 60.0, told=listening, scores=scores)
+    own = Standing(of(keys, -1), clock=clock)
+    where = Listening("127.0.0.1:0", own, Limits(patience=60.0), wait, told=listening, scores=scores)
     with one_at_a_time():
-        for _ in serve(scenario, found.folder, where):
-            pass
+        for done in serve(scenario, found.folder, where):
+            after(done)
         for thread in threads:
             thread.join(60)
     assert found.ended == dict.fromkeys(range(count)), found.ended

@@ -14,7 +14,7 @@ from cloister.fl.runs.agreement import checked, differences, from_text, terms_of
 from cloister.fl.runs.greeting import Greeting, own_parties
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.listening import Listening, greeting_of
-from cloister.fl.runs.other_terms import OTHER_TERMS, OtherTerms
+from cloister.fl.runs.other_terms import MOST_CHANGES, OTHER_TERMS, OtherTerms
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked, Permuted
@@ -135,13 +135,26 @@ def test_terms_are_the_same_wherever_a_file_is_read(folder):
     assert list(differences(one, terms_of(load(str(folder / "agreed.py"))))) == ["model"]
 
 
-@pytest.mark.parametrize("found", [[], {1: "a"}, {"a": 1}, {"a": "b" * 65}, {str(k): "" for k in range(65)}])
+@pytest.mark.parametrize(
+    "found",
+    [[], {1: "a"}, {"a": 1}, {"a": "b" * 65}, {str(k): "" for k in range(65)}, {"a": "\ud800"}, {"\x1b[2J": ""}, {"a": "\u202e"}],
+)
 def test_terms_that_are_none_are_refused(found):
     with pytest.raises(ValueError, match="terms that are none"):
         checked(found)
 
 
-@pytest.mark.parametrize("text", ["{", "[" * 6000, "1" * 7000])
+def test_terms_that_change_at_every_connection_fill_no_disk(tmp_path):
+    others = OtherTerms(tmp_path, {"seed": "0"}, lambda: 7)
+    for k in range(3 * MOST_CHANGES):
+        others.note(3, to_text({"seed": str(k)}))
+        others.note(4, '{"seed":"\\ud800"}')  # what no report can show
+    others.note(5, to_text({"seed": "1"}))
+    lines = [json.loads(line) for line in (tmp_path / OTHER_TERMS).read_text().splitlines()]
+    assert [line["client"] for line in lines] == [3] * MOST_CHANGES + [5]
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 6000, "1" * 7000, '{"a":"\\ud800"}'])
 def test_text_that_is_no_terms_is_refused(text):
     with pytest.raises(ValueError, match=r"terms|Expecting"):
         from_text(text)

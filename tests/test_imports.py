@@ -80,6 +80,14 @@ def test_public_names_are_there_when_they_are_asked_for() -> None:
         loaded("from cloister.protocol import Nothing")
 
 
+def test_a_coordinator_loads_no_more_than_its_run_needs() -> None:
+    code = (
+        "import cloister.fl.runs.serving\nfrom cloister.scenario_file import load\nfrom cloister.fl.runs.parties import Parties\n"
+        "Parties(load('cloister:quickstart'), None)"
+    )
+    assert loaded(code) == ["torch"]
+
+
 def test_no_public_class_has_the_name_of_another():
     root = Path(__file__).parents[1]
     trees = [ast.parse(file.read_text()) for room in ("protocol", "crypto", "fl") for file in (root / room).rglob("*.py")]

@@ -45,7 +45,7 @@ def test_threads_that_ask_at_once_have_one_loop(monkeypatch):
 @given(st.lists(st.binary(max_size=9), max_size=6), st.integers(1, 8))
 def test_parts_are_cut_as_what_they_are_together(parts, size):
     whole = b"".join(parts)
-    assert list(cut(parts, size)) == [whole[at : at + size] for at in range(0, len(whole), size)]
+    assert [b"".join(piece) for piece in cut(parts, size)] == [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
 def test_a_model_for_many_clients_is_in_memory_once_while_they_owe_an_answer():

@@ -1,5 +1,6 @@
 """Models that clients hold: made as they are told, lent under seal, and never by the server."""
 
+import hashlib
 import struct
 from dataclasses import replace
 
@@ -46,6 +47,17 @@ def vector(seed):
 
 
 # --- one client -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_came_with_a_task_is_known_by_its_own_bytes(count):
+    one, several = holder(), [vector(k) for k in range(count)]
+    names = [f"m{k}" for k in range(count)]
+    one.came_with(hashlib.sha256(b"".join(map(to_bytes, several))).digest(), names, several)
+    for name, model in zip(names, several, strict=True):
+        assert one.came[name].digest == hashlib.sha256(to_bytes(model)).digest()
+    one.hold("own", several[0])
+    assert one.models["own"] is one.came["m0"]  # equal ones are one
 
 
 def test_what_is_made_is_made_in_the_arithmetic_of_the_spec():

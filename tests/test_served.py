@@ -99,6 +99,17 @@ def test_a_run_of_which_nobody_says_how_well_it_predicts_has_a_report(tmp_path):
     assert "0 of 4 clients said" in write_report(found.folder).read_text()
 
 
+def test_a_run_whose_clients_choose_and_say_nothing_ends_with_models_and_a_report(tmp_path):
+    found = played(
+        replace(SMALL, rounds=1, algorithm=IFCA(models=2), protection=Masked(floor=2, slot_spare=0)), tmp_path, silent=range(4)
+    )
+    assert set(found.ended.values()) == {None}
+    assert found.summary["clusters"] == [[], []]
+    assert found.summary["ari"] is None
+    assert all(found.model(i) for i in range(4))
+    assert "0 of 4 clients said" in write_report(found.folder).read_text()
+
+
 @pytest.mark.parametrize(
     ("algorithm", "protection"),
     [(IFCA(models=2), Masked(floor=2, slot_spare=0)), (FedEM(models=2), Permuted(floor=2)), (FedSoft(models=2), Plain())],

@@ -12,9 +12,9 @@ def test_a_word_that_comes_again_has_the_answer_of_before_until_none_is_due() ->
     assert words.again(1, 0) is None  # still worked on
     words.answered(1, b"one")
     assert words.doing is None
-    assert words.again(1, 0) == b"one"
-    assert words.again(1, 0) == b"one"
-    assert words.again(1, 1) == ANSWER.pack(1 | FORGOTTEN)
+    assert words.again(1, 0) == (ANSWER.pack(1), b"one")
+    assert words.again(1, 0) == (ANSWER.pack(1), b"one")
+    assert words.again(1, 1) == (ANSWER.pack(1 | FORGOTTEN),)
 
 
 def test_an_older_word_that_is_answered_late_does_not_end_work_on_the_newest() -> None:
@@ -24,11 +24,11 @@ def test_an_older_word_that_is_answered_late_does_not_end_work_on_the_newest() -
     words.answered(1, b"one")
     assert words.doing == 2
     assert words.again(2, 0) is None
-    assert words.again(1, 0) == b"one"
+    assert words.again(1, 0) == (ANSWER.pack(1), b"one")
 
 
 def test_what_an_earlier_life_took_is_not_taken_again() -> None:
     words = TakenWords(5)
-    assert words.again(5, 0) == ANSWER.pack(5 | FORGOTTEN)
+    assert words.again(5, 0) == (ANSWER.pack(5 | FORGOTTEN),)
     assert words.again(6, 0) is None
     assert words.doing is None

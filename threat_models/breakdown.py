@@ -11,9 +11,7 @@ What breaks a defence is defined in `broken`; of what, is the driver's: for `clo
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite
-
-from scipy.stats import binom
+from math import comb, floor, isfinite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +135,7 @@ def median_interval(values: Sequence[float], level: float = 0.95) -> MedianInter
         raise ValueError("an interval needs at least one value")
     ordered = sorted(values)
     n = len(ordered)
-    fits = [r for r in range(1, n // 2 + 1) if 1 - 2 * binom.cdf(r - 1, n, 0.5) >= level]
-    r = max(fits, default=1)
-    coverage = max(0.0, float(1 - 2 * binom.cdf(r - 1, n, 0.5)))
+    covered = [1 - 2 * sum(comb(n, k) for k in range(r)) / 2**n for r in range(1, n // 2 + 1)] or [0.0]
+    r = max((r for r, share in enumerate(covered, 1) if share >= level), default=1)
+    coverage = max(0.0, covered[r - 1])
     return MedianInterval(ordered[(n - 1) // 2], ordered[n // 2], ordered[r - 1], ordered[n - r], coverage)

@@ -7,10 +7,10 @@ session's clients, f the members among them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
+from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..protocol.view.answers import Vector
 from .geometry import Geometry, Perturbation, geometry, mean_of
@@ -39,7 +39,7 @@ def largest_hidden_z(n: int, f: int) -> float:
     honest = max(n - f, 1)
     supporters = n // 2 + 1 - f
     share = (honest - supporters) / honest
-    return float(ndtri(min(max(share, 0.5 / honest), 1 - 0.5 / honest)))
+    return NormalDist().inv_cdf(min(max(share, 0.5 / honest), 1 - 0.5 / honest))
 
 
 @dataclass(frozen=True, slots=True)

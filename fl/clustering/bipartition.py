@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage, to_tree
-from scipy.spatial.distance import squareform
 
 SYMMETRY_TOLERANCE = 1e-6
 """Largest |alpha_ij - alpha_ji| taken for rounding; such a matrix is replaced by the mean of itself and its transpose."""
@@ -59,6 +57,9 @@ def complete_linkage_bipartition(similarity: NDArray[np.floating], clients: Sequ
     Takes and refuses the same arguments as `optimal_bipartition`. `cross` is the maximum over the pairs across this cut, so
     it is never below that of the optimal bipartition. Ties follow scipy, with clients in the order of their ids.
     """
+    from scipy.cluster.hierarchy import linkage, to_tree  # here, as most runs do without
+    from scipy.spatial.distance import squareform
+
     alpha, ids = _ordered_by_id(similarity, clients)
     distance = alpha.max() - alpha
     np.fill_diagonal(distance, 0.0)

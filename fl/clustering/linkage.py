@@ -4,8 +4,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import cut_tree, fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from .kmeans import Labels, numbered
 
@@ -19,6 +17,9 @@ def cut(distances: NDArray[np.float64], by: Linkage, *, at: float | None = None,
 
     distances: float64 (m, m), symmetric, of 0 or more. Raises ValueError for NaN, and unless one of at and count is given.
     """
+    from scipy.cluster.hierarchy import cut_tree, fcluster, linkage  # here, as most runs do without
+    from scipy.spatial.distance import squareform
+
     if (at is None) == (count is None):
         raise ValueError("a tree is cut at a distance or into a number of clusters")
     if not np.isfinite(distances).all():

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from .kmeans import Labels, Values, coordinates, kmeans
 
@@ -49,6 +48,8 @@ def silhouette(points: Values, labels: Labels) -> float:
 
 def matched(labels: Labels, before: Sequence[int] | NDArray[np.int64], count: int) -> Labels:
     """The same groups with the numbers, of 0 to count - 1, under which most clients keep theirs (a Hungarian matching)."""
+    from scipy.optimize import linear_sum_assignment  # here, as most runs do without
+
     agree = np.zeros((count, count))
     for new, old in zip(labels, before, strict=True):
         agree[new, old] += 1

@@ -11,7 +11,6 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from ...protocol.core.errors import Refused
 
@@ -64,6 +63,8 @@ def from_replicates(replicates: Sequence[Sequence[float]], error: float = ERROR)
     It asks what is more than noise, whatever lies farther away: groups of two scales are found where `from_distances` joins the
     nearer ones. Clients of one group whose data differ a little are parted too, once samples are large enough to show it.
     """
+    from scipy.special import stdtrit  # here, as most runs do without
+
     rows = [np.asarray(row, dtype=np.float64) for row in replicates if len(row) > 1]
     if not rows or not all(np.isfinite(row).all() for row in rows):
         raise Refused("give at least one client two finite reference distances")
@@ -71,7 +72,7 @@ def from_replicates(replicates: Sequence[Sequence[float]], error: float = ERROR)
         raise ValueError(f"the error must be in (0, 1), not {error}")
     freedom = sum(len(row) - 1 for row in rows)
     squares = sum(float(((row - row.mean()) ** 2).sum()) for row in rows)
-    return sqrt(2 * squares / freedom) * float(student.isf(error, freedom))
+    return sqrt(2 * squares / freedom) * float(-stdtrit(freedom, error))
 
 
 def excess(distances: Mapping[tuple[int, int], float], references: Mapping[int, float], clients: Sequence[int]) -> Excess:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 Costs32 = NDArray[np.float32]
 Vector32 = NDArray[np.float32]
@@ -66,6 +65,8 @@ def matched(costs: Costs32, reduced: Costs32) -> float:
     free_columns = np.flatnonzero(free)
     total = float(costs[rows, columns].sum(dtype=np.float64))
     if len(free_rows):
+        from scipy.optimize import linear_sum_assignment  # here, as most runs do without
+
         row, column = linear_sum_assignment(reduced[np.ix_(free_rows, free_columns)])
         total += float(costs[free_rows[row], free_columns[column]].sum(dtype=np.float64))
     return total / n

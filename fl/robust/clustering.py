@@ -6,8 +6,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from ..clustering.bipartition import Bipartition, complete_linkage_bipartition
 from ..clustering.separation import accepts, cosine_similarity, norm_of_combination, norms
@@ -66,6 +64,9 @@ class ClippedClustering:
     shift_invariant: ClassVar[bool] = False
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
+        from scipy.cluster.hierarchy import fcluster, linkage  # here, as most runs do without
+        from scipy.spatial.distance import squareform
+
         n = len(gram)
         check_count(self, n, 2)
         norm = norms(gram)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.fft import dct
 
 from ..clustering.separation import cosine_similarity
 from .rows import Rows
@@ -29,12 +28,13 @@ class FreqFed:
             raise ValueError(f"share is above 0 and at most 1, not {self.share}")
 
     def weigh(self, rows: Rows, rng: np.random.Generator, /) -> Matrix:
+        from scipy.fft import dct  # here, as most runs do without
+        from sklearn.cluster import HDBSCAN
+
         n = len(rows)
         check_count(self, n, 3)
         low = dct(rows.block(0, rows.length), norm="ortho", axis=1)[:, : max(1, round(self.share * rows.length))]
         distance = np.clip(1 - cosine_similarity(np.asarray(low @ low.T, dtype=np.float64)), 0.0, 2.0)
-        from sklearn.cluster import HDBSCAN  # here, as most runs do without
-
         clusters = HDBSCAN(metric="precomputed", min_cluster_size=2, min_samples=1, allow_single_cluster=True, copy=True)
         label = clusters.fit(distance).labels_
         found = [np.flatnonzero(label == c) for c in range(int(label.max()) + 1)]

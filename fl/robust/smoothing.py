@@ -5,12 +5,11 @@ A wrapper about federated averaging rather than a rule: it acts on the model, wh
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import erf, inf, log, sqrt
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from .rows import Vector
 from .rule import Sight, check_positive
@@ -71,9 +70,9 @@ class CRFL:
             return 0.0
         contraction = 1.0
         for t in range(attack.t_adv + 1, self.T):
-            contraction *= 2 * float(norm.cdf(self.rho(t) / self.sigma)) - 1
+            contraction *= erf(self.rho(t) / self.sigma / sqrt(2))
         if attack.t_adv < self.T:
-            contraction *= 2 * float(norm.cdf(self.rho(self.T) / self.sigma_test)) - 1
+            contraction *= erf(self.rho(self.T) / self.sigma_test / sqrt(2))
         gap = (sqrt(p_a) - sqrt(p_b)) ** 2
         if gap >= 1 or contraction == 0:
             return inf

@@ -56,9 +56,11 @@ def from_text(text: str) -> Terms:
 
 
 def checked(found: Any) -> Terms:
-    """These, if they are terms. Raises ValueError."""
+    """These, if they are terms, which reports show: of printable text alone, as `terms_of` makes them. Raises ValueError."""
     right = isinstance(found, dict) and len(found) <= MOST_TERMS
-    if not right or not all(type(of) is str and len(of) <= MOST_TEXT for pair in found.items() for of in pair):
+    if not right or not all(
+        type(of) is str and len(of) <= MOST_TEXT and of.isprintable() for pair in found.items() for of in pair
+    ):
         raise ValueError("terms that are none")
     return dict(found)
 

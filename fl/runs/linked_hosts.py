@@ -19,7 +19,7 @@ HELPERS = (SECOND_SERVER, DEALER)
 
 class LinkedHosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
-    due: raises where a second server or dealer that the run needs is away, and stays away.
+    due: raises where a second server or dealer that the run needs, or every client, is away, and stays away.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
     before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
@@ -31,7 +31,7 @@ class LinkedHosts:
         clients: tuple[int, ...],
         run: bytes,
         listening: Callable[["LinkedHosts"], Listener],
-        due: Callable[[], None] | None = None,
+        due: Callable[[], None] = lambda: None,
         halt: Halt | None = None,
         scores: bool = False,
     ) -> None:
@@ -53,7 +53,7 @@ class LinkedHosts:
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
-        if self._due is not None and not self.words.replaying:
+        if not self.words.replaying:
             self.words.begin()
             self._due()
         for fault in view.harness.part(Clients).admit():

@@ -1,6 +1,7 @@
 """How a coordinator begins to listen: what clients are told first, how long their answers may be, and for whom it waits."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ import cbor2
 
 from ...protocol.core.session import SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
+from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.links.terms import NEVER_BEGAN, CoordinatorRun, Limits
 from ...protocol.pki.names import name_of
@@ -25,6 +27,7 @@ from .scenario import Scenario
 from .served_journal import ServedJournal
 from .vitals import Control
 
+log = logging.getLogger("cloister.serving")
 SPARE_BYTES, COORDINATE_BYTES = 16 << 20, 32
 """Of a client's answer: beside what it says of each coordinate, and of each, in every slot."""
 ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
@@ -122,6 +125,20 @@ def started(
         raise ValueError(f"{why}: give --wait more seconds, or --least for a run that begins without them")
     wait_for_helpers(parties.scenario, listener, listening.wait)
     return listener
+
+
+def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
+    """Raise ConnectionError where none of so many clients is there for so long. Not where all were revoked.
+
+    Without any, as where the coordinator's network or clock is at fault, rounds take no time, and all would be over when clients
+    are back. When one is, the others have as long as their ends pause at most.
+    """
+    if any(party >= 0 for party in listener.present()) or len(listener.barred()) >= clients:
+        return
+    log.warning("nobody is there", extra={"waits_seconds": seconds})
+    if not any(party >= 0 for party in listener.wait_for(1, seconds)):
+        raise ConnectionError(f"after {seconds:g} s no client is there: rounds would be played in vain; start this again then")
+    listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
 
 
 def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:

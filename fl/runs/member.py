@@ -35,6 +35,7 @@ from .agreement import agreed_table
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .own_model import predictor_of, score_of
 from .parties import Parties
+from .privacy import headline, spent
 from .scenario import Scenario
 
 if TYPE_CHECKING:
@@ -159,8 +160,6 @@ class Member:
             self.journal.put({COMPUTER: kept})  # before anything that follows from it leaves
             self._kept = kept
         if (ledgers := self.ledgers) != self._charged:
-            from .privacy import headline, spent  # here, as it loads an accountant
-
             self.record.add(spent=headline(spent(ledgers)))
             self._charged = ledgers
         if answer.final:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from .agreement import Terms, differences, from_text
 
 OTHER_TERMS = "other_terms.jsonl"
+MOST_CHANGES = 64
+"""Of a client's terms that are noted in one life of a coordinator: who says something else at every connection fills no disk."""
 Fields = Mapping[str, list[str | None]]
 log = logging.getLogger("cloister.serving")
 
@@ -22,6 +25,7 @@ class OtherTerms:
 
     def __init__(self, folder: Path, ours: Terms, round: Callable[[], int]) -> None:
         self._path, self._ours, self._round = folder / OTHER_TERMS, ours, round
+        self._changes = Counter[int]()
         self._known = {client: said[-1][1] for client, said in noted(_lines(self._path)).items()}
 
     def note(self, client: int, text: str) -> None:
@@ -33,8 +37,9 @@ class OtherTerms:
             found = differences(from_text(text), self._ours)
         except ValueError:
             return  # it is refused for what it relies on, or works by what the coordinator cannot read
-        if found == self._known.get(client, {}):
+        if found == self._known.get(client, {}) or self._changes[client] == MOST_CHANGES:
             return
+        self._changes[client] += 1
         self._known[client] = found
         if found:
             log.warning("another scenario", extra={"client": client, "fields_there_and_here": found})

@@ -1,14 +1,16 @@
 """What a run has spent of its clients' privacy budgets, as plain JSON values: what a run folder and a report say of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.core.errors import PAST_BUDGET
-from ...protocol.privacy.ledger import Ledger, Release, Unit
 from ...protocol.view.noise_free import left_out
 
+if TYPE_CHECKING:
+    from ...protocol.privacy.ledger import Ledger, Release, Unit
 
-def spent(ledgers: Mapping[tuple[int, Unit], Ledger]) -> dict[str, Any]:
+
+def spent(ledgers: "Mapping[tuple[int, Unit], Ledger]") -> dict[str, Any]:
     """By unit: budget and delta, the worst and the mean epsilon, what it is of, what it leaves out and does not cover, and every
     client's releases. acknowledged: answers without noise about the same data; `beside` says so in a sentence, or is empty.
 
@@ -29,7 +31,7 @@ def ran_out(faults: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"clients": sorted({f["client"] for f in past}), "round": min(f["round"] for f in past)} if past else {}
 
 
-def _of_unit(ledgers: Sequence[Ledger]) -> dict[str, Any]:
+def _of_unit(ledgers: "Sequence[Ledger]") -> dict[str, Any]:
     epsilons = {ledger.client: ledger.spent for ledger in ledgers}
     worst = max(epsilons, key=lambda i: epsilons[i])
     first = ledgers[0]
@@ -49,7 +51,7 @@ def _of_unit(ledgers: Sequence[Ledger]) -> dict[str, Any]:
     }
 
 
-def _of_client(ledger: Ledger, epsilon: float) -> dict[str, Any]:
+def _of_client(ledger: "Ledger", epsilon: float) -> dict[str, Any]:
     times: list[tuple[Release, int]] = []
     for release in ledger.releases:
         known = next((k for k, (other, _) in enumerate(times) if other == release), None)

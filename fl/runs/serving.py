@@ -25,7 +25,7 @@ from .agreement import terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .linked_hosts import HELPERS, LinkedHosts
-from .listening import Listening, helpers_of, started, wait_for_helpers
+from .listening import Listening, helpers_of, started, wait_for_helpers, wait_for_somebody
 from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
@@ -55,8 +55,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     presence.jsonl and other_terms.jsonl beside what a simulation's does: bytes on links, who was absent and when, who was
     displaced, who had another scenario. Raises Refused for what cannot be played so, ValueError where clients are missing or
     not in the directory, and for a journal that cannot be gone on from, OSError for an address that cannot be listened at, and
-    where a second server or dealer is away for too long: clients wait, and the run may go on later. Raises Halted where
-    `listening.control` stopped it.
+    where a second server, a dealer or every client is away for too long: clients wait, and the run may go on later. Raises Halted
+    where `listening.control` stopped it.
     """
     check_served(scenario)
     resumed = ServedJournal.there(out)
@@ -85,9 +85,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
 
     def due() -> None:
         if hosts.listener is not None:
+            wait_for_somebody(hosts.listener, len(clients), listening.wait)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
-    hosts = LinkedHosts(journal, clients, name, begin, due if helpers_of(scenario) else None, control.halt, listening.scores)
+    hosts = LinkedHosts(journal, clients, name, begin, due, control.halt, listening.scores)
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = False

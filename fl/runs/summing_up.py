@@ -54,7 +54,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
-    targets = simulation.population.clients[min(placed)].test.y
+    targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
         "name": scenario.name,
         "algorithm": type(scenario.algorithm).__name__,

@@ -29,13 +29,14 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
-    """With the planted groups; None where nobody planted any. purity: as FLIC defines it; purity_majority: the standard one.
+    """With the planted groups; None where nobody planted any, or no client's cluster is known. purity: as FLIC defines it;
+    purity_majority: the standard one.
 
     groups_isolated: planted groups that share no cluster with another.
     """
-    if not groups:
+    planted = {i: groups[i] for members in clusters for i in members} if groups else {}
+    if not planted:
         return dict.fromkeys(("ari", "purity", "purity_majority", "groups_isolated"))
-    planted = {i: groups[i] for members in clusters for i in members}
     return {
         "ari": adjusted_rand_index(clusters, planted),
         "purity": purity(clusters, planted),

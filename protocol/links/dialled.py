@@ -135,7 +135,7 @@ class Dialled:
         """To the word of this number. Where the link has ended, `words` says so."""
         if self._background is not None:
             with suppress(Gone):
-                self._background.result(self._answer(number, ANSWER.pack(number) + data))
+                self._background.result(self._answer(number, data))
 
     def stop(self) -> None:
         """End the connection, also one that is yet to begin."""
@@ -271,7 +271,7 @@ class Dialled:
     async def _hear(self, flow: Flow) -> None:
         """Take words. Raises Misplaced."""
         async for arrived in flow.messages():
-            await self._take(bytes(arrived.data))
+            await self._take(arrived.data)
             arrived.free()
             del arrived  # its memory is another's, while the coordinator says nothing
 
@@ -285,29 +285,29 @@ class Dialled:
             if self._taken.doing is not None:
                 await flow.working()
 
-    async def _take(self, data: bytes) -> None:
+    async def _take(self, data: bytes | bytearray) -> None:
         if len(data) < WORD.size:
             raise Misplaced("a word without a head")
         number, settled = WORD.unpack_from(data)
         given = self._taken.again(number, settled)
         if given is not None:
-            sending = asyncio.ensure_future(self._send(given))
+            sending = asyncio.ensure_future(self._send(*given))
             self._sending.add(sending)  # a loop holds tasks weakly
             sending.add_done_callback(self._sending.discard)
         elif number > self._taken.latest:
             while self._words.qsize() >= MOST_WAITING:
                 await asyncio.sleep(0.05)
             self._taken.take(number)
-            self._words.put((number, data[WORD.size :]))
+            self._words.put((number, bytes(memoryview(data)[WORD.size :])))
 
     async def _answer(self, number: int, data: bytes) -> None:
         self._taken.answered(number, data)
-        await self._send(data)
+        await self._send(ANSWER.pack(number), data)
 
-    async def _send(self, data: bytes) -> None:
+    async def _send(self, *parts: bytes) -> None:
         """What is lost with the connection is asked for again, however it was lost."""
         if (flow := self._flow) is not None:
             try:
-                await flow.send(data)
+                await flow.send(*parts)
             except Exception as error:
                 log.info("an answer waits for the next connection", extra={"why": type(error).__name__})

@@ -89,7 +89,7 @@ class Flow:
             number, total = self._sent, sum(map(len, parts))
             self._sent += 1
             if total <= SMALL_BYTES:
-                await self._put(_PIECE, number, 0, 1, total, b"".join(parts))
+                await self._put(_PIECE, number, 0, 1, total, *parts)
                 return
             self._granted = 0
             await self._put(_OFFER, number, 0, 0, total)
@@ -101,7 +101,7 @@ class Flow:
                         await self._grant.wait()
                     if self._ended:
                         raise ConnectionResetError("the stream has ended")
-                await self._put(_PIECE, number, index, pieces, total, next(found))
+                await self._put(_PIECE, number, index, pieces, total, *next(found))
 
     def stalled(self, patience: float, at_most: float) -> bool:
         """Whether what the other side sends holds a slot, and no piece came for `patience` seconds, or not all in `at_most`."""
@@ -206,9 +206,9 @@ class Flow:
             granting.add_done_callback(_quiet)
         return None
 
-    async def _put(self, kind: int, number: int, index: int, of: int, total: int, content: bytes = b"") -> None:
+    async def _put(self, kind: int, number: int, index: int, of: int, total: int, *content: bytes | memoryview) -> None:
         async with self._one_piece:
-            await self._write_piece(HEAD.pack(kind, number, index, of, total) + content)
+            await self._write_piece(b"".join((HEAD.pack(kind, number, index, of, total), *content)))
         self._moved()
 
 
@@ -217,8 +217,8 @@ def pieces_of(total: int) -> int:
     return max(1, -(-total // PIECE_BYTES))
 
 
-def cut(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """What these parts are together, in pieces of this size, the last one of what is left."""
+def cut(parts: Iterable[bytes], size: int) -> Iterator[list[memoryview]]:
+    """What these parts are together, in pieces of this size, the last one of what is left; each as views, which copy nothing."""
     gathered: list[memoryview] = []
     left = size
     for part in parts:
@@ -228,10 +228,10 @@ def cut(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
             rest = rest[left:]
             left -= len(gathered[-1])
             if not left:
-                yield b"".join(gathered)
+                yield gathered
                 gathered, left = [], size
     if gathered:
-        yield b"".join(gathered)
+        yield gathered
 
 
 def nothing() -> None:

@@ -28,12 +28,12 @@ class Making:
         self._made: WeakValueDictionary[Hashable, KeptModel] = WeakValueDictionary()
         self._equal: WeakValueDictionary[bytes, KeptModel] = WeakValueDictionary()
 
-    def __call__(self, of: Hashable, make: Callable[[], Vector]) -> KeptModel:
-        """What follows from `of`, and is made by `make` where nobody did."""
+    def __call__(self, of: Hashable, make: Callable[[], Vector], digest: bytes = b"") -> KeptModel:
+        """What follows from `of`, and is made by `make` where nobody did. digest: SHA-256 of its bytes, where that is known."""
         if (found := self._made.get(of)) is None:
             with np.errstate(over="ignore", invalid="ignore"):
                 vector = make()
-            digest = hashlib.sha256(to_bytes(vector)).digest()
+            digest = digest or hashlib.sha256(to_bytes(vector)).digest()
             found = self._made[of] = self._equal.setdefault(digest, KeptModel(vector, digest, bool(np.isfinite(vector).all())))
         return found
 

@@ -83,8 +83,9 @@ class Owned:
 
     def came_with(self, task: bytes, names: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Models that came with a task, by the first of its names. task: SHA-256 of all of them, as they came."""
+        alone = task if len(vectors) == 1 else b""
         for k, vector in enumerate(vectors):
-            self.came[names[k]] = self._making(("came", task, len(vectors), k), partial(_itself, vector))
+            self.came[names[k]] = self._making(("came", task, len(vectors), k), partial(_itself, vector), alone)
         drop_oldest(self.came, MOST_MODELS)
 
     def over(self) -> None:
@@ -94,8 +95,8 @@ class Owned:
 
     def hold(self, name: str, vector: Vector, *, alone: bool = False) -> None:
         """A model that it made on its own."""
-        data = vector.tobytes()
-        self._keep(name, self._making(("held", hashlib.sha256(data).digest()), lambda: vector), alone)
+        digest = hashlib.sha256(to_bytes(vector)).digest()
+        self._keep(name, self._making(("held", digest), lambda: vector, digest), alone)
 
     def drop(self, name: str) -> None:
         """One that it made on its own, and needs no more."""
@@ -175,7 +176,8 @@ class Owned:
         if len(content) != 4 * self.length:
             raise ProtocolError(f"a model of {len(content)} bytes where {4 * self.length} belong", lent.lender)
         if lent.name not in self.models:
-            made = self._making(("lent", hashlib.sha256(content).digest()), lambda: from_bytes(content))
+            digest = hashlib.sha256(content).digest()
+            made = self._making(("lent", digest), lambda: from_bytes(content), digest)
             if lent.lender != SERVER:
                 return self._keep(lent.name, made, False)
             self.came[lent.name] = made

@@ -17,10 +17,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import cbor2
 import numpy as np
 
 from cloister.crypto.entropy import KeptEntropy, SimulatedEntropy
@@ -42,10 +44,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--side", choices=("both", "linked", "in process", "clients"), default="both", help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
+    parser.add_argument("--initial", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ids", type=int, nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side == "clients":
-        clients_of(options.address, tuple(options.ids), options.clients, options.length)
+        clients_of(options.address, tuple(options.ids), options.clients, options.length, options.initial)
         return
     if options.side != "both":
         found = linked(options) if options.side == "linked" else in_process(options)
@@ -165,23 +168,28 @@ def linked(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int) -> None:
-    """In a process of clients: all of these, to the end."""
+def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int, first: Path | None = None) -> None:
+    """In a process of clients: all of these, to the end. first: a file of the model that a scenario begins with; of a coordinator
+    that serves one, which names the run.
+    """
     from cloister.protocol.drivers.journal import InFile
     from cloister.protocol.links.dialled import Dialled
     from cloister.protocol.masked.clients import masking_clients
     from cloister.protocol.work.driving import Driven
     from cloister.protocol.work.said import said
 
-    initial, work, maker = np.zeros(length, np.float32), updates(length), masking_clients(protection_of(clients))
+    initial = np.zeros(length, np.float32) if first is None else np.load(first, mmap_mode="r")
+    work, maker = updates(len(initial)), masking_clients(protection_of(clients))
     turn = threading.Lock()
 
     def one(client: int, folder: Path) -> None:
         link = Dialled(address, None, client)
-        link.start()
-        driven = Driven(
-            client, Setup(RUN, initial, tuple(range(clients)), work, KeptEntropy()), maker, InFile(folder / str(client))
-        )
+        said_first = link.start()
+        run = RUN if first is None else cbor2.loads(said_first)[1]
+        setup = Setup(run, initial, tuple(range(clients)), work, KeptEntropy())
+        if first is not None:  # as FedAvg has it
+            setup = replace(setup, works=frozenset({"update"}), recalls=0, span=1)
+        driven = Driven(client, setup, maker, InFile(folder / str(client)))
         for number, word in link.words():
             with turn:
                 answer = said(driven, word).data

@@ -1,0 +1,79 @@
+"""A coordinator whom all of its clients have left at once, by its own fault: its clock is wrong, and it lets nobody in."""
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from cloister.fl.runs.listening import wait_for_somebody
+from cloister.protocol.links import attendance
+from cloister.protocol.links.dialled import LONGEST_PAUSE
+from cloister.protocol.links.terms import grpc_or_words
+
+from .served import SMALL, played
+
+pytestmark = [pytest.mark.trains]
+grpc_or_words()
+ROUNDS = 12
+
+
+class Clock:
+    """A coordinator's, which jumps a day back after a round, and is put right a while later."""
+
+    def __init__(self):
+        self.away = 0.0
+        self.jumped = False
+
+    def __call__(self):
+        return time.time() + self.away
+
+    def jump(self, done):
+        if done.round == 2 and not self.jumped:
+            self.jumped, self.away = True, -86_400.0
+            time.sleep(0.3)  # until it looks who may stay
+            threading.Timer(0.7, self.right).start()
+
+    def right(self):
+        self.away = 0.0
+
+
+def test_rounds_are_not_played_to_nobody_while_a_coordinators_clock_is_wrong(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(attendance, "_ANEW", 0.1)
+    monkeypatch.setattr(attendance, "_NEWS", 0.05)
+    clock = Clock()
+    found = played(replace(SMALL, rounds=ROUNDS), tmp_path, clock=clock, after=clock.jump)
+    assert "sent away" in caplog.messages
+    assert "nobody is there" in caplog.messages
+    lost = {line["round"] for line in found.read("metrics.jsonl") if line["below_floor"]} | {
+        line["round"] for line in found.read("faults.jsonl")
+    }
+    assert len(lost) <= 2  # that it was in
+
+
+class Links:
+    """Of a coordinator."""
+
+    def __init__(self, there=(), revoked=(), come=()):
+        self.there, self.revoked, self.come, self.waited = there, revoked, come, []
+
+    def present(self):
+        return self.there
+
+    def barred(self):
+        return self.revoked
+
+    def wait_for(self, clients, seconds):
+        self.waited.append((clients, seconds))
+        return self.come
+
+
+def test_nobody_is_waited_for_where_all_were_revoked_or_somebody_is_there():
+    for links in (Links(there=(-2, 3)), Links(revoked=(0, 1, 2, 3))):
+        wait_for_somebody(links, 4, 9.0)
+        assert not links.waited
+    links = Links(there=(-2,), revoked=(3,), come=(-2, 0))
+    wait_for_somebody(links, 4, 90.0)
+    assert links.waited == [(1, 90.0), (3, LONGEST_PAUSE + 5.0)]
+    with pytest.raises(ConnectionError, match=r"after 9 s no client is there.*start this again"):
+        wait_for_somebody(Links(there=(-2,), come=(-2,)), 4, 9.0)
