@@ -83,6 +83,7 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "strength": f"{one.strength:g}",
         "absent": percent(spread(grid.absent(one.defence, one.strength, one.protection).values())),
         "attack": attack,
+        "held": percent(one.held),
         "under": percent(of["late"]),
         "worst_seed": _worst_seed(of["late"]),
         "lost": percent(one.harm.lost, -1) if one.harm else DASH,

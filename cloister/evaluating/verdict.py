@@ -78,11 +78,11 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
     strength = max(common)
     least, *others = sorted(
         (one for d in holding for one in by[d] if one.strength == strength),
-        key=lambda one: one.harm.lost.mean if one.harm else 0.0,
+        key=_lost_in_the_mean,
     )
     words = (
         f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
-        f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
+        f" With {at(grid, strength)} {least.defence} loses least: {_points(least)}{_rate(least)}."
     )
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
@@ -153,8 +153,8 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
     most = "at most " if len(found) > 1 and word != "holds" else ""
-    harms = [o.harm for o in found if o.harm and first == "breaks"]
-    told = [f"{_s(names, 'lose')} {most}{_points(max(harms, key=lambda h: h.lost.mean))}"] if harms else []
+    harmed = [o for o in found if o.harm and first == "breaks"]
+    told = [f"{_s(names, 'lose')} {most}{_points(max(harmed, key=_lost_in_the_mean))}"] if harmed else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
         told += filter(None, [little_words(grid, names, found[0].protection)])
@@ -174,15 +174,21 @@ def _lacking(found: Sequence[Finding]) -> str:
     return f"no result on {on} seeds against some attacks"
 
 
-def _points(harm: Harm | None) -> str:
-    """What is lost to the worst attack; `_measured` says once of all such numbers what they are held against."""
+def _points(one: Finding) -> str:
+    """What is lost to the worst attack, and from what to what; `_measured` says once of all such numbers what they are."""
+    harm = one.harm
     if harm is None or (harm.lost.mean <= 0 and not harm.broke):
         return "nothing"
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
     mean = "" if harm.lost.count == 1 else " in the mean"
-    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}" + (
+    ends = "" if one.held is None else f", from {100 * one.held.mean:.1f} to {100 * (one.held.mean - harm.lost.mean):.1f} %"
+    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{ends}" + (
         f", above the bound{seeds}" if seeds else ""
     )
+
+
+def _lost_in_the_mean(one: Finding) -> float:
+    return one.harm.lost.mean if one.harm else 0.0
 
 
 def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
