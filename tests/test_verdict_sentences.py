@@ -138,8 +138,11 @@ def test_which_results_are_not_there_is_said_as_far_as_it_is_one_thing(tmp_path:
 def test_few_seeds_are_said_to_decide_nothing_but_a_break(tmp_path: Path) -> None:
     """Two seeds that agree would else look as sure as five."""
     ending = "With {} nothing but a break is decided: play 3 or more."
-    for seeds, named in ((1, "1 seed"), (2, "2 seeds")):
-        assert verdict(made_up(tmp_path / named, {("a", "IPM"): [0.89] * seeds})).endswith(ending.format(named))
+    for values, named in (([0.89], "1 seed"), ([0.89, 0.86], "2 seeds")):
+        assert verdict(made_up(tmp_path / named, {("a", "IPM"): values})).endswith(ending.format(named))
+    held = verdict(made_up(tmp_path / "held", {("a", "IPM"): [0.89] * 2}))  # which is decided, by what there is
+    assert "a holds" in held
+    assert held.endswith("2 seeds are few, and what holds here may yet break on a third: play 3 or more.")
     assert "nothing but a break" not in verdict(made_up(tmp_path / "3", {("a", "IPM"): [0.89] * 3}))
 
 
