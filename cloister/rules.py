@@ -1,6 +1,7 @@
 """Robust rules that a server may aggregate by: what `algorithms.RobustFedAvg` and `algorithms.HardenedFLIC` take.
 
-`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator. `Sight` is what a rule of one's own
+`RobustFedAvg` takes a function of all updates, too, and so another library's aggregator; `OfGram` makes a rule of a function of
+the Gram matrix. `Sight` is what a rule of one's own
 says that it must see.
 """
 
@@ -18,6 +19,7 @@ from .fl.robust.coordinates import (
 )
 from .fl.robust.diameter import MDA, SMEA
 from .fl.robust.frequency import FreqFed
+from .fl.robust.function import OfGram
 from .fl.robust.krum import Krum, MultiKrum
 from .fl.robust.krum_share import KrumOfShare
 from .fl.robust.layers import LASA, sizes_of
@@ -59,6 +61,7 @@ __all__ = [
     "Mixed",
     "MultiKrum",
     "NormBound",
+    "OfGram",
     "Phocas",
     "RobustLearningRate",
     "Sight",

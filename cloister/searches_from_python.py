@@ -30,7 +30,7 @@ def breakdown(
     data: str | Path | None = None,
     *,
     attacks: Sequence[str] = (),
-    defences: Sequence[str] = (),
+    against: Sequence[str] = (),
     protections: Sequence[str] = (),
     least: float | None = None,
     most: float | None = None,
@@ -44,14 +44,15 @@ def breakdown(
 ) -> BrokenDown:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed; what came out.
 
-    evaluation, out, data, resume, seeds, workers, quiet: as those of `evaluate`. attacks, defences, protections: names of the
-    evaluation's; empty for all. least, most, step: the strengths that are tried, else the evaluation's `breakdown`. loss,
-    success: when a defence is broken, else the evaluation's `bounds`. Raises ValueError of one line for input that does not fit.
+    evaluation, out, data, resume, seeds, workers, quiet: as those of `evaluate`. attacks, against, protections: names of the
+    evaluation's attacks, defences and protections; empty for all. least, most, step: the strengths that are tried, else the
+    evaluation's `breakdown`. loss, success: when a defence is broken, else the evaluation's `bounds`. Raises ValueError of one
+    line for input that does not fit.
     """
     check_not_reading("breakdown")
     check_given(evaluation, "breakdown", Evaluation, files=True)
     origin, made = origin_of(evaluation, seeds, data, workers, quiet)
-    names = {"attack": attacks, "defence": defences, "protection": protections}
+    names = {"attack": attacks, "defence": against, "protection": protections}
     asked = breakdown_asked(made, names, {"least": least, "most": most, "step": step}, {"loss": loss, "success": success})
     where = None if data is None else Path(data)
     about = FROM_PYTHON if origin is None else origin.about

@@ -412,7 +412,7 @@ def test_a_try_is_the_run_that_its_scenario_is() -> None:
 def test_breakdown_does_not_narrow_the_report_of_a_finished_grid(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0,1", "--out", "here").code == 0
     about, grid = Path("here/evaluation.json").read_bytes(), read_grid(Path("here"))
-    search = ("breakdown", FILE, "--workers", 1, "--defence", "fedavg", "--attack", "minus", "--most", 2, "--loss", 0.01)
+    search = ("breakdown", FILE, "--workers", 1, "--against", "fedavg", "--attack", "minus", "--most", 2, "--loss", 0.01)
     assert cloister(*search, "--seeds", "0", "--out", "here", "--resume").code == 0
     after = read_grid(Path("here"))
     assert Path("here/evaluation.json").read_bytes() == about

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+import cloister as face
 from cloister import cli
 from cloister.fl.runs import experiment
 from cloister.fl.runs.run_folder import RunFolder
@@ -376,6 +377,19 @@ def test_a_report_needs_a_run(cloister: Command, folder: str) -> None:
     result = cloister("report", folder)
     assert result.code == 1
     assert result.complaint
+
+
+def test_a_folder_of_run_folders_is_told_from_one_with_the_newest_named(tmp_path: Path, cloister: Command) -> None:
+    for age, name in enumerate(("new", "old", "oldest")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text("{}")
+        os.utime(tmp_path / name / "summary.json", (1e9 - age, 1e9 - age))
+    (tmp_path / "nothing in it").mkdir()
+    said = cloister("report", str(tmp_path)).complaint
+    assert "holds 3 folders of results: new, old, oldest; give one of them" in said
+    assert said.endswith(f"for example {tmp_path / 'new'}")
+    with pytest.raises(ValueError, match="holds 3 folders of results"):
+        face.load(tmp_path)
 
 
 def test_the_command_as_a_process() -> None:

@@ -889,7 +889,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here").code == 0
     before = len(timeless(Path("here")))
     result = cloister(
-        "breakdown", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume", "--defence", "fedavg",
+        "breakdown", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume", "--against", "fedavg",
         "--attack", "minus", "--most", 3, "--loss", 0.01, "--json",
     )  # fmt: skip
     assert result.code == 0
@@ -910,7 +910,7 @@ def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
 @pytest.mark.slow
 @pytest.mark.trains
 def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: Command) -> None:
-    search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--defence", "fedavg", "--attack", "minus", "--most", 1)
+    search = ("breakdown", FILE, "--workers", 1, "--seeds", "0", "--against", "fedavg", "--attack", "minus", "--most", 1)
     assert cloister(*search, "--out", "here").code == 0
     assert "<summary>strengths tried, seed by seed" in Path("here/report.html").read_text()
     evaluate = ("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here", "--resume")
@@ -1029,7 +1029,7 @@ def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
         with_settings(load(file), [value for name, value in pairwise(options) if name == "--set"])
         return
     evaluation = load_evaluation(file)
-    known = {"--attack": evaluation.attacks, "--defence": evaluation.defences}
+    known = {"--attack": evaluation.attacks, "--against": evaluation.defences}
     assert all(value in known[name] for name, value in pairwise(options) if name in known)
 
 

@@ -27,6 +27,7 @@ from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM
+from cloister.threat_models.design_limit import built_for
 from cloister.threat_models.evaluation import Cell, Evaluation, attacked_cells, clean_cells, key_of, resolved
 from cloister.threat_models.forged_choices import WorstModel
 from cloister.threat_models.functions import OfHonest, UploadFunction, place_of
@@ -413,3 +414,31 @@ def test_an_edited_function_is_another_and_the_same_one_is_the_same() -> None:
     assert len({digest_of(one) for one in (weak, made(0), other)}) == 3
     assert "code" in str(described(UploadFunction(weak, Level.OWN)))
     assert "code" not in str(described(Scenario.__post_init__))
+
+
+def nearest(gram):
+    """All weight on the update that is nearest to the others."""
+    squared = np.diag(gram)[:, None] + np.diag(gram)[None] - 2 * gram
+    return np.arange(len(gram)) == squared.sum(axis=1).argmin()
+
+
+def test_a_function_of_the_gram_matrix_is_a_rule_of_inner_products():
+    rows = np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0]], dtype=np.float32)
+    mine = rules.OfGram(nearest, f=1)
+    assert aggregate(mine, rows, np.random.default_rng(0)).vector.tolist() == [1.0, 0.0]
+    assert built_for(RobustFedAvg(rule=mine), 3) == 1
+    RobustFedAvg(rule=mine)
+    small = replace(sample.scenario, algorithm=RobustFedAvg(rule=mine), protection=Masked())
+    assert small.protection == Masked()  # it is refused there where it needs more than inner products
+
+
+def test_a_function_of_the_gram_matrix_in_the_place_of_one_of_updates_is_told_where_it_belongs():
+    words = r"rule nearest \(test_functions.py, line \d+\) takes a Gram matrix.*say rule=rules.OfGram\(nearest\)"
+    with pytest.raises(ValueError, match=words):
+        RobustFedAvg(rule=nearest)
+    with pytest.raises(Unfit, match=r"shape \(3,\), where shape \(2,\) is taken; .*rules.OfGram\(mine\)"):
+        aggregate(RobustFedAvg(rule=lambda updates: np.ones(3)).rule, np.ones((3, 2), np.float32), np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"OfGram takes a function .*, not 3"):
+        rules.OfGram(3)
+    with pytest.raises(Unfit, match=r"returned numbers of shape \(2,\), where shape \(3,\) is taken; a weight for each update"):
+        rules.OfGram(lambda gram: np.ones(2)).weights(np.eye(3), np.random.default_rng(0))

@@ -3,6 +3,7 @@
 import csv
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,6 +132,10 @@ def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(
         (tmp_path / "h", "has other columns than the files before: it lacks x and has z besides"),
         (tmp_path / "h" / "a.csv", r"name the column that says whose a row is, from_csv\(..., client=COLUMN\)"),
         (tmp_path / "none", "there is no file or folder"),
+        (
+            Path("none.csv"),
+            r"none.csv in .*; beside a scenario's file it is Path\(__file__\).with_name\('none.csv'\)",
+        ),
         (tmp_path, "holds no .csv file"),
     ):
         with pytest.raises(ValueError, match=words):

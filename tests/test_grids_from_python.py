@@ -193,7 +193,7 @@ def test_a_file_that_holds_another_value_each_time_is_not_played_by_workers(tmp_
 @pytest.mark.trains
 def test_breakdown_and_attack_are_played_from_python_and_read_again(tmp_path):
     found = cloister.breakdown(
-        small, tmp_path / "b", attacks=["minus", "backdoor"], defences=["fedavg"], most=3, loss=0.001, seeds=(0,), workers=1,
+        small, tmp_path / "b", attacks=["minus", "backdoor"], against=["fedavg"], most=3, loss=0.001, seeds=(0,), workers=1,
         quiet=True,
     )  # fmt: skip
     assert [(row["attack"], row["seed"]) for row in found.searches] == [("minus", 0), ("backdoor", 0)]
@@ -205,6 +205,8 @@ def test_breakdown_and_attack_are_played_from_python_and_read_again(tmp_path):
     assert {len(column) for column in columns_of(found.searches).values()} == {2}
     with pytest.raises(ValueError, match="no attack 'x'"):
         cloister.breakdown(small, tmp_path / "n", attacks=["x"], most=3, workers=1)
+    with pytest.raises(ValueError, match="there is no defence 'mean field'"):
+        cloister.breakdown(small, tmp_path / "n", against="mean field", most=3, workers=1)
 
     pytest.importorskip("optuna")
 

@@ -137,7 +137,7 @@ def test_rounds_are_played_one_by_one_and_a_run_goes_on(tmp_path):
     assert str(half).startswith("interrupted run in")
     whole = cloister.run(small, tmp_path / "r", resume=True, quiet=True)
     assert whole.summary["rounds"] == 4
-    with pytest.raises(ValueError, match="is no run folder"):
+    with pytest.raises(ValueError, match="is no run folder, but holds a folder of results: r; give one of them"):
         cloister.load(tmp_path)
 
 

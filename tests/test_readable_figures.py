@@ -83,12 +83,12 @@ def test_a_grid_has_a_row_for_each_defence_with_what_was_found(tmp_path: Path) -
 def test_the_table_by_defence_is_read_in_per_cent_and_points(tmp_path: Path) -> None:
     words = markdown(grid_of(tmp_path))
     head = next(line for line in words.splitlines() if line.startswith("| defence"))
-    for name in ("without attack, %", "absent, %", "under it, %", "lost, points", "gained, points"):
+    for name in ("without attack, %", "absent, %", "held against, %", "under it, %", "lost, points", "gained, points"):
         assert f"| {name} |" in head
     row = next(line for line in words.splitlines() if line.startswith("| median"))
     assert (
-        "| 3 (3) | breaks and lets a backdoor through | 3 | 90.0 ±0.0 | 90.0 ±0.0 | IPM | 60.0 ±24.8 | 30.0 ±24.8 | BadNets |"
-        in row
+        "| 3 (3) | breaks and lets a backdoor through | 3 | 90.0 ±0.0 | 90.0 ±0.0 | IPM | 90.0 ±0.0 | 60.0 ±24.8 | 30.0 ±24.8 |"
+        " BadNets |" in row
     )
     assert "median breaks" in words
     assert "Broken is a defence where" in words

@@ -115,7 +115,7 @@ def test_headline_of_the_usual_run(tmp_path: Path) -> None:
     assert "groups isolated 3 of 3 3 clusters; ARI 1.00, purity as FLIC defines it 1.00" in page.text
     assert page.text.count("splits in round") == 2
     assert "the inner products of all pairs of updates, after a secret projection 12 936 7.49 kB 12" in page.text
-    assert "protection.sketch.rows 256" in page.text
+    assert "protection. sketch. rows 256" in page.text  # between the parts a line may break
     assert "--seed 7 --rounds 48" in page.text
 
 

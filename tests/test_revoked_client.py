@@ -9,19 +9,22 @@ from pathlib import Path
 import pytest
 
 from cloister.errors_in_one_line import REVOKED, Failure, one_line_errors
+from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.member import LOG, OwnRecord
+from cloister.fl.runs.serving import serve
 from cloister.protocol.core.errors import Refused, Revoked
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links import dialled
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
-from cloister.protocol.links.terms import LinkRevoked, grpc_or_words
+from cloister.protocol.links.terms import Limits, LinkRevoked, grpc_or_words
 from cloister.protocol.pki import office, party
 from cloister.protocol.pki.admission import party_of
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.reporting.own_record import read_record
 
 from .deployed import QUICK, Member, authority, deployed, driven_by, of, standing
+from .served import SMALL
 from .test_security_of_links import Shown, eventually, logged
 
 grpc_or_words()
@@ -91,6 +94,19 @@ def test_who_was_revoked_before_the_coordinator_came_back_is_not_waited_for(fold
         assert time.monotonic() - began < 10
     finally:
         listener.stop()
+
+
+def test_a_run_that_a_revoked_client_keeps_from_beginning_says_so_at_once_and_with_what_it_begins(folder, tmp_path, caplog):
+    office.revoke(folder, 3, now=now())
+    begun = serve(SMALL, tmp_path / "run", Listening("127.0.0.1:0", standing(folder, -1), Limits(), 0.2))
+    words = "the certificate of client-3 is revoked, so at most 3 of 4 can come: begin without by --least 3"
+    with pytest.raises(ValueError, match=words):
+        next(begun)
+    assert any(words in getattr(line, "why", "") for line in caplog.records)
+    caplog.clear()
+    with pytest.raises(ValueError, match="the run begins with at least 3: give --wait more seconds, or --least"):
+        next(serve(SMALL, tmp_path / "run", Listening("127.0.0.1:0", standing(folder, -1), Limits(), 0.2, least=3)))
+    assert not any(hasattr(line, "why") for line in caplog.records)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with its journal", "with an empty folder"])

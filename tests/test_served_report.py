@@ -37,6 +37,8 @@ def test_a_served_run_has_the_participation_of_its_simulation_and_no_recipe(tmp_
     assert origin["served"]
     assert "data_sha256" not in origin
     text = write_report(found.folder).read_text()
+    assert found.summary["names"] == {str(i): f"client-{i}" for i in range(4)}  # and not as the coordinator's own table
+    assert "names" not in expected.summary
     assert "cloister rerun" not in text
     assert "cloister run SCENARIO" not in text
     assert "cannot be repeated from here" in text

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cloister.evaluating.data import Grid, read_grid
+from cloister.evaluating.panels import defences
+from cloister.evaluating.summaries import defence_rows
 from cloister.evaluating.verdict import verdict
 from cloister.protocol import Permuted, Plain
 from cloister.threat_models.evaluation import ABSENT
@@ -90,7 +93,9 @@ def test_the_least_loss_is_at_a_strength_that_all_who_hold_are_built_for(tmp_pat
         ("b", "IPM", 4.0): [0.87] * 3,
     }
     words = verdict(made_up(tmp_path, {}, strengths=(2, 4), by_strength=by, limits={"a": 2, "b": 4}))
-    assert "a and b hold against every attack played. With 2 attackers b loses least: 1.0 points of accuracy to IPM." in words
+    assert (
+        "a and b hold against every attack played. With 2 attackers b loses least: 1.0 points of accuracy to IPM, from" in words
+    )
     missing = verdict(edited(tmp_path, without("IPM", "b", 2.0)))
     assert missing.startswith("With as many attackers as it is built for, a holds")
     assert "loses least" not in missing
@@ -101,7 +106,7 @@ def test_both_ways_of_breaking_are_said_with_the_worst_of_all_who_break_so(tmp_p
     rates = {("a", "BadNets"): [0.5] * 3, ("b", "BadNets"): [0.9] * 3}
     words = verdict(made_up(tmp_path, table, success=rates))
     assert (
-        "a and b break and let a backdoor through (lose at most 40.0 points of accuracy to BadNets;"
+        "a and b break and let a backdoor through (lose at most 40.0 points of accuracy to BadNets, from 90.0 to 50.0 %;"
         " BadNets succeeds at most 89.0 points more often than without it)"
     ) in words
 
@@ -133,16 +138,41 @@ def test_which_results_are_not_there_is_said_as_far_as_it_is_one_thing(tmp_path:
 def test_few_seeds_are_said_to_decide_nothing_but_a_break(tmp_path: Path) -> None:
     """Two seeds that agree would else look as sure as five."""
     ending = "With {} nothing but a break is decided: play 3 or more."
-    for seeds, named in ((1, "1 seed"), (2, "2 seeds")):
-        assert verdict(made_up(tmp_path / named, {("a", "IPM"): [0.89] * seeds})).endswith(ending.format(named))
+    for values, named in (([0.89], "1 seed"), ([0.89, 0.86], "2 seeds")):
+        assert verdict(made_up(tmp_path / named, {("a", "IPM"): values})).endswith(ending.format(named))
+    held = verdict(made_up(tmp_path / "held", {("a", "IPM"): [0.89] * 2}))  # which is decided, by what there is
+    assert "a holds" in held
+    assert held.endswith("2 seeds are few, and what holds here may yet break on a third: play 3 or more.")
     assert "nothing but a break" not in verdict(made_up(tmp_path / "3", {("a", "IPM"): [0.89] * 3}))
 
 
 def test_a_tie_is_undecided_by_any_number_of_seeds_in_reach(tmp_path: Path) -> None:
     """That the one is named first is the order of the file alone."""
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.89] * 3, ("b", "IPM"): [0.89] * 3}))
-    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM." in words
+    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
     assert "Whether b loses more is undecided, more than 1000 seeds needed." in words
+
+
+def test_what_is_lost_is_the_difference_of_two_figures_that_stand_beside_it(tmp_path: Path) -> None:
+    """Of each seed the lower counts: 80 % without attack here, 80 % without the attackers' data there. Both means are 85 %, of
+    which 78 % under attack is 7 points short, and 2 points are lost.
+    """
+    made_up(tmp_path, {("a", "IPM"): [0.78, 0.78]})
+    late = {(None, 0): 0.8, (None, 1): 0.9, (ABSENT, 0): 0.9, (ABSENT, 1): 0.8}
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        own = {"accuracy": {**row["accuracy"], "late": late.get((row["attack"], row["seed"]), 0.78)}}
+        return row | own | {"clean": {"late": late[None, row["seed"]]}}
+
+    grid = edited(tmp_path, edit)
+    assert "a breaks" not in verdict(grid)
+    low = replace(grid, about={**grid.about, "bounds": {"loss": 0.01, "success": 0.1}})
+    assert "a breaks (loses 2.0 points of accuracy to IPM, from 80.0 to 78.0 %)" in verdict(low)
+    (row,) = defence_rows(grid)
+    figures = [row[name] for name in ("clean", "absent", "held_against", "attacked", "lost")]
+    assert figures == pytest.approx([0.85, 0.85, 0.8, 0.78, 0.02])
+    (shown,) = defences(grid, "Plain")
+    assert [shown["found"][name].partition(" ")[0] for name in ("held", "under", "lost")] == ["80.0", "78.0", "2.0"]
 
 
 def test_two_references_are_both_named(tmp_path: Path) -> None:
@@ -154,7 +184,7 @@ def test_two_references_are_both_named(tmp_path: Path) -> None:
         return row | {"lost": {"rounds": 2, "reason": "too few"}} if here else row
 
     words = verdict(edited(tmp_path, edit))
-    assert "a holds; b breaks (loses 8.0 points of accuracy to IPM)" in words
+    assert "a holds; b breaks (loses 8.0 points of accuracy to IPM, from " in words
     assert (
         "below that of the lower of the runs without attack and without the attackers' data or,"
         " where that is no measure, the run without attack, of the same seed"

@@ -117,7 +117,7 @@ def test_no_defence_is_best_of_those_that_all_break(tmp_path: Path) -> None:
     """Before: "Multi-Krum keeps the most accuracy against its worst attack: 20.7 %"."""
     words = verdict(made_up(tmp_path, {("Multi-Krum", "IPM"): [0.2, 0.21, 0.2], ("median", "IPM"): [0.1, 0.11, 0.1]}))
     assert words.startswith("No defence holds against every attack played with as many attackers as it is built for.")
-    assert "Multi-Krum and median break (lose at most 79.7 points of accuracy to IPM)" in words
+    assert "Multi-Krum and median break (lose at most 79.7 points of accuracy to IPM, from 90.0 to 10.3 %)" in words
     assert "most accuracy" not in words
 
 
@@ -133,9 +133,15 @@ def test_what_breaks_beyond_what_a_defence_is_built_for_is_said_apart_from_what_
     )  # fmt: skip
     words = verdict(grid)
     assert words.startswith("With as many attackers as it is built for, a holds against every attack played.")
-    assert "2 attackers, within what they are built for: a holds; b breaks (loses 40.0 points of accuracy to IPM)." in words
-    assert "4 attackers, within what they are built for: b breaks (loses 50.0 points of accuracy to IPM)." in words
-    assert "4 attackers, beyond what they are built for: a breaks (loses 70.0 points of accuracy to IPM)." in words
+    assert "2 attackers, within what they are built for: a holds; b breaks (loses 40.0 points of accuracy to IPM, from" in words
+    assert (
+        "4 attackers, within what they are built for: b breaks (loses 50.0 points of accuracy to IPM, from 90.0 to 40.0 %)."
+        in words
+    )
+    assert (
+        "4 attackers, beyond what they are built for: a breaks (loses 70.0 points of accuracy to IPM, from 90.0 to 20.0 %)."
+        in words
+    )
     page = render(grid)
     assert page.count("beyond what it is built for") == 1
 
@@ -150,7 +156,8 @@ def test_one_seed_that_breaks_is_not_averaged_away(tmp_path: Path) -> None:
     """Five seeds, one of which ends at chance: the mean of the loss is within any usual bound of its interval."""
     grid = made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.9, 0.9, 0.8]})
     assert finding(grid, "a", 3.0, "Plain").state == State.BREAKS
-    assert "a breaks (loses 2.0 points of accuracy in the mean to IPM, above the bound in 1 of 5 seeds)" in verdict(grid)
+    words = "a breaks (loses 2.0 points of accuracy in the mean to IPM, from 90.0 to 88.0 %, above the bound in 1 of 5 seeds)"
+    assert words in verdict(grid)
     assert "by accuracy in 1 of 5 seeds" in render(grid)
 
 
@@ -186,7 +193,7 @@ def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path:
 def test_who_loses_least_is_said_only_as_far_as_seeds_tell(tmp_path: Path) -> None:
     table = {("a", "IPM"): [0.89, 0.89, 0.89], ("b", "IPM"): [0.885, 0.889, 0.885], ("c", "IPM"): [0.87, 0.872, 0.869]}
     words = verdict(made_up(tmp_path, table))
-    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM." in words
+    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
     assert "Whether b loses more is undecided, about 5 seeds needed." in words
     other = verdict(made_up(tmp_path / "other", {("a", "IPM"): [0.89] * 2, ("b", "IPM"): [0.86] * 2}))
     assert "undecided" not in other

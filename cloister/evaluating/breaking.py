@@ -192,6 +192,7 @@ def _watch_searches(searches: Iterator[Searched], total: int, quiet: bool) -> li
 
 
 def _chosen(what: str, names: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
+    names = [names] if isinstance(names, str) else names
     if unknown := [name for name in names or () if name not in known]:
         raise ValueError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}")
     return [name for name in known if not names or name in names]

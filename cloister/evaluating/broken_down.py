@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
-from .over_seeds import summed_up
+from .over_seeds import least_words, summed_up
 from .report import write_evaluation_report
-from .tables import breakdown_lines, breakdown_table, least_words
+from .tables import breakdown_lines, breakdown_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -46,8 +46,8 @@ def breakdown(
     attack: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="An attack of the file. Repeatable. Default: all.")
     ] = None,
-    defence: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A defence of the file. Repeatable. Default: all.")
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="DEFENCE", help="One of the file's. Repeatable. Default: all.")
     ] = None,
     protection: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A protection of the file. Repeatable. Default: all.")
@@ -74,7 +74,7 @@ def breakdown(
 ) -> None:
     """Search the smallest strength of each attack that breaks each defence, by bisection, for every seed.
 
-    Try:  cloister breakdown cloister:evaluate_digits:small --defence median --attack "minus gradient"
+    Try:  cloister breakdown cloister:evaluate_digits:small --against median --attack "minus gradient"
 
     A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
     against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
@@ -90,6 +90,6 @@ def breakdown(
     """
     from .breaking import play_breakdown
 
-    names = {"attack": attack, "defence": defence, "protection": protection}
+    names = {"attack": attack, "defence": against, "protection": protection}
     steps, bounds = {"least": least, "most": most, "step": step}, {"loss": loss, "success": success}
     play_breakdown(file, names, steps, bounds, out, resume, workers, engine.value, seeds, data, set_ or (), as_json)

@@ -77,6 +77,11 @@ class Grid:
         """Cells of the whole grid."""
         return len(self.about["keys"])
 
+    @property
+    def unplayed(self) -> int:
+        """Cells of it that have no line yet."""
+        return self.expected - sum(map(len, self.cells.values()))
+
     def rows(self, attack: str | None, defence: str, strength: float | None, protection: str) -> list[Row]:
         """The lines of a spot that are done."""
         return [r for r in self.cells.get(Spot(attack, defence, strength, protection), ()) if r["status"] == "done"]
@@ -128,6 +133,12 @@ class Grid:
 def is_measure(absent: Row) -> bool:
     """Whether a run without the attackers' data says what they are worth: none of its rounds came to nothing."""
     return absent["status"] == "done" and not (absent.get("lost") or absent.get("unmoved"))
+
+
+def at(grid: Grid, strength: float) -> str:
+    """A strength in words: "6 attackers", "share of attackers 0.3"."""
+    word = str(grid.about["strength"])
+    return f"{strength:g} {word if strength != 1 else 'attacker'}" if word == "attackers" else f"{word} {strength:g}"
 
 
 def place_words(protection: str, partition: str) -> str:

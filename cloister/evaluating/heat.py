@@ -8,7 +8,7 @@ from ..grids.spread import Spread, spread
 from ..reporting.run_data import DASH
 from ..threat_models.broken import gained
 from ..threat_models.evaluation import ABSENT
-from .data import Grid
+from .data import Grid, at
 from .judging import lost_by_seed
 
 
@@ -51,7 +51,8 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
                 spots = {d: grid.attacked(attack, d, strength, protection) for d in grid.defences}
                 over = {d: _broke(grid, attack, d, strength, protection) for d in grid.defences}
                 rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack, over[d]) for d, s in spots.items()]))
-            maps.append(HeatMap(_title(grid, protection, strength), rows))
+            if any(cell.worst for _, cells in rows for cell in cells):
+                maps.append(HeatMap(_title(grid, protection, strength), rows))
     return maps
 
 
@@ -84,7 +85,7 @@ def backdoors(grid: Grid) -> list[HeatMap]:
 
 
 def _title(grid: Grid, protection: str, strength: float) -> str:
-    return f"{protection}, {grid.about['strength']} {strength:g}"
+    return f"{protection}, {at(grid, strength)}"
 
 
 def _heat(spot: Spread | None, tip: str, marked: bool = False, broke: bool = False) -> HeatCell:

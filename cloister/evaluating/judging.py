@@ -61,7 +61,7 @@ class Finding:
     none. harm: by the attack that costs most accuracy; backdoor: by that with the most success; None where there is none.
     undecided: by attack that does not break it and is not known to leave it whole, about how many seeds would decide it.
     without: by attack without a result, on how many of the seeds. seeds: that were to be played. reference: what harm is held
-    against, in words.
+    against, in words; held: over seeds, the accuracy that this is with the seeds of `harm`, of which it is what is lost.
     """
 
     defence: str
@@ -75,6 +75,7 @@ class Finding:
     without: Mapping[str, int]
     seeds: int
     reference: str
+    held: Spread | None = None
 
     @property
     def within(self) -> bool | None:
@@ -120,19 +121,20 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     for harm in (*harms, *backdoors):
         if harm.needs is not None:
             open_[harm.attack] = max(harm.needs, open_.get(harm.attack, 0))
-    every = [row for of in rows.values() for row in of]
+    every, worst = [row for of in rows.values() for row in of], _worst(harms)
     return Finding(
         defence,
         protection,
         strength,
         max((int(row.get("attackers") or 0) for row in every), default=0),
         grid.built_for(defence, every),
-        _worst(harms),
+        worst,
         _worst(backdoors),
         open_,
         {attack: seeds - len(of) for attack, of in rows.items() if len(of) < seeds},
         seeds,
         LOWER if absent else CLEAN,
+        None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
     )
 
 
@@ -147,6 +149,12 @@ def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, 
         seed, of = row["seed"], (metric(row, "accuracy", "late"), metric(row, "clean", "late"))
         found[seed] = nan if absent and seed not in absent else lost(*of, absent.get(seed))
     return found
+
+
+def held_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
+    """By seed, the accuracy below which `lost_by_seed` counts: the lower of the two."""
+    losses = lost_by_seed(rows, absent)
+    return {row["seed"]: losses[row["seed"]] + metric(row, "accuracy", "late") for row in rows}
 
 
 def findings(grid: Grid, protection: str) -> list[Finding]:

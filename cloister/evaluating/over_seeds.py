@@ -46,3 +46,8 @@ def broke_words(one: Mapping[str, Any]) -> str:
     done: Sequence[Mapping[str, Any]] = searched(one["seeds"])
     count = sum(seed["breaks"] is not None for seed in done)
     return f"{count} of {len(done)} seed{'s' * (len(done) != 1)}"
+
+
+def least_words(found: Mapping[str, Any]) -> str:
+    """What searches look for: "fewest attackers", "smallest share of attackers"."""
+    return f"{'fewest' if found['strength'] == 'attackers' else 'smallest'} {found['strength']}"

@@ -22,7 +22,7 @@ from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
-from .tables import breakdown_words, by_words, clean_words, without_result
+from .tables import NOT_PLAYED, breakdown_words, by_words, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
@@ -63,7 +63,7 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
         missing = grid.missing(defence, protection)
         found = [judged[defence, s] for s in sorted(grid.strengths) if (defence, s) in judged]
         if not found:
-            instead = known + ("" if known == "not played yet" else "; see below")
+            instead = known + ("" if known == NOT_PLAYED else "; see below")
             rows.append({"defence": defence, "clean": clean, "found": None, "instead": instead})
         for one in found:
             rows.append({"defence": defence, "clean": clean, "found": _judged(grid, one), "missing": missing})
@@ -83,6 +83,7 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "strength": f"{one.strength:g}",
         "absent": percent(spread(grid.absent(one.defence, one.strength, one.protection).values())),
         "attack": attack,
+        "held": DASH if one.held is None else f"{100 * one.held.mean:.1f}",
         "under": percent(of["late"]),
         "worst_seed": _worst_seed(of["late"]),
         "lost": percent(one.harm.lost, -1) if one.harm else DASH,

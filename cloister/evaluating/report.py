@@ -1,7 +1,9 @@
 """The report of an evaluation: one HTML page, made from the evaluation's folder alone, that needs nothing from anywhere else."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..fl.runs.results_folder import write
 from ..reporting.page import environment, write_page
@@ -24,6 +26,7 @@ from .panels import (
     refusals,
     tiles,
 )
+from .tables import NOT_PLAYED
 from .texts import cell_rows
 from .verdict import sentences
 
@@ -48,7 +51,8 @@ def render(grid: Grid) -> str:
         title=str(about["name"]),
         said=sentences(grid),
         tiles=tiles(grid),
-        defences={p: defences(grid, p) for p in grid.protections},
+        defences=_played({p: defences(grid, p) for p in grid.protections}),
+        first_searched=bool(grid.breakdown) and bool(grid.breakdown["results"]) and grid.unplayed > 0,
         maps=heat_maps(grid),
         backdoors=backdoors(grid),
         curves=curves(grid),
@@ -70,3 +74,8 @@ def render(grid: Grid) -> str:
         rules=[*flat(about["defences"])],
         machine=[*flat(about.get("versions", {})), *flat(about.get("machine", {}))],
     )
+
+
+def _played(of: Mapping[str, list[dict[str, Any]]]) -> Mapping[str, list[dict[str, Any]]]:
+    """Tables by place, without those in which nothing was played yet, if there are others."""
+    return {p: rows for p, rows in of.items() if any(row["found"] or row["instead"] != NOT_PLAYED for row in rows)} or of

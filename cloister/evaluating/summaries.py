@@ -18,7 +18,8 @@ def defence_rows(grid: Grid) -> list[dict[str, Any]]:
 
     attackers: the most at work in one round; built_for: None where the defence states none. finding: over all attacks and seeds;
     None where there is no result, for the reason. clean, absent, attacked: accuracy of loyal clients late in the run without
-    attack, without the attackers' data and under `attack`, the one that costs most, means over seeds. lost: by it; gained: of the
+    attack, without the attackers' data and under `attack`, the one that costs most, means over seeds; held_against: of each seed
+    the lower of the first two, where both were played. lost: held_against less attacked; gained: of the
     backdoor that succeeds most, whose rates stand beside: both with Student's t interval of the mean at 95 %, cut to what can be
     (None of fewer than three seeds), and the least and the most of any seed.
     """
@@ -61,6 +62,7 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "clean": _mean(grid.clean(defence, place)),
         "absent": _mean(spread(grid.absent(defence, strength, place).values())),
         "attack": None if harm is None else harm.attack,
+        "held_against": None if one is None else _mean(one.held),
         "attacked": _mean(attacked),
         **_figures("lost", harm),
         "lost_against": None if one is None else one.reference,
@@ -104,6 +106,7 @@ def markdown(grid: Grid) -> str:
         "without attack, %",
         "absent, %",
         "worst attack",
+        "held against, %",
         "under it, %",
         "lost, points",
     ]
@@ -117,8 +120,8 @@ def markdown(grid: Grid) -> str:
     notes += [f"- Known of {name}, whatever was played here. {words}" for name, words in known.items()]
     how = (
         "Accuracy of loyal clients late in the run, means over seeds; ± is half of Student's t interval of that mean at 95 %; of"
-        " two seeds both values stand there. Absent: without the attackers' data. Lost: against the lower of the runs without"
-        " attack and absent; below 0 is better than it."
+        " two seeds both values stand there. Absent: without the attackers' data. Held against: of each seed the lower of the"
+        " runs without attack and absent. Lost: that less what is left under the attack; below 0 is better."
     )
     prose = map(in_markdown, (f"# {grid.about['name']}: defences", verdict(grid), bounds_words(grid), how))
     return "\n\n".join([*prose, markdown_of(heads, body), *(["\n".join(map(in_markdown, notes))] if notes else [])]) + "\n"
@@ -129,11 +132,11 @@ def _cells(grid: Grid, row: _Row) -> list[str]:
     clean = clean_words(grid, defence, place)
     absent = percent(spread(grid.absent(defence, strength, place).values()))
     if one is None or one.harm is None:
-        return [DASH, without_result(grid, defence, place)[0], DASH, clean, absent, *[DASH] * 7]
+        return [DASH, without_result(grid, defence, place)[0], DASH, clean, absent, *[DASH] * 8]
     built = "" if one.built_for is None else f" ({one.built_for})"
     count = one.harm.lost.count
     seeds = f"{count}" if count == one.seeds else f"{count} of {one.seeds}"
-    cells = [f"{one.attackers}{built}", one.word, seeds, clean, absent, one.harm.attack]
+    cells = [f"{one.attackers}{built}", one.word, seeds, clean, absent, one.harm.attack, percent(one.held)]
     cells += [percent(grid.attacked(one.harm.attack, defence, strength, place)), percent(one.harm.lost, -1)]
     if one.backdoor is None:
         return [*cells, *[DASH] * 4]

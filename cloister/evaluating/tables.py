@@ -12,7 +12,9 @@ from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
 from .learning import at_chance
-from .over_seeds import broke_words, median_words, searched
+from .over_seeds import broke_words, least_words, median_words, searched
+
+NOT_PLAYED = "not played yet"
 
 
 def grid_table(grid: Grid, protection: str) -> Table:
@@ -75,7 +77,7 @@ def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]
         for row in rows:
             if (spot.defence, spot.protection) == (defence, protection) and row["status"] != "done":
                 return str(row["status"]), str(row["reason"])
-    return "not played yet", ""
+    return NOT_PLAYED, ""
 
 
 def reasons(grid: Grid, protection: str) -> list[str]:
@@ -161,11 +163,6 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
         names = one["attack"], one["defence"], one["protection"]
         table.add_row(*names, broke_words(one), median, interval, by_words(one), remarks)
     return table
-
-
-def least_words(found: Mapping[str, Any]) -> str:
-    """What searches look for: "fewest attackers", "smallest share of attackers"."""
-    return f"{'fewest' if found['strength'] == 'attackers' else 'smallest'} {found['strength']}"
 
 
 def breakdown_lines(found: Mapping[str, Any]) -> list[str]:

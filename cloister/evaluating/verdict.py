@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN
-from .data import Grid
+from .data import Grid, at
 from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
 from .learning import enough_words, learns, little_words, without_attack
+from .over_seeds import least_words, median_words
 
 OPENINGS = {
     True: "within what they are built for",
@@ -38,9 +39,12 @@ def verdict(grid: Grid) -> str:
 
 def sentences(grid: Grid) -> Said:
     """The same one by one."""
-    known = sum(len(rows) for rows in grid.cells.values())
-    if known < grid.expected:
-        return Said(((f"No verdict: {grid.expected - known} of {grid.expected} cells are not played yet.", ()),))
+    if grid.unplayed > 0:
+        missing = f"{grid.unplayed} of {grid.expected} cells are not played yet."
+        first, found_by = _searched(grid)
+        if found_by:
+            return Said(((first, found_by),), (f"No verdict on the grid: {missing}",))
+        return Said(((f"No verdict: {missing}", ()),))
     found = {protection: findings(grid, protection) for protection in grid.protections}
     if not any(found.values()):
         return Said((("No verdict: no defence has a result under attack.", ()),))
@@ -49,8 +53,28 @@ def sentences(grid: Grid) -> Said:
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
         places.append((_first(under + _best(grid, of)), tuple(map(_first, _listed(grid, of)))))
     seeds = len(grid.about["seeds"])
+    held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
+    few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
     return Said(tuple(places), (*_measured(found), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
+
+
+def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
+    """What breakdown searches found: of what they are the answer, and a sentence for each defence in each place."""
+    by: dict[tuple[str, str], list[str]] = {}
+    found = grid.breakdown
+    for one in found.get("results", ()):
+        median = "no result" if one["median"] is None else median_words(one, found["steps"]["most"])
+        by.setdefault((one["defence"], one["protection"]), []).append(f"{median} by {one['attack']}")
+    if not by:
+        return "", ()
+    most = max(len(one["seeds"]) for one in found["results"])
+    first = (
+        f"The {least_words(found)} that break each defence, from {found['steps']['least']:g} to {found['steps']['most']:g} tried"
+    )
+    first += f", median of {most} seeds." if most > 1 else ", of one seed."
+    places = {protection for _, protection in by}
+    return first, tuple(f"{d}{f' under {p}' if len(places) > 1 else ''}: {', '.join(of)}." for (d, p), of in by.items())
 
 
 def _best(grid: Grid, found: Sequence[Finding]) -> str:
@@ -78,11 +102,11 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
     strength = max(common)
     least, *others = sorted(
         (one for d in holding for one in by[d] if one.strength == strength),
-        key=lambda one: one.harm.lost.mean if one.harm else 0.0,
+        key=_lost_in_the_mean,
     )
     words = (
         f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
-        f" With {at(grid, strength)} {least.defence} loses least: {_points(least.harm)}{_rate(least)}."
+        f" With {at(grid, strength)} {least.defence} loses least: {_points(least)}{_rate(least)}."
     )
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
@@ -153,8 +177,8 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
     most = "at most " if len(found) > 1 and word != "holds" else ""
-    harms = [o.harm for o in found if o.harm and first == "breaks"]
-    told = [f"{_s(names, 'lose')} {most}{_points(max(harms, key=lambda h: h.lost.mean))}"] if harms else []
+    harmed = [o for o in found if o.harm and first == "breaks"]
+    told = [f"{_s(names, 'lose')} {most}{_points(max(harmed, key=_lost_in_the_mean))}"] if harmed else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
         told += filter(None, [little_words(grid, names, found[0].protection)])
@@ -174,15 +198,21 @@ def _lacking(found: Sequence[Finding]) -> str:
     return f"no result on {on} seeds against some attacks"
 
 
-def _points(harm: Harm | None) -> str:
-    """What is lost to the worst attack; `_measured` says once of all such numbers what they are held against."""
+def _points(one: Finding) -> str:
+    """What is lost to the worst attack, and from what to what; `_measured` says once of all such numbers what they are."""
+    harm = one.harm
     if harm is None or (harm.lost.mean <= 0 and not harm.broke):
         return "nothing"
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
     mean = "" if harm.lost.count == 1 else " in the mean"
-    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}" + (
+    ends = "" if one.held is None else f", from {100 * one.held.mean:.1f} to {100 * (one.held.mean - harm.lost.mean):.1f} %"
+    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{ends}" + (
         f", above the bound{seeds}" if seeds else ""
     )
+
+
+def _lost_in_the_mean(one: Finding) -> float:
+    return one.harm.lost.mean if one.harm else 0.0
 
 
 def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
@@ -222,12 +252,6 @@ def _left_out(grid: Grid, found: dict[str, list[Finding]]) -> list[str]:
     ]
     said = [f"Left out, as without a result: {', '.join(out)}."] if out else []
     return said + ([f"Of fewer seeds than played: {', '.join(dict.fromkeys(fewer))}."] if fewer else [])
-
-
-def at(grid: Grid, strength: float) -> str:
-    """A strength in words: "6 attackers", "share of attackers 0.3"."""
-    word = str(grid.about["strength"])
-    return f"{strength:g} {word if strength != 1 else 'attacker'}" if word == "attackers" else f"{word} {strength:g}"
 
 
 def _names(names: Sequence[str]) -> str:

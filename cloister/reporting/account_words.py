@@ -55,9 +55,10 @@ def account_notes(account: Mapping[str, Any]) -> list[str]:
     grams = _count(account.get("grams"))
     notes = [f"A client's updates entered {grams} comparison{'s' * (grams != 1)} (Gram matrices) at most."]
     if with_one := account.get("with_a_client"):
-        numbers = _count(account.get("numbers"))
+        numbers, sketches = _count(account.get("numbers")), "sketch" in with_one
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
-        notes.append(f"The server and one client together also learn {with_one}.{counted}")
+        none = "; none was sent in this run" if sketches and not numbers else ""
+        notes.append(f"The server and one client together also learn {with_one}{none}.{counted}")
     if account.get("elsewhere"):
         notes += _elsewhere(account)
     if account.get("span") is None and account.get("transformed", True):

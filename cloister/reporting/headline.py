@@ -15,6 +15,14 @@ IN_CLEAR = {
 }
 
 
+ADJACENT = {
+    "add or remove": " (there or not)",
+    "replace": " (itself, or any other in its place)",
+    "zero out": " (with its values, or with zeros)",
+}
+"""Of an adjacency: what a client, or a record, cannot be told from."""
+
+
 def smallest_sum(run: Run) -> int | None:
     """Fewest clients in one sum or mean that anybody was told, not counting the one client that it is for; None where nobody was
     told any. Of slots it is not known who is in which: no sum of theirs is over fewer than the floor.
@@ -132,13 +140,13 @@ def attacked_in_words(run: Run) -> str:
 def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
-    meant = {u: f" ({of['adjacency']})" if "adjacency" in of else "" for u, of in units.items()}
+    meant = {u: ADJACENT.get(str(of.get("adjacency")), "") for u, of in units.items()}
     delta = {u: f" at delta {number(of['delta']):g}" if "delta" in of else "" for u, of in units.items()}
     spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {u}{meant[u]}" for u, of in units.items()]
     if spent:
         beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
         without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""
-        return f"Differential privacy: epsilon {', '.join(spent)}, of what is said below.{without}"
+        return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}"
     training = run.scenario.get("training")
     if isinstance(training, dict) and training.get("privacy"):
         return "Clients train with differential privacy; how much of it is spent is not in this folder, or not yet."

@@ -8,6 +8,7 @@ from pathlib import Path
 import jinja2
 
 from .byte_words import byte_words
+from .headline import up
 from .run_data import DASH, number, time_words
 
 
@@ -19,6 +20,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
     found.filters.update(
         percent=lambda v: f"{round(100 * v, 1) + 0.0:.1f}" if math.isfinite(v := number(v)) else DASH,
+        up=lambda v: up(v) if math.isfinite(v := number(v)) else DASH,
         short=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
         bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
         time=time_words,

@@ -242,8 +242,8 @@ def epsilons(run: Run) -> list[dict[str, Any]]:
         share = min(numbers["epsilon_worst"] / numbers["budget"], 1.0) if numbers["budget"] > 0 else math.nan
         words = {key: str(of.get(key, "?")) for key in ("adjacency", "accountant", "worst_client")}
         words |= {key: str(of.get(key, "")) for key in ("of", "beside")}
-        rows = Counter(f"{number(row.get('epsilon')):.4g}" for row in clients.values()) if len({*values}) <= VALUES_SHOWN else {}
-        spent = sorted(rows.items(), key=lambda item: -float(item[0]))
+        rows = Counter(values) if len({*values}) <= VALUES_SHOWN else {}
+        spent = sorted(rows.items(), reverse=True)
         uncovered = [str(words) for words in of.get("not_covered") or []]
         found.append({"unit": unit, **numbers, **words, "share": share, "spent": spent, "not_covered": uncovered})
     return found

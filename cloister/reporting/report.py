@@ -184,6 +184,8 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
 
 def _unsplit(run: Run) -> str:
     """What there is to say where nothing was split."""
+    if final_clusters(run) and len(final_clusters(run)) > 1:
+        return "each client by its cluster's model"
     return "never split" if run.pairs or looks_for_splits(run) or has_clusters(run) else "one model for all"
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .folders_within import within
+
 Row = Mapping[str, Any]
 DASH = "\u2013"
 HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
@@ -107,7 +109,8 @@ def read_run(folder: Path) -> Run:
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
         raise ValueError(
-            f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"
+            within(folder)
+            or f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"
         )
     return Run(
         folder.resolve().name,

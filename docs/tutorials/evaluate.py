@@ -44,7 +44,7 @@ runs[["attack", "defence", "partition", "seed", "verdict", "lost", "accuracy.lat
 # `cloister breakdown` searches the smallest strength that breaks a defence, by accuracy or by a backdoor.
 
 # %%
-# !cloister breakdown evaluate.py --defence median --attack "minus gradient" --least 1 --most 10 --seeds 0,1 --workers 1 --out runs/evaluation --resume 2> progress.txt
+# !cloister breakdown evaluate.py --against median --attack "minus gradient" --least 1 --most 10 --seeds 0,1 --workers 1 --out runs/evaluation --resume 2> progress.txt
 
 # %% [markdown]
 # ## Under secure aggregation

@@ -63,7 +63,8 @@ class CsvClients:
             if self.client is None:
                 raise ValueError(f"{path} is one file: name the column that says whose a row is, from_csv(..., client=COLUMN)")
         else:
-            raise ValueError(f"there is no file or folder {path}")
+            here = f" in {Path.cwd()}; beside a scenario's file it is Path(__file__).with_name({path.name!r})"
+            raise ValueError(f"there is no file or folder {path}{'' if path.is_absolute() else here}")
         columns: tuple[str, ...] = ()
         x, y, whose = list[list[float]](), list[Hashable](), list[str]()
         for file in files:

@@ -1,5 +1,6 @@
 """A plain function of all updates as a rule; so is an aggregator of another library, such as ByzFL's."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ METHODS = {
 """What a rule of our kinds does its work by."""
 CALLS = {"weights": ["gram", "rng"], "combine": ["block"], "weigh": ["rows", "rng"], "combine_all": ["updates"]}
 """What rules of our kinds are called with, by position."""
-WRITTEN_SO = "write yours as a class with sees = Sight.GRAM and weights(gram, rng), which is given inner products alone"
+WRITTEN_SO = "write yours as a function of inner products alone, to a weight for each update: rules.OfGram(mine)"
 """What may do the work of a function of updates where a protection gives none."""
 KNOWN = ("weights", "weights_with", "combine", "weigh", "combine_all", "steps")
 
@@ -42,7 +43,51 @@ class FunctionRule:
 
     def combine_all(self, updates: Block, /) -> Block:
         """The result, float32 (d,). Raises Unfit where it is none, or is not finite."""
-        return as_vector(self.function(updates), updates.shape[1:], self.function, finite=True)
+        remedy = "one vector of all updates; for weights by the Gram matrix say rules.OfGram(mine)"
+        return as_vector(self.function(updates), updates.shape[1:], self.function, remedy, finite=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OfGram:
+    """A rule that is a function of the Gram matrix, float64 (n, n), to weights (n,), numbers of numpy or torch: the result is
+    the updates' sum by these weights. It sees inner products alone, so it runs under secure aggregation, too.
+
+    f: how many attackers it is built for; None where it states none. shift_invariant: whether its weights sum to 1 and depend on
+    differences of updates alone, so that less need be told. told: as of `FunctionRule`. Raises ValueError for what is no such
+    function.
+    """
+
+    function: Callable[[Matrix], Any]
+    f: int | None = None
+    shift_invariant: bool = False
+    told: str = field(default="")
+    sees: ClassVar[Sight] = Sight.GRAM
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ValueError(
+                f"OfGram takes a function of the Gram matrix, float64 (n, n), to weights (n,), not {brief(self.function)}"
+            )
+        if wrong := misfit(self.function, ["gram"]):
+            raise ValueError(
+                f"{called(self.function)} is a function of the Gram matrix, float64 (n, n), to weights (n,): {wrong}"
+            )
+        object.__setattr__(self, "told", self.told or parameters_of(self.function))
+
+    def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
+        """The weights, float64 (n,). Raises Unfit where these are none, or are not finite."""
+        found = self.function(gram.copy())
+        as_vector(found, (len(gram),), self.function, "a weight for each update", finite=True)
+        return np.asarray(found.detach().cpu().numpy() if hasattr(found, "detach") else found, dtype=np.float64)
+
+
+def _of_gram(function: Any) -> bool:
+    """Whether a function's first parameter is called as a Gram matrix is."""
+    try:
+        names = [*inspect.signature(function).parameters]
+    except (TypeError, ValueError):
+        return False
+    return bool(names) and names[0].lower() in ("gram", "g", "gram_matrix", "inner_products")
 
 
 def as_rule(rule: Any) -> Rule:
@@ -64,6 +109,11 @@ def as_rule(rule: Any) -> Rule:
     if has:
         raise ValueError(f"{name_of(rule)} has no sees: name the least that it must see, for example sees = Sight.GRAM")
     if callable(rule):
+        if _of_gram(rule):
+            raise ValueError(
+                f"rule {called(rule)} takes a Gram matrix, and a plain function is given all updates, (n, d):"
+                f" say rule=rules.OfGram({name_of(rule)}), which runs under secure aggregation, too"
+            )
         if wrong := misfit(rule, ["updates"]):
             raise ValueError(f"rule {called(rule)} is a function of all updates, float32 (n, d), to one vector (d,): {wrong}")
         return FunctionRule(rule)

@@ -2,7 +2,11 @@
 
 import hashlib
 import logging
+<<<<<<< HEAD
 from collections.abc import Callable
+=======
+from collections.abc import Callable, Sequence
+>>>>>>> walk23
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,16 +121,20 @@ def started(
     if words.settled:  # an answer was heard: the run has begun
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
+    if advice := _without_revoked(listening.standing, clients, least):
+        logging.getLogger("cloister.link").warning("too few can come", extra={"why": advice})
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
         listener.stop(why=NEVER_BEGAN)
         why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
-        raise ValueError(f"{why}: give --wait more seconds, or --least for a run that begins without them")
+        instead = "give --wait more seconds, or --least for a run that begins without them"
+        raise ValueError(f"{why}: {_without_revoked(listening.standing, clients, least) or instead}")
     wait_for_helpers(parties.scenario, listener, listening.wait)
     return listener
 
 
+<<<<<<< HEAD
 def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     """Raise ConnectionError where none of so many clients is there for so long. Not where all were revoked.
 
@@ -139,6 +147,16 @@ def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     if not any(party >= 0 for party in listener.wait_for(1, seconds)):
         raise ConnectionError(f"after {seconds:g} s no client is there: rounds would be played in vain; start this again then")
     listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
+=======
+def _without_revoked(standing: Standing | None, clients: Sequence[int], least: int) -> str:
+    """What to do where so few clients have a certificate that is not revoked that the run cannot begin; else empty."""
+    gone = [] if standing is None else [i for i in clients if standing.took_back(i)]
+    if (left := len(clients) - len(gone)) >= least:
+        return ""
+    names, many = ", ".join(map(name_of, gone)), len(gone) != 1
+    of = f"the certificate{'s' * many} of {names} {'are' if many else 'is'} revoked, so at most {left} of {len(clients)} can come"
+    return f"{of}: begin without by --least {left}, or give {'them others' if many else 'it another'} by `cloister keys rotate`"
+>>>>>>> walk23
 
 
 def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...protocol.pki.names import name_of
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, State
 from ..clients.losses import CROSS_ENTROPY
@@ -85,7 +86,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
         "faults": len(faults),
         "unplaced": sorted(simulation.population.clients.keys() - placed),
-        **({"names": {str(i): name for i, name in names.items()}} if (names := simulation.population.names) else {}),
+        **({"names": {str(i): name for i, name in names.items()}} if (names := names_of(simulation)) else {}),
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **_corrupt(simulation, folder, final),
         **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
@@ -106,6 +107,14 @@ def _corrupt(simulation: Simulation, folder: RunFolder, final: Mapping[str, Any]
     members, lines = sorted(simulation.corrupted.members), [*folder.read("metrics.jsonl")[:-1], final]
     said = under_attack(simulation.scenario.adversary, members, simulation.population.clients, lines)
     return {"corrupt": members, "under_attack": said}
+
+
+def names_of(simulation: Simulation) -> Mapping[int, str]:
+    """What clients are called: as the data call them; of clients elsewhere as certificates, commands and logs do, since the
+    coordinator's own table is no client's.
+    """
+    clients = simulation.population.clients
+    return simulation.population.names if simulation.told is None else {i: name_of(i) for i in clients}
 
 
 def in_no_cluster(simulation: Simulation) -> tuple[int, ...]:
