@@ -2,11 +2,7 @@
 
 import hashlib
 import logging
-<<<<<<< HEAD
-from collections.abc import Callable
-=======
 from collections.abc import Callable, Sequence
->>>>>>> walk23
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,7 +118,7 @@ def started(
         return listener
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
     if advice := _without_revoked(listening.standing, clients, least):
-        logging.getLogger("cloister.link").warning("too few can come", extra={"why": advice})
+        log.warning("too few can come", extra={"why": advice})
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
@@ -134,7 +130,6 @@ def started(
     return listener
 
 
-<<<<<<< HEAD
 def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     """Raise ConnectionError where none of so many clients is there for so long. Not where all were revoked.
 
@@ -147,7 +142,8 @@ def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     if not any(party >= 0 for party in listener.wait_for(1, seconds)):
         raise ConnectionError(f"after {seconds:g} s no client is there: rounds would be played in vain; start this again then")
     listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
-=======
+
+
 def _without_revoked(standing: Standing | None, clients: Sequence[int], least: int) -> str:
     """What to do where so few clients have a certificate that is not revoked that the run cannot begin; else empty."""
     gone = [] if standing is None else [i for i in clients if standing.took_back(i)]
@@ -156,7 +152,6 @@ def _without_revoked(standing: Standing | None, clients: Sequence[int], least: i
     names, many = ", ".join(map(name_of, gone)), len(gone) != 1
     of = f"the certificate{'s' * many} of {names} {'are' if many else 'is'} revoked, so at most {left} of {len(clients)} can come"
     return f"{of}: begin without by --least {left}, or give {'them others' if many else 'it another'} by `cloister keys rotate`"
->>>>>>> walk23
 
 
 def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
