@@ -4,13 +4,12 @@ from ...protocol.core.errors import Refused
 from ...protocol.pairs.choices import MeanSketch
 from ..algorithms.compared import BringsEmbedders, ByEmbeddings
 
-__all__ = ["check_references", "measures_references"]
-
 
 def measures_references(algorithm: object) -> bool:
     """Whether each client measures how far apart its own data are. The reference of a mean sketch is a public number."""
-    compared = isinstance(algorithm, ByEmbeddings) and not isinstance(algorithm, BringsEmbedders)
-    return compared and not isinstance(algorithm.choice, MeanSketch)
+    if isinstance(algorithm, BringsEmbedders) or not isinstance(algorithm, ByEmbeddings):
+        return False
+    return not isinstance(algorithm.choice, MeanSketch)
 
 
 def check_references(algorithm: object, validation: float) -> None:
