@@ -251,3 +251,17 @@ def test_keys_that_no_seed_gives_are_not_judged(monkeypatch: Patch) -> None:
         found = examined(added(recorder.seen_by(server_and(0)), recorder.truth))
         assert not found.witness
         assert UNKNOWN in found.missed
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    ("at", "words"), [(0, "client 0's unopened mask of round 0 is 0 in"), (1, "self mask key of round 0 is not its own")]
+)
+def test_a_fault_that_is_planted_as_the_page_shows_is_found(at: int, words: str, monkeypatch: Patch) -> None:
+    for name in ("masked", "derive_key"):
+        monkeypatch.setattr(clients, name, getattr(clients, name))  # and is put back in the end
+    page = Path(__file__).parents[1] / "docs/how-to/plant-a-fault.md"
+    block = page.read_text().split("```python\n")[1 + at].split("```")[0]
+    exec(block, {})  # noqa: S102
+    recorder = played(small(MASKED, rounds=1))
+    assert words in examined(added(recorder.seen_by(SERVER_ALONE), recorder.truth)).witness

@@ -184,8 +184,8 @@ def test_bad_parameters_are_refused() -> None:
             EMDCFL(**bad)
     with pytest.raises(Refused, match="pairs"):
         replace(DIGITS, protection=Encrypted(), algorithm=replace(DIGITS.algorithm, by_samples=False))
-    with pytest.raises(ValueError, match="validation"):
-        Simulation(replace(DIGITS, validation=0.0), None)
+    with pytest.raises(Refused, match=r"set validation of the scenario, to 0\.1"):
+        replace(DIGITS, validation=0.0)
     assert EMDCFL().needs == {Functionality.SUMS, Functionality.PAIRS}
 
 

@@ -179,7 +179,7 @@ def test_who_stays_as_usual_has_not_turned_however_little_is_left_of_it() -> Non
 
 
 def test_who_was_parted_stays_so_for_some_rounds_however_it_behaves() -> None:
-    """It is forgiven after ten sessions without it; one in which it is not parted is enough."""
+    """It is forgiven after ten sessions without it, five if they had been together; one in which it is not parted is enough."""
     signs = np.ones(10)
     evidence = Evidence()
     for seed in range(3):
@@ -191,6 +191,13 @@ def test_who_was_parted_stays_so_for_some_rounds_however_it_behaves() -> None:
     while len(by_evidence(forgiving[-1], range(10))) > 1:
         forgiving.append(forgiven(forgiving[-1]))
     assert len(forgiving) - 1 == ROUNDS_APART
+    before = evidence
+    for _ in range(8):
+        before = parted_in(forgiven(before), [range(10)])
+    forgiving = [parted_in(forgiven(before), [range(4), range(4, 10)])]
+    while len(by_evidence(forgiving[-1], range(10))) > 1:
+        forgiving.append(forgiven(forgiving[-1]))
+    assert len(forgiving) - 1 == ROUNDS_APART // 2
     assert sorted(by_evidence(seen(once, range(4), np.ones((4, 4))), range(10))) == [(0, 1, 2, 3), (4, 5, 6, 7, 8, 9)]
 
 

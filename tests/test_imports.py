@@ -73,7 +73,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_public_names_are_there_when_they_are_asked_for() -> None:
     code = "import cloister, cloister.protocol as p\nassert cloister.Scenario, cloister.run\n[getattr(p, n) for n in p.__all__]"
-    assert {"torch", "scipy"} <= set(loaded(code))
+    assert "torch" in loaded(code)
     with pytest.raises(subprocess.CalledProcessError):
         loaded("import cloister\ncloister.nothing")
     with pytest.raises(subprocess.CalledProcessError):

@@ -56,10 +56,10 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     (found.folder / PRESENCE).write_text(
         '{"round": 0, "away": [2], "revoked": []}\n{"round": 1, "away": [2], "revoked": [2]}\n{"x": 1}\n'
     )
-    assert who_was_there(read_run(found.folder)) == [("client 2", "0 to 1", "1")]
+    assert who_was_there(read_run(found.folder)) == [("client-2", "0 to 1", "1")]
     page = write_report(found.folder).read_text()
     assert "Who was there" in page
-    assert "<td>client 2</td><td>0 to 1</td><td>1</td>" in page
+    assert "<td>client-2</td><td>0 to 1</td><td>1</td>" in page
     assert "Not there to be handed a model" not in page
     assert found.link["without_model"] == []
     differing = {"round": 0, "client": 2, "differs": {"training.lr": ["0.2", "0.1"], "seed": ["7", None]}}
@@ -67,14 +67,14 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     (found.folder / "other_terms.jsonl").write_text(json.dumps(differing) + "\n")
     run = read_run(found.folder)
     model = found.folder / "models" / f"{next(iter(run.rounds[-1]['clusters']))}.safetensors"
-    assert without_model(run) == [("client 1", ""), ("client 3", "")]  # clients own their models here
+    assert without_model(run) == [("client-1", ""), ("client-3", "")]  # clients own their models here
     model.parent.mkdir(exist_ok=True)
     model.touch()
-    assert without_model(run) == [("client 1", f"models/{model.name}"), ("client 3", f"models/{model.name}")]
+    assert without_model(run) == [("client-1", f"models/{model.name}"), ("client-3", f"models/{model.name}")]
     assert sorted(said_of_terms(run)) == [
-        f"client 2, from round 0 on: seed is 7 there, {DASH} at the coordinator",
-        "client 2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator",
+        f"client-2, from round 0 on: seed is 7 there, {DASH} at the coordinator",
+        "client-2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator",
     ]
     page = write_report(found.folder).read_text()
-    assert f"<li>client 1: its cluster's is models/{model.name} in this run folder</li>" in page
-    assert "client 2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator" in page
+    assert f"<li>client-1: its cluster's is models/{model.name} in this run folder</li>" in page
+    assert "client-2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator" in page

@@ -13,7 +13,7 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
-from cloister.reporting.headline import privacy_in_words, smallest_sum
+from cloister.reporting.headline import ADJACENT, privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
 NAMES = {"algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats"}
@@ -160,9 +160,9 @@ def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
     plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")
     assert privacy_in_words(read_run(plain.folder)) == "The server saw every update in clear. No differential privacy."
     noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
-    assert "Differential privacy: epsilon 3 for any client, of what is said below." in privacy_in_words(noisy)
+    assert "Differential privacy: epsilon 3 for any client, for what stands below." in privacy_in_words(noisy)
     known = replace(run, privacy={"record": {"epsilon_worst": 3.0, "delta": 1e-5, "adjacency": "replace"}})
-    assert "epsilon 3 at delta 1e-05 for any record (replace), of what is said below." in privacy_in_words(known)
+    assert f"epsilon 3 at delta 1e-05 for any record{ADJACENT['replace']}, for what stands below." in privacy_in_words(known)
     assert privacy_in_words(replace(run, answers=[])) == ""
 
 

@@ -299,7 +299,7 @@ def test_a_function_as_a_rule_under_masked_is_refused_by_its_own_name() -> None:
 
     algorithm = algorithms.RobustFedAvg(rule=middle)  # type: ignore[arg-type]
     with pytest.raises(
-        Refused, match=r"middle \(test_readable_figures.py, line \d+\) reads whole updates.*sees = Sight.GRAM"
+        Refused, match=r"middle \(test_readable_figures.py, line \d+\) reads whole updates.*rules.OfGram\(mine\)"
     ) as of:
         replace(sample.scenario, algorithm=algorithm, protection=protections.Masked(floor=3))
     assert "FunctionRule" not in str(of.value)

@@ -1,6 +1,7 @@
 """Which model a client names that leaves the first only for what is better beyond chance."""
 
 import numpy as np
+import pytest
 
 from cloister.fl.clients.reluctance import reluctant
 
@@ -24,6 +25,12 @@ def test_of_those_that_are_better_the_best_is_named() -> None:
 
 def test_one_example_shows_nothing_beyond_chance() -> None:
     assert reluctant([np.array([1.0]), np.array([0.1])], 2.0) == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_without_a_margin_the_least_mean_is_named_of_one_example_too() -> None:
+    assert reluctant([np.array([1.0]), np.array([0.1])], 0.0) == 1
+    assert reluctant([np.array([0.1]), np.array([1.0])], 0.0) == 0
 
 
 def test_a_model_that_gives_no_number_is_left_for_one_that_does_and_never_named() -> None:

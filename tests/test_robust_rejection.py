@@ -19,6 +19,7 @@ from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.averages import Mean
 from cloister.fl.robust.coordinates import Bulyan, Meamed, MeanAroundMedian, Phocas, RobustLearningRate, TrimmedMean
 from cloister.fl.robust.diameter import MDA, SMEA
+from cloister.fl.robust.function import OfGram
 from cloister.fl.robust.krum import Krum, KrumPicks, MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Mixed
 from cloister.fl.robust.rejection import after_rejecting
@@ -53,6 +54,7 @@ AT_LEAST: Sequence[tuple[Rule, int, Rule]] = (
     (Mixed((Bucketing(2),), Krum(2)), 13, Mixed((Bucketing(2),), Krum(0))),
     (Mixed((NNM(2),), Bulyan(2)), 11, Mixed((NNM(0),), Bulyan(0))),
 )
+# A function of one's own says itself how few it takes: its f is a figure in reports.
 at_least = pytest.mark.parametrize(("rule", "n", "lowered"), AT_LEAST, ids=lambda value: str(value))
 
 
@@ -106,7 +108,7 @@ def test_every_rule_and_step_with_an_f_is_in_the_table() -> None:
             if isinstance(kind, type) and is_dataclass(kind) and hasattr(kind, "sees") and "f" in {f.name for f in fields(kind)}
         }
     assert len(built_for_f) >= 12
-    assert built_for_f <= set().union(*(inside(rule) for rule, _, _ in AT_LEAST))
+    assert built_for_f - {OfGram} <= set().union(*(inside(rule) for rule, _, _ in AT_LEAST))
 
 
 def test_senders_of_nan_do_not_turn_the_mean_under_a_robust_learning_rate() -> None:

@@ -304,3 +304,9 @@ def test_an_attack_in_one_layer_leaves_the_others_honest() -> None:
     for i, honest in ((0, update), (1, 3 * update)):
         np.testing.assert_array_equal(together[i][last], -2 * update[last])
         np.testing.assert_array_equal(together[i][first], honest[first])
+
+
+def test_of_cloisters_own_attacks_that_are_left_out_no_default_is_asked_for() -> None:
+    left_out = Space(HARDENED).left_out
+    assert any("has no default" in reason for reason in left_out.values())
+    assert not any("give it" in reason for reason in left_out.values())

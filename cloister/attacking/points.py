@@ -5,6 +5,7 @@ from typing import Any
 
 from ..grids.spread import Spread, in_points, spread
 from ..tables_out import SHARE, markdown_of
+from ..threat_models.broken import LOWER
 from ..threat_models.search.found import Point
 from .data import Search
 from .words import said
@@ -137,7 +138,8 @@ def figures_words(rows: Sequence[Mapping[str, Any]]) -> str:
     marks = ["Student's t interval at 95 % (x to y)"] if interval else []
     marks += ["of two seeds both (x and y)"] if both else []
     brackets = f", with {', '.join(marks)}" if interval else f", {', '.join(marks)}" if marks else ""
-    return f"loss and gain are means over the seeds that were played{brackets}; worst client: of any client and seed"
+    against = f"a loss is of accuracy, against {LOWER}"
+    return f"{against}; loss and gain are means over the seeds that were played{brackets}; worst client: of any client and seed"
 
 
 def markdown(search: Search, words: Sequence[str]) -> str:

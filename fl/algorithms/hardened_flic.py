@@ -7,7 +7,7 @@ What it does, in the order of a round, and what each part is against:
 - **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and
   by the round itself (`hardened/forks.py`): where they oppose each other, where some have turned from what they usually are to
   others, where some share what others lack. Every part of at least a quorum, and of as many as a sum needs, gets a sum and a
-  model of its own; smaller ones sit the round out. Who was parted stays so for ten sessions. Nobody asks which part is loyal,
+  model of its own; smaller ones sit the round out. Who was parted stays so for some sessions. Nobody asks which part is loyal,
   so a majority gains nothing by being one. There is no schedule: an attack of a single round meets a fork in that round.
 - **Shortening, likeness, agreement** inside a part (`hardened/shares.py`), and any robust rule of the Gram matrix instead of
   the mean.

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ...crypto.entropy import SimulatedEntropy
-from ...protocol.pairs.choices import MeanSketch
 from ...protocol.pairs.question import Comparing, Embedders
 from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
@@ -38,6 +37,7 @@ from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
 from .evaluation import ScoringJob, by_target, scores_of
 from .objective_check import check_targets, outputs_needed
+from .reference_check import measures_references
 from .scenario import Scenario
 from .weighing import Weighing
 
@@ -174,23 +174,17 @@ class Parties:
         return loss if np.isfinite(loss) else np.inf
 
     def _embedders(self) -> Embedders:
-        """The clients' computers for embeddings, or what the algorithm has in their place.
-
-        Raises ValueError where clients hold out nothing to measure themselves by.
-        """
+        """The clients' computers for embeddings, or what the algorithm has in their place."""
         if isinstance(brings := self.scenario.algorithm, BringsEmbedders):
             return brings.embedders(self.population, self.module)
         algorithm = cast("ByEmbeddings", self.scenario.algorithm)
-        measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
-        if measures and not self.validation:
-            raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
         samples = tau_of(algorithm.distance, algorithm.eps).samples
         noisy = getattr(algorithm.choice, "noise", None) is not None
 
         def seed(client: int, part: str) -> int:
             return seed_of(self.scenario.seed, "subsample", part, client)
 
-        held = parted(self.validation, samples, seed, noisy) if measures else {}
+        held = parted(self.validation, samples, seed, noisy) if measures_references(algorithm) else {}
         parts = {"train": self.population.clients, **held}
         public = None if algorithm.public is None else algorithm.public(self.population.shape)
         return SimulatedEmbedders(

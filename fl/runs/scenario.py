@@ -40,6 +40,7 @@ from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
 from .parts_check import check_parts
+from .reference_check import check_references
 
 PROTECTIONS: tuple[Protection, ...] = (
     Plain(),
@@ -124,6 +125,7 @@ class Scenario(Generic[V]):
                 ' set algorithm.by_samples=False or algorithm.over="members"'
             )
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
+        check_references(self.algorithm, self.validation)
         check_training(self.algorithm, self.training, self.execution, self.validation)
         check_objective(self.algorithm, self.training, self.adversary)
 

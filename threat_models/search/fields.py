@@ -72,7 +72,11 @@ def _itself(attack: Any) -> Any:
 
 
 class NotSearched(ValueError):
-    """An attack with a field that a search cannot set."""
+    """An attack with a field that a search cannot set. reason: without what its author could do about it."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason + advice)
+        self.reason = reason
 
 
 class Choose(Protocol):
@@ -151,8 +155,8 @@ def _value(kind: type, field: str, hint: Any, default: Any, choose: Choose, make
         if optional:
             return None
         raise NotSearched(
-            f"{kind.__name__}.{field}, a {getattr(hint, '__name__', hint)}, has no default: give it one, or a span, as in"
-            f" {field}: Annotated[float, Span(0.1, 10, log=True)]"
+            f"{kind.__name__}.{field}, a {getattr(hint, '__name__', hint)}, has no default",
+            f": give it one, or a span, as in {field}: Annotated[float, Span(0.1, 10, log=True)]",
         )
     return default
 

@@ -103,7 +103,7 @@ class Space:
             try:
                 kinds[name] = self._own_slot(name, kind) if name in self.own else self._slot(kind)
             except NotSearched as error:
-                left_out[name] = str(error)
+                left_out[name] = str(error) if name in self.own else error.reason  # nobody gives ours a default
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "left_out", left_out)
         self._check_fixed()

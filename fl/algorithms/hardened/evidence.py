@@ -27,8 +27,9 @@ KEPT = 0.9
 FADED = 0.3
 """What is left of what was seen lately of two when they have met once more."""
 FORGIVEN = 0.93
-"""What is left, of how often two were parted, after any community's session: after ten of them they are together again, where
-they are looked at before anything is summed."""
+"""What is left, of how often two were parted, after any community's session. They are together again, where they are looked at
+before anything is summed, after five of them, or after ten if they had not met before: having been together counts for them.
+With k communities a round has k sessions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
