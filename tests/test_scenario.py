@@ -483,8 +483,8 @@ def test_a_client_without_training_examples_is_named() -> None:
 
 def test_overlapping_means_that_count_samples_are_refused_under_masks_when_the_scenario_is_built() -> None:
     with pytest.raises(Refused, match="means over neighbourhoods overlap"):
-        replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked())
-    replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked())
+        replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked(), validation=0.1)
+    replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked(), validation=0.1)
 
 
 @pytest.mark.parametrize(("algorithm", "lacks"), [(FPFC(rounds=3), "fusion"), (PACFL(beta=5.0), "pairs")], ids=["FPFC", "PACFL"])
