@@ -151,7 +151,7 @@ def test_a_rule_of_the_gram_matrix_is_its_definition(
 @given(seed=seeds)
 @settings(max_examples=10)
 def test_it_does_not_matter_in_which_order_the_clients_come(rule: GramRule, seed: int) -> None:
-    """But between updates that tie and stay tied when they are moved: which of them is taken changes when all are turned round."""
+    """But between updates that stay tied when they are moved: which of them is taken changes when all are turned round."""
     x = updates_of(seed)
     assume(decided(lambda rows: rule.weights(rows @ rows.T, rng()), x))
     turned_round = rule.weights(x[::-1] @ x[::-1].T, rng())[::-1]
