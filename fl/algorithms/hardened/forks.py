@@ -104,7 +104,8 @@ def turned(now: Matrix, usual: Matrix, known: Mask) -> Sides | None:
     """The two sides between which cosines are least what they usually are, next to those inside of them, if that is no chance.
 
     now, usual: (n, n), symmetric. What is left of the usual is a slope: of least squares, of the cosines now over those that are
-    usual. A side has two clients or more.
+    usual. A side has two clients or more. Of four or five clients that are as usual but for noise as large as what their pairs
+    differ by it parts some in three to four of a hundred rounds, of eight or more in fewer than one.
     """
     usual = np.where(known, usual, 0.0)
     square = usual**2
