@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..grids.panels import Said
 from ..threat_models.audit.observer import NETWORK
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
@@ -37,13 +38,18 @@ NAMED = 3
 
 def headline(found: Mapping[str, Any]) -> str:
     """What was found, in some sentences; no praise where nothing could be shown, and what is worst comes first."""
+    return " ".join(f"{first} {'; '.join(lines)}." if lines else first for first, lines in sentences(found).places)
+
+
+def sentences(found: Mapping[str, Any]) -> Said:
+    """The same as a page has it: leaks in a line for each that has them."""
     ours = Counter(c["verdict"] for c in _claims(found) if c["whose"] == "Cloister")
     papers = sum(c["verdict"] == "refuted" for c in _claims(found) if c["whose"] != "Cloister")
     total, parts = sum(ours.values()), list[str]()
-    if ours["refuted"]:
-        parts.append(f"{ours['refuted']} of {total} claims are refuted.")
+    refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
+    places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
     if several := leaks(found["rows"]):
-        parts.append(f"{LEAKS}: {_leaks_in_words(several)}.")
+        places.append((f"{LEAKS}:", tuple(_leaks_in_words(several))))
     parts += _records_in_words(found)
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
@@ -58,7 +64,7 @@ def headline(found: Mapping[str, Any]) -> str:
         parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
-    return " ".join(parts)
+    return Said((*places, (" ".join(parts), ())) if parts else tuple(places))
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
@@ -110,7 +116,7 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     )
 
 
-def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> str:
+def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> Iterator[str]:
     """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same."""
 
     def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -124,7 +130,7 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     alike: dict[str, list[str]] = {}
     for observer, found in several:
         alike.setdefault(", ".join(named(found)), []).append(WATCHES if observer == NETWORK.name else observer)
-    return "; ".join(f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
+    yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
 
 
 def _percent(share: float) -> str:

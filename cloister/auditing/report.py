@@ -16,7 +16,7 @@ from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import SEEDS
-from .first_words import headline, notes
+from .first_words import notes, sentences
 from .tables import found_at_most, share
 
 BUDGET_WORDS = {
@@ -66,7 +66,7 @@ def render(found: Mapping[str, Any]) -> str:
     return template.render(
         kind="audit",
         title=str(found["name"]),
-        verdict=headline(found),
+        said=sentences(found),
         tiles=tiles(found),
         claims=claims(found),
         notes=notes(found),
@@ -76,7 +76,7 @@ def render(found: Mapping[str, Any]) -> str:
         histograms=histograms(found),
         meters=meters(found),
         pictures=pictures(found),
-        untried=[row for row in found["rows"] if row["leakage"] is None and not row.get("tested")],
+        untried=untried(found),
         scenario=[*flat(found["scenario"])],
         budget=spent(found),
         machine=[*flat(found["versions"]), *flat(found["machine"])],
@@ -141,6 +141,15 @@ def observers(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]
             words |= {name: share(leak[name], 3) for name in ("here", "aggregate", "plain")}
             groups.setdefault(row["observer"], []).append({**row, "bar": ends, "words": words, "told_here": told})
     return [*groups.items()]
+
+
+def untried(found: Mapping[str, Any]) -> list[tuple[str, str, list[str]]]:
+    """Experiments that measured nothing, each once for each reason, with the observers that it holds for."""
+    by: dict[tuple[str, str], list[str]] = {}
+    for row in found["rows"]:
+        if row["leakage"] is None and not row.get("tested"):
+            by.setdefault((row["experiment"], row["reason"]), []).append(row["observer"])
+    return [(*what, observers) for what, observers in by.items()]
 
 
 def _within(value: float) -> float:

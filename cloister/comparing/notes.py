@@ -98,7 +98,8 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
         f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})" for f in rows if f.pair.gap < 0
     ]
     words = f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for"
-    words += f": {len(rows) - len(short)} of {len(rows)}"
+    clear = sum(f.pair.outcome == "win" for f in rows)
+    words += f": {len(rows) - len(short)} of {len(rows)} in the mean, {clear} of them by more than chance"
     words += f"; below it: {', '.join(short)}" if short else ""
     known = {(f.method, f.data, f.protection) for f in rows}
     places = [(m, *block) for block in found.blocks for m in found.methods if block[0] in found.method(m)["fits"]]

@@ -9,7 +9,7 @@ from .data import Found, read_comparison
 from .notes import command, fits, fits_words, footnotes, over_words
 from .panels import blocks, learned, matrices, overview, searches, tiles
 from .texts import csv_text, markdown
-from .verdict import headline
+from .verdict import sentences
 
 
 def write_comparison_report(folder: Path) -> Path:
@@ -30,7 +30,7 @@ def render(found: Found) -> str:
             kind="comparison",
             found=found,
             title=str(about["name"]),
-            verdict=headline(found),
+            said=sentences(found),
             fitting=fits_words(found, fits(found)),
             tiles=tiles(found),
             overview=overview(found),

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from ..grids.panels import Said
 from .data import Found, Spot
 
 LEVEL = 0.05
+ONE_SEED = "One seed tells nothing of chance, so no method is called better."
 MOST = 1000
 """Seeds beyond which nobody is told a number."""
 
@@ -150,8 +152,17 @@ def headline(found: Found) -> str:
         return "No verdict: not every cell is played yet."
     if len(found.seeds) == 1:
         said = [_highest(found, *block) for block in found.blocks]
-        return f"One seed tells nothing of chance, so no method is called better. Highest mean accuracy {'; '.join(said)}."
-    return " ".join(_said(found, *block) for block in found.blocks)
+        return f"{ONE_SEED} Highest mean accuracy {'; '.join(said)}."
+    return " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
+
+
+def sentences(found: Found) -> Said:
+    """The same as a page has it: where there are several blocks, a line for each."""
+    if not found.complete or len(found.blocks) == 1:
+        return Said(((headline(found), ()),))
+    one = len(found.seeds) == 1
+    lines = tuple(f"{_highest(found, *block)}." if one else _said(found, *block) for block in found.blocks)
+    return Said(((f"{ONE_SEED} Highest mean accuracy:" if one else "Highest mean accuracy:", lines),))
 
 
 def _place(found: Found, data: str, protection: str) -> str:
@@ -175,4 +186,4 @@ def _said(found: Found, data: str, protection: str) -> str:
     told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
     highest = _highest(found, data, protection)
-    return f"Highest mean accuracy {highest}; {'; '.join(words) or 'there is no other'}."
+    return f"{highest}; {'; '.join(words) or 'there is no other'}."

@@ -5,8 +5,8 @@ It says "holds against every attack played", and never that a defence is safe.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..grids.panels import Said
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN
 from .data import Grid, at
@@ -19,16 +19,6 @@ OPENINGS = {
     None: "defences that state no number of attackers (say it with limits=)",
     False: "beyond what they are built for",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A verdict in its sentences. places: for each protection, and partition, what is found first and then in detail. notes: what
-    the numbers are, what is left out, and how much so few seeds decide.
-    """
-
-    places: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...] = ()
 
 
 def verdict(grid: Grid) -> str:

@@ -53,7 +53,9 @@ def opener(account: Mapping[str, Any]) -> str:
 def account_notes(account: Mapping[str, Any]) -> list[str]:
     """What goes with the meters: comparisons, who else could join the server, and how they were measured."""
     grams = _count(account.get("grams"))
-    notes = [f"A client's updates entered {grams} comparison{'s' * (grams != 1)} (Gram matrices) at most."]
+    kinds = "Gram matrix" if grams == 1 else "Gram matrices"
+    entered = f"A client's updates entered {grams} comparison{'s' * (grams != 1)} ({kinds}) at most."
+    notes = [entered if grams else "No update entered a comparison (Gram matrix)."]
     if with_one := account.get("with_a_client"):
         numbers, sketches = _count(account.get("numbers")), "sketch" in with_one
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""

@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from .hues import GRID, HUES, INK, MUTED, SURFACE, colour, hue
 COUNTS = ("round", "runs", "attackers")
 """Of axes, what there are only whole numbers of."""
 WIDE, NARROW = 880, 380
+LETTERS, LINE = 9.0, 16 / 72
+"""Of an axis' name: how many fit into an inch of the drawing's width, and how high a line is, inches."""
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
@@ -163,7 +166,12 @@ def _x_axis(axes: Axes, xs: Sequence[NDArray[np.float64]], name: str, ticks: Seq
         axes.margins(x=0.02)
         axes.set_xlim(auto=True)
         axes.autoscale(axis="x")
-    axes.set_xlabel(name, color=colour(MUTED), fontsize=12)
+    figure = axes.get_figure()
+    lines = textwrap.wrap(name, max(20, round(LETTERS * figure.get_figwidth()))) if figure else [name]
+    if figure and len(lines) > 1:  # room below, taken from the curves
+        box, more = axes.get_position(), LINE * (len(lines) - 1) / figure.get_figheight()
+        axes.set_position((box.x0, box.y0 + more, box.width, box.height - more))
+    axes.set_xlabel("\n".join(lines), color=colour(MUTED), fontsize=12)
 
 
 def _end_labels(axes: Axes, lines: Sequence[Line], height: int) -> None:

@@ -24,6 +24,7 @@ def environment(*folders: Path) -> jinja2.Environment:
         short=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
         bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
         time=time_words,
+        unbroken=lambda text: str(text).replace(" %", "\N{NO-BREAK SPACE}%"),
         sha256=lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),
     )
     return found

@@ -44,12 +44,13 @@ def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues
     """The mean of each cluster over its life; a child starts where its parent ended."""
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     members: dict[str, list[str]] = {}
+    parents = {str(child): str(split.get("cluster")) for split in run.splits for child in split.get("children") or {}}
     for t, line in evaluated(run):
         measured = values(run, line)
         for name, ids in (line.get("clusters") or {}).items():
             members[name] = [str(i) for i in ids]
-            if name not in points and name[:-1] in points:
-                points[name].append(points[name[:-1]][-1])
+            if name not in points and (parent := parents.get(name)) in points:
+                points[name].append(points[parent][-1])
             points[name].append((t, average(run, (measured.get(i, math.nan) for i in members[name]))))
     return [line_of(name, points[name], hue_of_cluster(run.kin, members[name], hues)) for name in points]
 

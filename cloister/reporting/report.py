@@ -160,7 +160,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
-        was += f"; {said.get('clients')} of {said.get('of')} clients said"
+        was += f"; told by {said.get('clients')} of {said.get('of')} clients"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
     agree = agreement_in_words(run.summary)
@@ -186,7 +186,9 @@ def _unsplit(run: Run) -> str:
     """What there is to say where nothing was split."""
     if final_clusters(run) and len(final_clusters(run)) > 1:
         return "each client by its cluster's model"
-    return "never split" if run.pairs or looks_for_splits(run) or has_clusters(run) else "one model for all"
+    if run.pairs or has_clusters(run):
+        return "one cluster in the end"
+    return "never split" if looks_for_splits(run) else "one model for all"
 
 
 def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:
@@ -254,7 +256,7 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
             f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
         )
     if not splits and len(final) == 1:
-        return f"{clients} shared one model to the end; nothing was split."
+        return _one_cluster(run, clients)
     if not run.groups or not final:
         return start
     mixed = [name for name, members in final.items() if len({run.groups.get(i) for i in members}) > 1]
@@ -264,6 +266,16 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     if not mixed:
         return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
+
+
+def _one_cluster(run: Run, clients: str) -> str:
+    """A run that ended with all in one cluster: whether it looked for more, and what it missed."""
+    chose = bool(run.pairs) or has_clusters(run)
+    if not chose and not looks_for_splits(run):
+        return f"{clients} shared one model to the end."
+    words = f"{clients} ended in one cluster" if chose else f"{clients} shared one model to the end; nothing was split"
+    planted = len(set(run.groups.values()))
+    return f"{words}. It mixes the {planted} planted groups." if planted > 1 else f"{words}."
 
 
 def measured(run: Run) -> list[dict[str, str]]:
