@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cloister.auditing import play as auditing
-from cloister.auditing.report import headline, render
+from cloister.auditing.first_words import headline
+from cloister.auditing.report import render
 from cloister.cli import app
 from cloister.errors_in_one_line import Failure
 from cloister.threat_models.audit.experiment import QUICK
@@ -152,8 +153,8 @@ def row(verdict, whose="Cloister", value=0.0):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([row("refuted"), row("not refuted")], "1 of 2 claims are refuted."),
-        ([row("not refuted")], "No claim is refuted: of 1, 1 were attacked in vain where the attack works in clear"),
+        ([row("refuted"), row("not refuted")], "1 of 2 claims is refuted."),
+        ([row("not refuted")], "No claim is refuted: of 1, 1 was attacked in vain where the attack works in clear"),
         ([row("inconclusive"), row("not covered")], "of 2, 0 were attacked in vain"),
         ([row("inconclusive"), row("not covered")], "and 2 could not be judged"),
         ([row("refuted", "paper")], "Nothing is claimed of this protection"),

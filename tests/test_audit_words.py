@@ -16,7 +16,7 @@ from cloister.auditing import play as auditing
 from cloister.auditing import report
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import SOUGHT, headline, notes
-from cloister.auditing.report import BUDGET_WORDS, render
+from cloister.auditing.report import BUDGET_WORDS, render, untried
 from cloister.auditing.result import Audited
 from cloister.auditing.tables import claims_table, measured_table, tables
 from cloister.cli import app
@@ -77,7 +77,14 @@ def test_a_leak_that_no_claim_covers_comes_first():
         " tell which clients share a cluster (100 %); server and client 0 can tell how frequent each label is with a client"
         " (62 %). No claim is refuted"
     )
-    assert words in render(found(*rows))
+    page = render(found(*rows)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "<li>whoever watches the network can tell which clients share a cluster (100 %)</li>" in page
+    assert "<li>server and client 0 can tell how frequent each label is with a client (62 %)</li>" in page
+
+
+def test_what_could_not_be_tried_is_said_once_for_each_reason():
+    rows = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": "the server decides it"} for who in ("server", "client 0")]
+    assert untried(found(*rows)) == [("clusters", "the server decides it", ["server", "client 0"])]
 
 
 def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named():
@@ -101,7 +108,7 @@ def test_everything_that_is_sought_is_said_in_plain_words():
 
 
 def test_refuted_claims_come_before_leaks():
-    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims are refuted. Leaks that")
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Leaks that")
 
 
 def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():

@@ -34,7 +34,7 @@ from cloister.comparing.panels import matrices
 from cloister.comparing.report import render, write_comparison_report
 from cloister.comparing.run import Choice, Ledger, choice_of, count_of, play_comparison
 from cloister.comparing.texts import csv_text, markdown, terminal
-from cloister.comparing.verdict import headline, paired, standings
+from cloister.comparing.verdict import headline, paired, sentences, standings
 from cloister.comparing.workers import Bench, Origin, crew
 from cloister.fl.algorithms.algorithm import Cluster, Measured
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Share
@@ -597,6 +597,17 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     )
 
 
+def test_a_page_has_a_line_for_each_place(tmp_path: Path) -> None:
+    """Before, one paragraph of the same words again and again."""
+    found = made(tmp_path, {"LOCAL": (0.8,) * 4, "a": (0.9,) * 4})
+    assert sentences(found).places == ((headline(found), ()),)
+    two = replace(found, cells={replace(spot, protection=p): of for spot, of in found.cells.items() for p in ("Plain", "Masked")})
+    two = replace(two, about=two.about | {"protections": ["Plain", "Masked"]})
+    ((first, lines),) = sentences(two).places
+    assert first == "Highest mean accuracy:"
+    assert lines == tuple(f"on turned under {p}: a, 90.0 %; behind it: LOCAL." for p in ("Plain", "Masked"))
+
+
 def test_equal_means_are_all_the_highest(tmp_path: Path) -> None:
     found = made(tmp_path, {"a": (0.9,), "b": (0.9,), "c": (0.8,), "d": (0.9,)}, seeds=(0,))
     assert {name for name, of in standings(found, "turned", "Plain").items() if of.best} == {"a", "b", "d"}
@@ -743,7 +754,9 @@ def test_a_method_without_a_result_where_it_fits_is_named(tmp_path: Path) -> Non
     for row in found.cells[Spot("turned", "fitting too", "Plain")]:
         row.update({"status": "failed", "reason": "no"})
     words = fits_words(found, fits(found))
-    assert words.endswith(": 1 of 1; nothing to tell it by: fitting too on turned under Plain.")
+    assert words.endswith(
+        ": 1 of 1 in the mean, 1 of them by more than chance; nothing to tell it by: fitting too on turned under Plain."
+    )
 
 
 def test_the_deviation_is_of_the_seeds(tmp_path: Path) -> None:
@@ -757,7 +770,7 @@ def test_methods_are_held_against_local_where_their_card_says_they_fit(tmp_path:
     found = made(tmp_path, {"LOCAL": (0.8,) * 4, "fitting": (0.72, 0.8, 0.8, 0.8), "a-b": (0.1,) * 4})
     (fit,) = fits(found)
     assert (fit.method, fit.data, fit.protection, round(fit.pair.gap, 4)) == ("fitting", "turned", "Plain", -0.02)
-    words = "As good as LOCAL or better on data of the kind that a method is made for: 0 of 1"
+    words = "As good as LOCAL or better on data of the kind that a method is made for: 0 of 1 in the mean"
     words += "; below it: fitting on turned under Plain"
     assert fits_words(found, fits(found)) == f"{words} (\u22122.0, undecided)."
     clear = made(tmp_path / "clear", {"LOCAL": (0.8,) * 4, "fitting": (0.7, 0.71, 0.7, 0.71)})

@@ -9,7 +9,7 @@ from cloister.evaluating.data import Grid
 from cloister.evaluating.report import render
 from cloister.evaluating.verdict import sentences, verdict
 
-from .test_report import on_phone
+from .test_report import on_paper, on_phone
 from .test_verdicts import made_up
 
 pytestmark = pytest.mark.sweeps
@@ -43,6 +43,12 @@ def test_three_defences_have_room_side_by_side_on_a_phone(tmp_path: Path) -> Non
     names = ("FedAvg", "clipped mean", "Multi-Krum")
     grid = made_up(tmp_path / "g", {(d, a): [0.5] * 3 for d in names for a in ("minus gradient x0.2", "dynamic label flip")})
     assert on_phone(tmp_path, render(grid), HEAT, 390) == "false"
+
+
+def test_no_table_of_an_evaluation_is_cut_off_on_paper(tmp_path: Path) -> None:
+    """Before, a third of its columns was beyond the sheet."""
+    grid = made_up(tmp_path, {("a", "IPM"): [0.2, 0.3, 0.4], ("b", "IPM"): [0.89, 0.88, 0.9]})
+    assert on_paper(tmp_path, render(grid)) == "true; 0"
 
 
 def test_the_verdict_is_a_list_and_not_one_long_paragraph(tmp_path: Path) -> None:

@@ -19,10 +19,11 @@ import pytest
 from PIL import Image
 
 from cloister.reporting.byte_words import byte_words
-from cloister.reporting.curves import Chart, Line, draw_curves
+from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
+from cloister.reporting.panels import cluster_lines
 from cloister.reporting.report import read_run, tiles, write_report
-from cloister.reporting.run_data import missing_answers
+from cloister.reporting.run_data import missing_answers, scores
 from cloister.reporting.tree_drawing import draw_tree
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
@@ -242,6 +243,37 @@ def test_a_method_without_clusters_has_no_empty_panels(tmp_path: Path) -> None:
         lines = [line | {"clusters": {"0": [i for of in line["clusters"].values() for i in of]}} for line in lines]
 
 
+def test_clusters_that_were_not_split_begin_where_they_are_measured(tmp_path: Path) -> None:
+    """Before: "client 10" was taken for a child of "client 1", and its curve began with a vertical stroke."""
+    folder = write_sample(tmp_path, SAMPLES["unsplit"])
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [line | {"clusters": {"client 1": [1, 3], "client 10": [0, 2]}} for line in lines]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = read_run(folder)
+    curves = cluster_lines(run, scores, {})
+    assert [curve.name for curve in curves] == ["client 1", "client 10"]
+    assert all(len(curve.x) == len(lines) and len({*curve.x}) == len(curve.x) for curve in curves)
+
+
+@pytest.mark.parametrize(
+    ("chose", "words"), [(False, "shared one model to the end; nothing was split"), (True, "ended in one cluster")]
+)
+def test_one_cluster_for_several_groups_is_said_to_mix_them(tmp_path: Path, chose: bool, words: str) -> None:
+    folder = write_sample(tmp_path, SAMPLES["unsplit"])
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    if chose:  # two slots, one of which nobody chooses any more
+        ids = lines[0]["clusters"]["0"]
+        lines[0]["clusters"] = {"model 1": ids[:2], "model 2": ids[2:]}
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = Page(write_report(folder).read_text(encoding="utf-8"))
+    assert f"12 clients {words}. It mixes the 3 planted groups." in page.text
+
+
+def test_one_planted_group_is_not_praised_as_found(tmp_path: Path) -> None:
+    folder = write_sample(tmp_path, replace(USUAL, groups=1, splits=0))
+    assert "isolated" not in Page(write_report(folder).read_text(encoding="utf-8")).text
+
+
 def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["unsplit"])
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -380,6 +412,20 @@ def test_bytes_in_words(count: float, words: str) -> None:
     assert byte_words(count) == words
 
 
+def test_a_long_name_of_an_axis_is_broken_where_the_drawing_is_narrow() -> None:
+    """Before, its ends were cut off on a phone."""
+    name = "squared cosine with what sets a client apart from its cluster, over the run"
+    line = Line("a", np.arange(3.0), np.arange(3.0))
+    texts = {
+        width: re.findall(r"<text[^>]*>([^<]*)</text>", draw_curves(Chart(name="c", thick=[line], axis=name), width))
+        for width in (WIDE, NARROW)
+    }
+    assert name in texts[WIDE]
+    assert name not in texts[NARROW]
+    assert max(map(len, texts[NARROW])) < 50
+    assert name in " ".join(texts[NARROW])
+
+
 def test_curve_names_are_escaped_and_drawn_in_variables() -> None:
     xy = np.arange(3.0)
     svg = draw_curves(Chart(name="t", thick=[Line("<b>$x", xy, xy, 9)], unit="plain"), 400)
@@ -442,6 +488,25 @@ def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
     needed, given = map(int, in_phone(tmp_path, SAMPLES[name], f"{root}.scrollWidth + ' ' + {root}.clientWidth").split())
     assert 320 < given <= 360
     assert needed == given
+
+
+PAPER = """(() => {
+  const page = f.contentDocument, shown = [...page.querySelectorAll(".scroll > *")].filter(part => part.getClientRects().length);
+  const wide = shown.filter(part => part.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+  return [shown.length > 2, wide.length].join("; ");
+})()"""
+"""Whether there are tables at all, and how many are wider than the paper."""
+
+
+def on_paper(tmp_path: Path, text: str) -> str:
+    """What `PAPER` finds on a sheet A4 with its margins, 688 pixels wide."""
+    return on_phone(tmp_path, text.replace("@media print", "@media all"), PAPER, 688)
+
+
+def test_no_table_of_a_run_is_cut_off_on_paper_and_colours_are_printed(tmp_path: Path) -> None:
+    text, _ = report(tmp_path, USUAL)
+    assert on_paper(tmp_path, text) == "true; 0"
+    assert "print-color-adjust: exact" in text
 
 
 def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more(tmp_path: Path) -> None:

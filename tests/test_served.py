@@ -87,7 +87,7 @@ def test_who_does_not_say_how_well_it_predicts_is_no_fault_and_takes_part_all_th
     for mine, theirs in zip(found.read("metrics.jsonl"), expected.read("metrics.jsonl"), strict=True):
         assert mine["accuracy"] == {i: theirs["accuracy"][i] for i in ("0", "3")}
     check_models(found, expected)
-    assert "2 of 4 clients said" in write_report(found.folder).read_text()
+    assert "told by 2 of 4 clients" in write_report(found.folder).read_text()
     assert any("withheld" in line for line in found.record(1))
     assert not any("withheld" in line for line in found.record(0))
 
@@ -96,7 +96,7 @@ def test_a_run_of_which_nobody_says_how_well_it_predicts_has_a_report(tmp_path):
     found = played(replace(SMALL, rounds=1), tmp_path, silent=range(4))
     assert scores_in(found) == []
     assert found.summary["accuracy_mean"] is None
-    assert "0 of 4 clients said" in write_report(found.folder).read_text()
+    assert "told by 0 of 4 clients" in write_report(found.folder).read_text()
 
 
 def test_a_run_whose_clients_choose_and_say_nothing_ends_with_models_and_a_report(tmp_path):
@@ -107,7 +107,7 @@ def test_a_run_whose_clients_choose_and_say_nothing_ends_with_models_and_a_repor
     assert found.summary["clusters"] == [[], []]
     assert found.summary["ari"] is None
     assert all(found.model(i) for i in range(4))
-    assert "0 of 4 clients said" in write_report(found.folder).read_text()
+    assert "told by 0 of 4 clients" in write_report(found.folder).read_text()
 
 
 @pytest.mark.parametrize(

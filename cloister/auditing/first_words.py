@@ -105,9 +105,10 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     )
     tests, sums = exact["not refuted"], rows["not refuted"]
     attacked = ours["not refuted"] - tests - sums
-    how = "were attacked in vain where the attack works in clear"
+    verb = "was" if attacked == 1 else "were"
+    how = f"{verb} attacked in vain where the attack works in clear"
     if exact["not covered"]:
-        how = "were not refuted by attacks that work in clear and did not read all that was sent"
+        how = f"{verb} not refuted by attacks that work in clear and did not read all that was sent"
     passed = f", {tests} passed tests of all that was sent" if tests else ""
     passed += f", {sums} passed a test of all published sums" if sums else ""
     return (

@@ -105,7 +105,9 @@ def _grounds(grid: Grid) -> str:
 def why(one: Finding) -> str:
     """What a finding rests on, where it is not plain from its numbers."""
     halves = (("by accuracy", one.harm), ("by a backdoor", one.backdoor))
-    parts = [f"{words} in {of.broke} of {of.lost.count} seeds" for words, of in halves if of and of.broke]
+    parts = [
+        f"{words} in {of.broke} of {of.lost.count} seed{'s' * (of.lost.count != 1)}" for words, of in halves if of and of.broke
+    ]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
     parts += [without_words(one.without, one.seeds)] if one.without else []
     return "; ".join(parts)

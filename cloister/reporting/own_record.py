@@ -90,7 +90,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
-                Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes in all"),
+                Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes of all messages"),
                 Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
                 Tile("away", str(len(away)), f"times; started {starts} time{'s' * (starts != 1)}"),

@@ -195,7 +195,7 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
     """Groups isolated, of those that were planted; or how many clusters there are, and how clear they are."""
     found = f"{len(final)} cluster{'s' * (len(final) != 1)}"
     planted = set(run.groups.values())
-    if not planted or run.summary.get("corrupt"):
+    if len(planted) < 2 or run.summary.get("corrupt"):  # one group cannot be told apart, nor missed
         return Tile("clusters found", f"{len(final)}", f"silhouette {clear:.2f}" if math.isfinite(clear) else "")
     inside = [{run.groups.get(i, "") for i in members} for members in final.values()]
     mixed = {group for groups in inside if len(groups) > 1 for group in groups}
