@@ -82,6 +82,13 @@ def test_a_leak_that_no_claim_covers_comes_first():
     assert "<li>server and client 0 can tell how frequent each label is with a client (62 %)</li>" in page
 
 
+def test_a_coalition_that_was_tried_alone_has_the_tile_and_not_the_server():
+    """Before: "the server alone: none, no attack works even in clear", where the server had not been tried."""
+    audited = found(bare("server and clients 0, 3", "updates", 0.09, low=0.04, high=0.31))
+    tile = report.tiles(audited)[3]
+    assert (tile.label, tile.value) == ("server and clients 0, 3", "0.31")
+
+
 def test_what_could_not_be_tried_is_said_once_for_each_reason():
     rows = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": "the server decides it"} for who in ("server", "client 0")]
     assert untried(found(*rows)) == [("clusters", "the server decides it", ["server", "client 0"])]

@@ -104,7 +104,9 @@ def claims(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 def tiles(found: Mapping[str, Any]) -> list[Tile]:
     """The numbers of the headline."""
     ours = Counter(c["verdict"] for c in claims(found) if c["whose"] == "Cloister")
-    tried = [r for r in found["rows"] if r["observer"] == "server" and r["leakage"]]
+    seen = [str(r["observer"]) for r in found["rows"]]
+    whose = "server" if "server" in seen or not seen else seen[0]  # where one coalition alone was tried, it is the one
+    tried = [r for r in found["rows"] if r["observer"] == whose and r["leakage"]]
     alone = [r for r in tried if r["leakage"]["valid"]]
     unjudged = [r["experiment"] for r in tried if not r["leakage"]["valid"]]
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
@@ -123,7 +125,7 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
             str(ours["inconclusive"] + ours["not covered"]),
             "the attack fails in clear too, few victims, or nothing could try it",
         ),
-        Tile("the server alone", value, detail),
+        Tile("the server alone" if whose == "server" else whose, value, detail),
         Tile(
             "time", time_words(found["seconds"]), f"budget {found['budget']['name']}, seeds {', '.join(map(str, found['seeds']))}"
         ),
