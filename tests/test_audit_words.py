@@ -84,7 +84,7 @@ def test_a_leak_that_no_claim_covers_comes_first():
 
 def test_a_coalition_that_was_tried_alone_has_the_tile_and_not_the_server():
     """Before: "the server alone: none, no attack works even in clear", where the server had not been tried."""
-    audited = found(bare("server and clients 0, 3", "updates", 0.09, low=0.04, high=0.31))
+    audited = found(bare("server and clients 0, 3", "updates", 0.09, upper=0.31))
     tile = report.tiles(audited)[3]
     assert (tile.label, tile.value) == ("server and clients 0, 3", "0.31")
 

@@ -167,8 +167,8 @@ def _x_axis(axes: Axes, xs: Sequence[NDArray[np.float64]], name: str, ticks: Seq
         axes.set_xlim(auto=True)
         axes.autoscale(axis="x")
     figure = axes.get_figure()
-    lines = textwrap.wrap(name, max(20, round(LETTERS * figure.get_figwidth()))) if figure else [name]
-    if figure and len(lines) > 1:  # room below, taken from the curves
+    lines = textwrap.wrap(name, max(20, round(LETTERS * figure.get_figwidth()))) if isinstance(figure, Figure) else [name]
+    if isinstance(figure, Figure) and len(lines) > 1:  # room below, taken from the curves
         box, more = axes.get_position(), LINE * (len(lines) - 1) / figure.get_figheight()
         axes.set_position((box.x0, box.y0 + more, box.width, box.height - more))
     axes.set_xlabel("\n".join(lines), color=colour(MUTED), fontsize=12)

@@ -49,7 +49,8 @@ def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues
         measured = values(run, line)
         for name, ids in (line.get("clusters") or {}).items():
             members[name] = [str(i) for i in ids]
-            if name not in points and (parent := parents.get(name)) in points:
+            parent = parents.get(name, "")
+            if name not in points and parent in points:
                 points[name].append(points[parent][-1])
             points[name].append((t, average(run, (measured.get(i, math.nan) for i in members[name]))))
     return [line_of(name, points[name], hue_of_cluster(run.kin, members[name], hues)) for name in points]
