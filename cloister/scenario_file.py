@@ -125,6 +125,8 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
 def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
     """The module of FILE[:name], what the file is called, and the name."""
     path, file, name = file_and_name(where)
+    if path.is_dir():
+        raise ValueError(f"{file} is a folder; give the path of {wanted}")
     if not path.is_file():
         raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
@@ -177,6 +179,9 @@ def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in vars(module).values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
+        if not found and file.startswith(f"{SHIPPED}:"):
+            script = file.removeprefix(f"{SHIPPED}:")
+            raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
         raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[name or default]
