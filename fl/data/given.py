@@ -161,10 +161,7 @@ def from_dataframe(
     """
     check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
-    try:
-        x = np.column_stack([np.asarray(frame[column], np.float32) for column in columns])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"columns beside {label!r} and {client!r} are inputs, and have to be numbers: {error}") from None
+    x = np.column_stack([_inputs(frame, column) for column in columns])
     whose = [str(whose) for whose in frame[client]]
     return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
@@ -218,6 +215,15 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
     if len({entry.shape for entry in x}) > 1:
         raise ValueError(f"inputs have several shapes: {', '.join(map(str, sorted({entry.shape for entry in x})[:3]))}")
     return np.stack(x) if x else np.empty((0, 0), np.float32), np.array(y, np.int64)
+
+
+def _inputs(frame: Any, column: Any) -> NDArray[np.float32]:
+    """A column of a data frame. Raises ValueError of one line, by its name, where it is not numbers alone."""
+    try:
+        return np.asarray(frame[column], np.float32)
+    except (TypeError, ValueError) as error:
+        hint = "columns beside label and client are inputs, and have to be numbers"
+        raise ValueError(f"column {column!r} of the data frame: {error}; {hint}") from None
 
 
 def _number(cell: str, file: Path, line: int, column: str) -> float:
