@@ -313,5 +313,5 @@ def test_oracle_needs_planted_groups(tmp_path):
 
 def test_a_column_of_words_in_a_data_frame_is_named():
     frame = Frame(age=[1.0, 2.0], sex=["m", "f"], site=["a", "b"], ill=[0, 1])
-    with pytest.raises(ValueError, match="^column 'sex' of the data frame: .*; columns beside label and client are inputs"):
+    with pytest.raises(ValueError, match=r"^column 'sex' of the data frame: .*; columns beside label and client are inputs"):
         data.from_dataframe(frame, label="ill", client="site")
