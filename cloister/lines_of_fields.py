@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from .scenario_file import file_and_name
+from .shipped import file_and_name
 
 
 def place_of_field(where: str, field: str, settings: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from .fl.functions import brief
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .parts_from_text import made, names, tree_of
-from .shipped import SHIPPED, example_file
+from .shipped import SHIPPED, file_and_name
 from .threat_models.evaluation import Evaluation
 from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX, in_words
@@ -81,17 +81,6 @@ def load_poisoning(where: str) -> Any:
     if not callable(found) and not hasattr(found, "make"):
         raise ValueError(f"{file}: {wanted} is {brief(found)}, and no attack; give a function or a dataclass with __call__")
     return found
-
-
-def file_and_name(where: str) -> tuple[Path, str, str]:
-    """Of FILE[:NAME], the file, what it is called, and the name in it, or empty. cloister:EXAMPLE is a file that came with
-    Cloister. Raises ValueError for an example that there is not.
-    """
-    file, _, name = where.partition(":")
-    if file != SHIPPED or Path(file).is_file():
-        return Path(file), file, name
-    example, _, name = name.partition(":")
-    return example_file(example), f"{SHIPPED}:{example}", name
 
 
 def load_source(source: str, name: str, where: str) -> Scenario:
