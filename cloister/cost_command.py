@@ -61,7 +61,7 @@ def cost(
     from .protocol.view.protection import as_written
     from .scenario_file import load, with_settings
 
-    with one_line_errors():
+    with one_line_errors(file, set_ or []):
         scenario = with_settings(load(file), [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
         workload = workload_of(scenario, clients, parameters, data)
         workload = replace(workload, clusters=clusters, drop=drop, rounds=rounds)

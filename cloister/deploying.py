@@ -34,6 +34,8 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
         raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
     if keys is None:
         return None
+    if not keys.is_dir():
+        raise ValueError(f"there is no folder {keys}; give the folder of this party's keys, as `cloister keys request` made it")
     from .protocol.pki.standing import Standing
 
     return Standing(keys, passphrase())

@@ -2,10 +2,11 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .fl.fields_at_fault import field_of
 from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError, Revoked
 from .user_errors import file_of, in_words
@@ -23,8 +24,11 @@ class Failure(Exception):
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn expected errors into Failure, and whatever a user's own file raises, with its line. Bugs keep their traceback."""
+def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> Iterator[None]:
+    """Turn expected errors into Failure, and whatever a user's own file raises, with its line. Bugs keep their traceback.
+
+    where: FILE[:NAME] of the scenario, with these settings, of which an error about one of its fields says the line.
+    """
     try:
         yield
     except Exception as error:
@@ -32,8 +36,18 @@ def one_line_errors() -> Iterator[None]:
             raise Failure(" ".join(in_words(error, file).split())) from error
         if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked):
             raise
-        message = str(error) or type(error).__name__
+        message = _placed(error, where, settings) + (str(error) or type(error).__name__)
         raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
+
+
+def _placed(error: Exception, where: str | None, settings: Sequence[str]) -> str:
+    """Where the scenario gives the field that an error is about, as the beginning of a line; empty where that is not known."""
+    if where is None or not (field := field_of(error)):
+        return ""
+    from .lines_of_fields import place_of_field
+
+    place = place_of_field(where, field, settings)
+    return place and f"{place}: "
 
 
 @contextmanager

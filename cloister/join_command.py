@@ -63,13 +63,18 @@ def join(
     Exit codes: 0 when the run is over, 1 for an error, 77 where the authority has revoked this client's certificate: do not start
     it again; 130 and 143 where it was stopped by a signal.
     """
-    with one_line_errors():
+    with one_line_errors(scenario, set_ or []):
         if check:
             _check(scenario, set_, seed, data, client, datasets, keys is not None)
             return
         if address is None or scenario is None or folder is None:
             lacking = {"HOST:PORT": address, "--scenario": scenario, "--folder": folder}
             raise ValueError(f"give {' and '.join(name for name, value in lacking.items() if value is None)}, or --check")
+        from .protocol.links.addresses import check_address
+
+        check_address(address, "where the coordinator listens")
+        if second is not None:
+            check_address(second, "--second")
         standing = _own_standing(keys, insecure_loopback, folder)
         if standing is None and client is None:
             raise ValueError("which client is it? give --client, or --keys with its certificate")

@@ -48,6 +48,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     """
     from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
+    from .fl.runs.feasibility import fewest_in_a_sum
     from .fl.runs.greeting import Greeting, maker_of, own_parties
     from .fl.runs.listening import greeting_of
     from .fl.runs.parties import Parties
@@ -67,6 +68,10 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     shape = " x ".join(map(str, found.population.shape))
     yield "scenario", f"{scenario.name}: {type(scenario.algorithm).__name__} with {len(clients)} clients"
     yield "protection", as_written(scenario.protection)
+    if least := fewest_in_a_sum(scenario):
+        spare = len(clients) - least
+        away = f"{spare} may be away" if spare > 0 else "none may be away" if spare == 0 else "which are more than there are"
+        yield "sums", f"of {least} clients or more that are there; {away} while there is one cluster"
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if needs_two(found.module, own.train.x):
         yield (

@@ -17,8 +17,9 @@ from .repeating import OTHERWISE
 from .reporting.repeat import DRAWN, is_finished_module
 from .reporting.report import write_report
 from .running import free_folder
-from .scenario_file import file_and_name, load, with_settings
+from .scenario_file import load, with_settings
 from .scenario_origin import Origin
+from .shipped import file_and_name
 
 OTHERS = {"an evaluation": "evaluation", "a comparison": "comparison", "a search": "search"}
 """Folders that are of no run, by the file that says so."""

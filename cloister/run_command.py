@@ -73,14 +73,13 @@ def run(
     from .scenario_origin import Origin
     from .summary import summary_table
 
-    with one_line_errors():
+    given = {"rounds": rounds, "seed": seed, "device": device}
+    settings = [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    with one_line_errors(file, settings):
         if workers is not None and engine is EngineName.LOCAL:
             raise ValueError("--workers is of --engine ray; the local engine's threads are set by --set execution.workers=2")
         if record and resume:
             raise ValueError("a run is recorded from its first round on: leave out --resume, or --record")
-        given = {"rounds": rounds, "seed": seed, "device": device}
-        settings = [f"{name}={value}" for name, value in given.items() if value is not None]
-        settings = [*(set_ or []), *settings]
         with said_in_a_line():
             scenario = with_settings(load(file), settings)
         origin = Origin.of(file, settings)

@@ -17,7 +17,7 @@ from .fl.functions import brief
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .parts_from_text import made, names, tree_of
-from .shipped import SHIPPED, example_file
+from .shipped import SHIPPED, file_and_name
 from .threat_models.evaluation import Evaluation
 from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX, in_words
@@ -83,17 +83,6 @@ def load_poisoning(where: str) -> Any:
     return found
 
 
-def file_and_name(where: str) -> tuple[Path, str, str]:
-    """Of FILE[:NAME], the file, what it is called, and the name in it, or empty. cloister:EXAMPLE is a file that came with
-    Cloister. Raises ValueError for an example that there is not.
-    """
-    file, _, name = where.partition(":")
-    if file != SHIPPED or Path(file).is_file():
-        return Path(file), file, name
-    example, _, name = name.partition(":")
-    return example_file(example), f"{SHIPPED}:{example}", name
-
-
 def load_source(source: str, name: str, where: str) -> Scenario:
     """The scenario of this name, or `scenario`, that a file with this source held. It is run, as the file was, but has no
     `__file__`: it was at another place. What it imports is looked for in the working directory, too. where: what errors call it.
@@ -125,6 +114,8 @@ def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
 def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
     """The module of FILE[:name], what the file is called, and the name."""
     path, file, name = file_and_name(where)
+    if path.is_dir():
+        raise ValueError(f"{file} is a folder; give the path of {wanted}")
     if not path.is_file():
         raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
@@ -177,6 +168,9 @@ def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in vars(module).values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
+        if not found and file.startswith(f"{SHIPPED}:"):
+            script = file.removeprefix(f"{SHIPPED}:")
+            raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
         raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[name or default]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .fl.runs.scenario import Scenario
-from .scenario_file import file_and_name, load_source, with_settings
+from .scenario_file import load_source, with_settings
+from .shipped import file_and_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,11 @@ def serve(
     it is over; started again, they go on too. A newer directory or revocation list in --keys is taken while the run lasts:
     whoever is revoked is sent away.
     """
-    with one_line_errors():
+    with one_line_errors(file, set_ or []):
         from .protocol.core.session import SERVER
+        from .protocol.links.addresses import check_address
 
+        check_address(listen, "--listen")
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")

@@ -39,9 +39,11 @@ def second(
     """
     with one_line_errors():
         from .protocol.core.session import SECOND_SERVER
+        from .protocol.links.addresses import check_address
         from .protocol.links.terms import Limits
         from .protocol.two_servers.deployed import ListeningAside, second_server
 
+        check_address(listen, "--listen")
         how, link = _party(file, set_, keys, coordinator, patience, SECOND_SERVER)
         log = log_to_stderr()
         where = ListeningAside(
@@ -67,10 +69,12 @@ def dealer(
     """
     with one_line_errors():
         from .protocol.core.session import DEALER, SECOND_SERVER
+        from .protocol.links.addresses import check_address
         from .protocol.links.dialled import Dialled
         from .protocol.two_servers.aside import Aside
         from .protocol.two_servers.deployed import dealer as deal
 
+        check_address(second, "--second")
         how, link = _party(file, set_, keys, coordinator, patience, DEALER)
         aside = Aside(Dialled(second, link.standing, patience=patience, server=SECOND_SERVER))
         log_to_stderr()
@@ -81,6 +85,9 @@ def _party(
     file: str, set_: list[str] | None, keys: Path | None, coordinator: str, patience: float, party: int
 ) -> "tuple[TwoServer, Dialled]":
     """What it holds others to, and its link to the coordinator. Raises ValueError of one line."""
+    from .protocol.links.addresses import check_address
+
+    check_address(coordinator, "--coordinator")
     standing = standing_of(keys, insecure=False)
     from .protocol.links.dialled import Dialled
     from .protocol.pki.names import name_of

@@ -33,3 +33,14 @@ def examples() -> dict[str, str]:
 def _about(path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(text.partition("\n\n")[0].split())
+
+
+def file_and_name(where: str) -> tuple[Path, str, str]:
+    """Of FILE[:NAME], the file, what it is called, and the name in it, or empty. cloister:EXAMPLE is a file that came with
+    Cloister. Raises ValueError for an example that there is not.
+    """
+    file, _, name = where.partition(":")
+    if file != SHIPPED or Path(file).is_file():
+        return Path(file), file, name
+    example, _, name = name.partition(":")
+    return example_file(example), f"{SHIPPED}:{example}", name

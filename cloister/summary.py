@@ -92,7 +92,7 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for meter in account_meters(account, summary.get("names") or {}):
             of = f" ({meter.client})" if meter.client else ""
             yield f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}"
-        yield "", " ".join(account_notes(account))
+        yield "pieced together: note", " ".join(account_notes(account))
 
 
 def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         why = "too few clients for a sum that hides them, so their training stopped"
         yield "below the floor", f"clusters {names}: {why} ({len(below)} times)"
     yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
-    yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} rounds"
+    yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} round{'s' * (summary['rounds'] != 1)}"
 
 
 def conditions_in_words(conditions: Sequence[Mapping[str, Any]]) -> str:

@@ -17,7 +17,7 @@ def in_words(error: BaseException, file: str) -> str:
     """An error that a user's file raised, as one line: file, line, what, and what was perhaps meant."""
     line = error.lineno if isinstance(error, SyntaxError) else line_of(error)
     where = file if line is None else f"{file}, line {line}"
-    reason = next(iter(str(error).splitlines()), "")
+    reason = error.msg if isinstance(error, SyntaxError) else next(iter(str(error).splitlines()), "")
     said = type(error) is ValueError or isinstance(error, ImportError | Refused)  # the words say it all
     kind = "" if reason and said else f"{type(error).__name__}: "
     if isinstance(error, KeyError):

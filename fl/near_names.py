@@ -26,7 +26,8 @@ def meant(error: BaseException) -> str:
 
 def near(name: str, known: Iterable[str]) -> str:
     """The same of a name among those that are known; of one that does not begin with "_" none that does."""
-    close = get_close_matches(name, [one for one in known if one.startswith("_") <= name.startswith("_")], 1)
+    fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
+    close = [one for one in fit if one.casefold() == name.casefold()] or get_close_matches(name, fit, 1)
     return f"; did you mean {close[0]!r}" if close else ""
 
 

@@ -205,7 +205,7 @@ def test_an_audit_without_claims_has_no_table_of_them(tmp_path):
         (tmp_path / "audit.json").write_text(json.dumps(found(claimed)))
         audited = Audited(tmp_path)
         for text in (str(audited), audited._repr_html_()):
-            assert ("claims, at most" in text) == (count == 2)
+            assert ("claims; found at most" in text) == (count == 2)
             assert "what each party could find" in text
 
 

@@ -87,7 +87,8 @@ def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
         ([[1, 0], ["a", 1]], ["x", "label"], "line 3 of .*: column 'x' has 'a', which is no number"),
         ([[1, 0], ["", 1]], ["x", "label"], "line 3 of .*: column 'x' is empty"),
         ([[1, 0]], ["x", "y"], "has no column 'label'; it has: x, y"),
-        ([["nan", 0], [1, 1]], ["x", "label"], "record 1 of .* has an input that is missing or not finite"),
+        ([["nan", 0], [1, 1]], ["x", "label"], "line 2 of .*: column 'x' has 'nan', which is no finite number; fill it in"),
+        ([[1, 0], ["1e39", 1]], ["x", "label"], "line 3 of .*: column 'x' has '1e39', which is too large a number"),
         ([], ["x", "label"], "one.csv has a header and no rows"),
         ([], [], "one.csv is empty"),
         ([[1, 0], [1, 5, 0]], ["x", "label"], "line 3 of .* has 3 cells, and the header 2: is there a comma in a number?"),
@@ -129,17 +130,37 @@ def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(
     written(tmp_path / "h" / "a.csv", [[1, 0]], ["x", "label"])
     written(tmp_path / "h" / "b.csv", [[1, 0]], ["z", "label"])
     for path, words in (
-        (tmp_path / "h", "has other columns than the files before: it lacks x and has z besides"),
+        (tmp_path / "h", "has other columns than the files before: it lacks 'x' and has 'z' besides"),
         (tmp_path / "h" / "a.csv", r"name the column that says whose a row is, from_csv\(..., client=COLUMN\)"),
         (tmp_path / "none", "there is no file or folder"),
         (
             Path("none.csv"),
-            r"none.csv in .*; beside a scenario's file it is Path\(__file__\).with_name\('none.csv'\)",
+            r"none.csv; it is looked for in .*; beside a scenario's file: Path\(__file__\).parent / 'none.csv'",
         ),
         (tmp_path, "holds no .csv file"),
     ):
         with pytest.raises(ValueError, match=words):
             data.from_csv(path)(None)
+
+
+def test_a_misspelt_folder_is_said_with_what_there_is_and_hidden_files_are_nobodys(tmp_path):
+    hospitals(tmp_path / "hospitals", 3)
+    with pytest.raises(ValueError, match=rf"no file or folder .*; did you mean {re.escape(str(tmp_path / 'hospitals'))}$"):
+        data.from_csv(tmp_path / "hospital")(None)
+    (tmp_path / "hospitals" / "._hospital 00.csv").write_text("left by a copy")
+    assert data.from_csv(tmp_path / "hospitals")(None).clients == ("hospital 00", "hospital 01", "hospital 02")
+
+
+def test_one_column_too_many_and_a_label_that_is_no_number_are_called_what_they_are(tmp_path):
+    (tmp_path / "h").mkdir()
+    written(tmp_path / "h" / "a.csv", [[1, "no"]], ["x", "label"])
+    with pytest.raises(ValueError, match="the label 'label' has 'no', which is no number; with numbers=True labels are numbers"):
+        data.from_csv(tmp_path / "h", numbers=True)(None)
+    with pytest.raises(ValueError, match=r"a\.csv has no column 1; it has: x, label"):
+        data.from_csv(tmp_path / "h", label=1)(None)
+    written(tmp_path / "h" / "b.csv", [[1, 1, 0]], ["x", "1", "label"])
+    with pytest.raises(ValueError, match=r"than the files before: it has '1' besides$"):
+        data.from_csv(tmp_path / "h")(None)
 
 
 class Frame(dict):
@@ -288,3 +309,9 @@ def test_oracle_needs_planted_groups(tmp_path):
     with pytest.raises(ValueError, match="nobody planted any"):
         list(run(own, tmp_path / "r"))
     assert isinstance(partitions.Natural(), Natural)
+
+
+def test_a_column_of_words_in_a_data_frame_is_named():
+    frame = Frame(age=[1.0, 2.0], sex=["m", "f"], site=["a", "b"], ill=[0, 1])
+    with pytest.raises(ValueError, match=r"^column 'sex' of the data frame: .*; columns beside label and client are inputs"):
+        data.from_dataframe(frame, label="ill", client="site")

@@ -248,7 +248,7 @@ def test_columns_of_ones_own_are_found_by_name_and_labels_in_the_agreed_words(tm
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b,c,outcome,sex\n1,2,3,home,0\n", "lacks d and has sex besides; it is to name a, b, c, d, outcome"),
+        ("a,b,c,outcome,sex\n1,2,3,home,0\n", "lacks 'd' and has 'sex' besides; it is to name a, b, c, d, outcome"),
         ("1,2,3,4,0\n", "has other columns than was agreed"),
         ("a,b,c,d,outcome\n1,2,3,4,Home\n", "line 2 of .*: outcome is 'Home', none of those agreed: home, ward"),
         ("a,b,c,d,outcome\n1,,3,4,home\n", "line 2 of .*: column 'b' has ''"),

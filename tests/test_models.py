@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cloister.fl.functions import Unfit
 from cloister.fl.models.papers import CflCnn, Cifar5Cnn, EmdCflCnn, FlicCnn, FpfcCnn, Lstm, Mlp, ModelFactory, initial, split
 from cloister.fl.models.vector import dimension, load_vector, names_and_shapes, to_vector
 
@@ -58,6 +59,14 @@ def test_initial_weights_come_from_the_seed_alone() -> None:
     torch.manual_seed(2)
     assert np.array_equal(first, to_vector(initial(Mlp(), (1, 8, 8), 10, 5)))
     assert not np.array_equal(first, to_vector(initial(Mlp(), (1, 8, 8), 10, 6)))
+
+
+def test_what_a_factory_makes_that_is_no_module_is_said_with_its_place() -> None:
+    def network(shape: tuple[int, ...], classes: int) -> nn.Module:
+        nn.Linear(shape[0], classes)  # and no return
+
+    with pytest.raises(Unfit, match=r"network \(test_models.py, line \d+\) returned None, .*; is there a `return`\?"):
+        initial(network, (4,), 2, 0)
 
 
 def test_images_that_are_too_small_are_refused() -> None:

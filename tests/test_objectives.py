@@ -219,7 +219,8 @@ def test_what_is_no_loss_optimizer_or_metric_is_said():
         ({"loss": 3}, "loss is a name or a function"),
         ({"loss": nn.MSELoss}, r"loss is the class MSELoss itself; make one of it: MSELoss\(reduction='none'\)"),
         ({"loss": lambda outputs: 1}, r"loss, <lambda> \(test_objectives.py, line \d+\), .*: it takes outputs, and is called"),
-        ({"optimizer": "Adm"}, "optimizer is SGD, Adam, AdamW or a function"),
+        ({"optimizer": "Adm"}, "optimizer is SGD, Adam, AdamW or a function .*, not 'Adm'; did you mean 'Adam'$"),
+        ({"optimizer": "adamw"}, "not 'adamw'; did you mean 'AdamW'$"),
         ({"optimizer": "Adam", "momentum": 0.9}, "momentum is of SGD, and Adam has its own"),
         ({"optimizer": lambda p, lr: None, "weight_decay": 0.1}, "give it its weight decay there"),
         ({"metrics": ("F1",)}, "no metric 'F1'; did you mean 'macro F1'"),
@@ -358,8 +359,8 @@ def test_what_does_not_fit_is_refused_in_words(tmp_path):
 
 @pytest.mark.parametrize(
     ("row", "words"),
-    [("1,2,3,4,5,high", "line 62 .*clinic 0.csv: column 'dose' has 'high', which is no number"),
-     ("1,2,3,4,5,nan", "has a label that is missing or not finite")],
+    [("1,2,3,4,5,high", "line 62 .*clinic 0.csv: the label 'dose' has 'high', which is no number"),
+     ("1,2,3,4,5,nan", "line 62 .*clinic 0.csv: the label 'dose' has 'nan', which is no finite number")],
 )  # fmt: skip
 def test_a_label_that_is_no_number_is_said_with_its_line(row, words, tmp_path):
     folder = clinics(tmp_path / "csv")

@@ -127,7 +127,7 @@ def test_data_that_fit_are_said_to(folder):
     [
         (of(40, "yes "), ("age", "dose", "ill"), "ill is 'yes', none of those agreed: No, Yes; is 'Yes' meant"),
         (of(40, "zebra"), ("age", "dose", "ill"), "ill is 'zebra', none of those agreed: No, Yes$"),
-        (of(40), ("age", "drug", "ill"), "lacks dose and has drug besides"),
+        (of(40), ("age", "drug", "ill"), "lacks 'dose' and has 'drug' besides"),
         ([["", 1, "No"], *of(40)], ("age", "dose", "ill"), "column 'age' has '', which is no finite number"),
         (of(51), ("age", "dose", "ill"), "has 41 records, of which batches of 10 leave one.*leave one record out"),
     ],
@@ -141,7 +141,7 @@ def test_data_that_do_not_fit_are_refused_in_a_line(folder, rows, names, message
 def test_labels_that_differ_in_spelling_alone_are_no_two_classes(tmp_path):
     for client, label in (("a", "Yes"), ("b", "yes")):
         table(tmp_path / f"{client}.csv", of(20, label))
-    with pytest.raises(ValueError, match=r"labels 'Yes' and 'yes' of .* differ in spelling alone"):
+    with pytest.raises(ValueError, match=r"labels 'Yes' \(client 'a'\) and 'yes' \(client 'b'\) of .* differ in spelling alone"):
         from_csv(tmp_path, label="ill")(None)
     check_spelling("letters and numbers", ["a", "A", "1", "1.0", "-1", 3, "type 1", "type 2"])
     with pytest.raises(ValueError, match="'Type-1' and 'type 1'"):

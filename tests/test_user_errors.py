@@ -46,6 +46,8 @@ MISTAKES = {
         r"'lr'; it belongs to the training, Training\(lr=...\); Scenario takes",
     ),
     "a field of the algorithm": ("rounds=2", "rounds=2, participation=0.5", r"the algorithm, FedAvg\(participation=...\); Scen"),
+    "no such name in this case": ("algorithms.FedAvg", "algorithms.fedavg", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
+    "two commas": ("hidden=(8,)", "hidden=(8,,)", "line 7: SyntaxError: invalid syntax$"),
     "no such name": ("algorithms.FedAvg", "algorithms.FedAgv", "line 9: AttributeError: .*; did you mean 'FedAvg'"),
     "a misspelt import": (
         "scenario = ",

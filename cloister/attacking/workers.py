@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..grids.workers import Crew, crew_of
-from ..scenario_file import file_and_name, load_poisoning
+from ..scenario_file import load_poisoning
+from ..shipped import file_and_name
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.knowledge import Level
 from ..threat_models.search.own import own_attacks

@@ -117,6 +117,8 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
         detail = f"at most, at 95 %, of {most['experiment']}, where {measured:.2f} was found; 1 is everything"
     if most is not None and unjudged:
         detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
+    if any(c["verdict"] == "refuted" and c["experiment"] == "masks" for c in claims(found)):
+        detail += ". By attacks alone, which do not use the fault that the test of masks found"
     return [
         Tile("refuted", str(ours["refuted"]), "claims of Cloister's"),
         Tile("not refuted", str(ours["not refuted"]), "by attacks and tests; never proven"),

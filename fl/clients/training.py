@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from ..data.population import Examples
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
+from ..near_names import near
 from .losses import CROSS_ENTROPY, IGNORED, LossFunction, check_loss, counts, losses
 from .measures import Measure, check_measures
 from .record_privacy import RecordPrivacy
@@ -66,7 +67,9 @@ class Training:
         check_loss(self.loss)
         check_measures(self.metrics)
         if self.optimizer not in OPTIMIZERS and (isinstance(self.optimizer, str) or not callable(self.optimizer)):
-            raise ValueError(f"optimizer is {', '.join(OPTIMIZERS)} or a function of (parameters, lr), not {self.optimizer!r}")
+            like = near(self.optimizer, OPTIMIZERS) if isinstance(self.optimizer, str) else ""
+            known = f"{', '.join(OPTIMIZERS)} or a function of (parameters, lr)"
+            raise ValueError(f"optimizer is {known}, not {self.optimizer!r}{like}")
         if self.momentum and self.optimizer != "SGD":
             raise ValueError(f"momentum is of SGD, and {self.optimizer} has its own: leave momentum at 0")
         if self.weight_decay and not isinstance(self.optimizer, str):

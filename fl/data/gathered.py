@@ -63,7 +63,7 @@ def source_of(
     if numbers:
         targets, count = _numbers(name, y), 1
     elif classes is None:
-        check_spelling(name, y)
+        check_spelling(name, y, dict(zip(y, whose, strict=True)))
         kinds = in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
         targets = np.array([codes[kind] for kind in y], np.int64)

@@ -6,8 +6,9 @@ distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. 
 a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from .own import TableSchema
 from .pictures import IMAGES, picture
 from .population import Source
 from .spelling import check_columns
-from .table import lines_of
+from .table import difference, finite_number, lines_of
 
 Rows = Sequence[Sequence[float]]
 
@@ -55,7 +56,7 @@ class CsvClients:
         """Of all files."""
         path = Path(self.path)
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".csv")
+            files = sorted(file for file in _seen(path) if file.suffix.lower() == ".csv")
             if not files:
                 raise ValueError(f"{path} holds no .csv file; give a folder with one for each client, or one file")
         elif path.is_file():
@@ -63,8 +64,7 @@ class CsvClients:
             if self.client is None:
                 raise ValueError(f"{path} is one file: name the column that says whose a row is, from_csv(..., client=COLUMN)")
         else:
-            here = f" in {Path.cwd()}; beside a scenario's file it is Path(__file__).with_name({path.name!r})"
-            raise ValueError(f"there is no file or folder {path}{'' if path.is_absolute() else here}")
+            raise ValueError(_nothing_at(path))
         columns: tuple[str, ...] = ()
         x, y, whose = list[list[float]](), list[Hashable](), list[str]()
         for file in files:
@@ -91,11 +91,9 @@ class CsvClients:
         if known and {*columns} == {*known}:
             columns = known  # in another order
         if known and columns != known:
-            missing, more = [n for n in known if n not in columns], [n for n in columns if n not in known]
-            found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
-            raise ValueError(f"{file} has other columns than the files before: it {found}")
+            raise ValueError(f"{file} has other columns than the files before: it {difference(known, columns)}")
         x, y, whose = list[list[float]](), list[Hashable](), list[str]()
-        label = _number if self.numbers else _text
+        label = _target if self.numbers else _text
         for number, cells in lines:
             row = dict(zip(names, cells, strict=True))
             x.append([_number(row[name], file, number, name) for name in columns])
@@ -121,11 +119,11 @@ class FolderClients:
             raise ValueError(f"there is no folder {path}")
         found = [
             (image, kind.name, home.name)
-            for home in sorted(path.iterdir())
+            for home in sorted(_seen(path))
             if home.is_dir()
-            for kind in sorted(home.iterdir())
+            for kind in sorted(_seen(home))
             if kind.is_dir()
-            for image in sorted(kind.iterdir())
+            for image in sorted(_seen(kind))
             if image.suffix.lower() in IMAGES
         ]
         if not found:
@@ -163,10 +161,7 @@ def from_dataframe(
     """
     check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
-    try:
-        x = np.column_stack([np.asarray(frame[column], np.float32) for column in columns])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"columns beside {label!r} and {client!r} are inputs, and have to be numbers: {error}") from None
+    x = np.column_stack([_inputs(frame, column) for column in columns])
     whose = [str(whose) for whose in frame[client]]
     return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
@@ -222,17 +217,42 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
     return np.stack(x) if x else np.empty((0, 0), np.float32), np.array(y, np.int64)
 
 
-def _number(cell: str, file: Path, line: int, column: str) -> float:
-    text = _text(cell, file, line, column)
+def _inputs(frame: Any, column: Any) -> NDArray[np.float32]:
+    """A column of a data frame. Raises ValueError of one line, by its name, where it is not numbers alone."""
     try:
-        return float(text)
-    except ValueError:
-        raise ValueError(
-            f"line {line} of {file}: column {column!r} has {cell!r}, which is no number; inputs are numbers"
-        ) from None
+        return np.asarray(frame[column], np.float32)
+    except (TypeError, ValueError) as error:
+        hint = "columns beside label and client are inputs, and have to be numbers"
+        raise ValueError(f"column {column!r} of the data frame: {error}; {hint}") from None
+
+
+def _number(cell: str, file: Path, line: int, column: str) -> float:
+    return finite_number(_text(cell, file, line, column), f"line {line} of {file}: column {column!r}")
+
+
+def _target(cell: str, file: Path, line: int, column: str) -> float:
+    place = f"line {line} of {file}: the label {column!r}"
+    return finite_number(_text(cell, file, line, column), place, "with numbers=True labels are numbers to be predicted")
 
 
 def _text(cell: str, file: Path, line: int, column: str) -> str:
     if not cell:
-        raise ValueError(f"line {line} of {file}: column {column!r} is empty")
+        raise ValueError(f"line {line} of {file}: column {column!r} is empty; fill it in, or leave the row out")
     return cell
+
+
+def _seen(folder: Path) -> Iterator[Path]:
+    """What a folder holds, without what is hidden: systems leave `._NAME` and the like beside a copied NAME."""
+    return (one for one in folder.iterdir() if not one.name.startswith("."))
+
+
+def _nothing_at(path: Path) -> str:
+    """That there is nothing of this name, what there is instead, and from where a relative name is looked for."""
+    said = f"there is no file or folder {path}"
+    there = [one.name for one in _seen(path.parent)] if path.parent.is_dir() else []
+    if close := get_close_matches(path.name, there, 1, 0.75):
+        said += f"; did you mean {path.with_name(close[0])}"
+    if path.is_absolute():
+        return said
+    beside = f"beside a scenario's file: Path(__file__).parent / {str(path)!r}"
+    return f"{said}; it is looked for in {Path.cwd()}, where the command runs; {beside}"

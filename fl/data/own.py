@@ -13,7 +13,7 @@ from .images import stratified
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
 from .spelling import nearest
-from .table import lines_of, opened
+from .table import difference, lines_of, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,7 @@ class OwnData:
         x, y = list[list[float]](), list[int]()
         lines = lines_of(self.path)
         _, there = next(lines)
-        missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
-        if missing or more:
-            found = f"lacks {', '.join(missing) or 'none'} and has {', '.join(more) or 'none'} besides"
+        if found := difference(wanted, there):
             raise ValueError(
                 f"{self.path} has other columns than was agreed: its first line {found}; it is to name {', '.join(wanted)}"
             )

@@ -26,7 +26,7 @@ def check_columns(name: str, wanted: Mapping[str, str | None], there: Sequence[o
     missing = [(parameter, column) for parameter, column in wanted.items() if column is not None and column not in there]
     if not missing:
         return
-    close = {parameter: nearest(column, columns) for parameter, column in missing}
+    close = {parameter: nearest(str(column), columns) for parameter, column in missing}
     parameter, column = min(missing, key=lambda one: close[one[0]] is None)
     meant = f"; did you mean {close[parameter]!r}" if close[parameter] else ""
     raise ValueError(
@@ -35,10 +35,10 @@ def check_columns(name: str, wanted: Mapping[str, str | None], there: Sequence[o
     )
 
 
-def check_spelling(name: str, labels: Iterable[Hashable]) -> None:
+def check_spelling(name: str, labels: Iterable[Hashable], of: Mapping[Hashable, str] | None = None) -> None:
     """Raises ValueError of one line where two labels of more than one letter differ in spelling alone: they would be two classes.
 
-    name: of the data.
+    name: of the data. of: by label a client that has it, for the error; None where all are one's.
     """
     known: dict[str, str] = {}
     for label in sorted({label for label in labels if isinstance(label, str)}):
@@ -47,9 +47,13 @@ def check_spelling(name: str, labels: Iterable[Hashable]) -> None:
         other = known.setdefault(plain(label), label)
         if other != label and len(plain(label)) > 1:
             raise ValueError(
-                f"labels {other!r} and {label!r} of {name} differ in spelling alone, and would be two classes: write them alike,"
-                " or give one another name"
+                f"labels {_with_owner(other, of)} and {_with_owner(label, of)} of {name} differ in spelling"
+                " alone, and would be two classes: write them alike, or give one another name"
             )
+
+
+def _with_owner(label: str, of: Mapping[Hashable, str] | None) -> str:
+    return f"{label!r}" + (f" (client {of[label]!r})" if of else "")
 
 
 def _is_number(label: str) -> bool:

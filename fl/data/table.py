@@ -1,11 +1,14 @@
 """CSV files with a header: what is no such table is refused with its file and line, before anything is taken for a number."""
 
 import csv
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+LARGEST = 3.4028e38
+"""A little less than what float32 holds."""
 SIGNS = ";\t|"
 """What parts cells in files that are not taken."""
 
@@ -26,6 +29,29 @@ def check_commas(path: Path, first: list[str]) -> None:
     """Raise ValueError of one line where the first line's cells are parted by something else."""
     if len(first) == 1 and (sign := next((sign for sign in SIGNS if sign in first[0]), "")):
         raise ValueError(f"{path} parts its cells by {sign!r}, where a comma is needed: save the table with commas")
+
+
+def difference(wanted: Sequence[str], there: Sequence[str]) -> str:
+    """What columns lack of those wanted, and which they have besides, in words; empty where they are the same, in any order."""
+    missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
+    said = [("lacks ", missing, ""), ("has ", more, " besides")]
+    return " and ".join(f"{verb}{', '.join(map(repr, names))}{end}" for verb, names, end in said if names)
+
+
+def finite_number(cell: str, where: str, what: str = "inputs are numbers") -> float:
+    """The number that a cell says. Raises ValueError of one line where it says none, or one that float32 does not hold.
+
+    where: which cell it is, for the error. what: what such a cell is to be.
+    """
+    try:
+        number = float(cell)
+    except ValueError:
+        raise ValueError(f"{where} has {cell!r}, which is no number; {what}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{where} has {cell!r}, which is no finite number; fill it in, or leave the row out")
+    if abs(number) > LARGEST:
+        raise ValueError(f"{where} has {cell!r}, which is too large a number; bring columns to one scale")
+    return number
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from ..functions import Unfit, brief, called
+
 
 class EmbeddingAndHead(nn.Module):
     """`head(embedding(x))`. The head is the last linear layer, the embedding all before it (EMD-CFL, section 3: f = h o g)."""
@@ -45,7 +47,11 @@ def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: 
         return deepcopy(factory)
     with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return factory(shape, classes)
+        module = factory(shape, classes)
+    if not isinstance(module, nn.Module):
+        hint = "; is there a `return`?" if module is None else ""
+        raise Unfit(f"{called(factory)} returned {brief(module)}, where a module of torch is taken{hint}")
+    return module
 
 
 def split(module: nn.Module, head: str) -> EmbeddingAndHead:

@@ -12,6 +12,7 @@ from ..algorithms.cohorts import Sampling, cohort_sizes
 from ..algorithms.fedsac import ENOUGH, FedSaC
 from ..algorithms.hardened_flic import HardenedFLIC
 from ..algorithms.pfed_graph import PFedGraph
+from ..fields_at_fault import about
 from .scenario import Scenario
 
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
@@ -34,14 +35,27 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
     if floor > 1 and scenario.algorithm.needs & SUMMED and clients < floor + corrupt:
         of = f" ({floor}, and {corrupt} corrupt)" if corrupt else ""
         who = f"{clients} client{'s are' if clients != 1 else ' is'}"
-        raise ValueError(
-            f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
-            f" protection.floor{' or protection.corrupt' if corrupt else ''}"
-        )
+        with about("protection"):
+            raise ValueError(
+                f"{who} below the floor of {floor + corrupt}{of}: no sum is ever opened; take more clients, or a lower"
+                f" protection.floor{' or protection.corrupt' if corrupt else ''}"
+            )
     counted = Functionality.SUMS in scenario.algorithm.needs and getattr(scenario.algorithm, "by_samples", False)
     if isinstance(scenario.protection, Masked) and samples is not None and counted:
         sizes = _cohorts(scenario, scenario.protection, clients)
-        _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
+        with about("protection"):
+            _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
+
+
+def fewest_in_a_sum(scenario: Scenario) -> int:
+    """How many clients have to be there for any sum: floor and corrupt, under `Masked` as many as masks can hide; 0 where nothing
+    is summed, or no floor is kept.
+    """
+    floor, corrupt = getattr(scenario.protection, "floor", 0), getattr(scenario.protection, "corrupt", 0)
+    if floor < 2 or not scenario.algorithm.needs & SUMMED:
+        return 0
+    least = floor + corrupt
+    return fewest(least, corrupt, scenario.protection.dropped) if isinstance(scenario.protection, Masked) else least
 
 
 def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int, ...]:
@@ -79,12 +93,11 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
             f"cosines of {protection.sketch} measurements may lead FedSaC to mix groups for good, and clients that train"
             f" alone were better off then: take protection.sketch={ENOUGH} or more"
         )
-    if floor < 2 or not scenario.algorithm.needs & SUMMED:
+    if not (least := fewest_in_a_sum(scenario)):
         return
-    least, why = floor + corrupt, f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
-    if isinstance(protection, Masked) and (masked := fewest(least, corrupt, protection.dropped)) > least:
-        least = masked
-        why = f"the {masked} that can be masked together with {corrupt} corrupt and {100 * protection.dropped:.0f} % dropped"
+    why = f"the floor of {floor + corrupt}" + (f" ({floor}, and {corrupt} corrupt)" if corrupt else "")
+    if least > floor + corrupt:
+        why = f"the {least} that can be masked together with {corrupt} corrupt and {100 * protection.dropped:.0f} % dropped"
     if isinstance(scenario.algorithm, CFL) and clients < 2 * least:
         yield (
             f"every split of {clients} clients leaves a side below {why}, and is turned down: take {2 * least} clients or more,"

@@ -104,6 +104,8 @@ def _more(scenario: Scenario, weighed: bool) -> str:
         ways += ["algorithm.by_samples=False", *near]
     if weighed and Functionality.SLOTS in scenario.algorithm.needs and getattr(scenario.algorithm, "most", 1) > 1:
         ways.append("algorithm.most=1")
+    if getattr(scenario.protection, "corrupt", 0):
+        ways.append("a lower protection.corrupt")
     return f"{', '.join(ways)} or a lower protection.floor"
 
 

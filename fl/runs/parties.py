@@ -32,6 +32,7 @@ from ..clients.training import Executor, Job, full_gradient
 from ..clustering.subspaces import Unmeasured
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
+from ..fields_at_fault import about
 from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
@@ -76,8 +77,10 @@ class Parties:
     def __init__(self, scenario: Scenario, folder: Path | None) -> None:
         seed = scenario.seed
         self.scenario = scenario
-        source = scenario.data(folder)
-        population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
+        with about("data"):
+            source = scenario.data(folder)
+        with about("partition"):
+            population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
         self.validation: Mapping[int, Client] = {}
         if scenario.validation > 0:
             parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
@@ -91,11 +94,13 @@ class Parties:
         check_targets(scenario.training, one.y, population.classes)
         self.outputs = outputs_needed(scenario.training, one.y, population.classes)
         self.measures = measures(scenario.training.metrics, one.y.is_floating_point())
-        self.module = initial(scenario.model, population.shape, self.outputs, seed_of(seed, "model"))
-        self.module.to(scenario.device)
-        check_model(self.module, one.x, one.y, self.outputs)
+        with about("model"):
+            self.module = initial(scenario.model, population.shape, self.outputs, seed_of(seed, "model"))
+            self.module.to(scenario.device)
+            check_model(self.module, one.x, one.y, self.outputs)
         sizes = {i: len(client.train) for i, client in population.clients.items()}
-        check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
+        with about("training"):
+            check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
         self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         self._reluctance: float | None = getattr(scenario.algorithm, "reluctance", None)

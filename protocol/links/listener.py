@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from ..core.halt import Halt
 from ..pki.standing import Standing
+from .addresses import not_bound
 from .attendance import Attendance
 from .background import Background
 from .door import Door
@@ -72,7 +73,7 @@ class Listener:
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._background = Background(lambda: self._serve(begun))
         if (failed := begun.get()) is not None:
-            raise OSError(f"cannot listen on {self._address}: {failed}")
+            raise OSError(f"cannot listen on {self._address}: {not_bound(self._address) or failed}")
         return self.port
 
     def stop(self, over: bool = True, why: str = "") -> None:

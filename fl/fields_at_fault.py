@@ -1,0 +1,22 @@
+"""Which field of a scenario an error is about, noted where it passes: who knows the scenario's file says the line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NOTED = "field_at_fault"
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Note on whatever is raised inside that it is about this field; the innermost note stays."""
+    try:
+        yield
+    except Exception as error:
+        if not field_of(error):
+            setattr(error, NOTED, field)
+        raise
+
+
+def field_of(error: BaseException) -> str:
+    """The field that was noted; empty where none was."""
+    return str(getattr(error, NOTED, ""))

@@ -1,0 +1,56 @@
+"""Errors that are about a field of a scenario say where its file gives it."""
+
+from pathlib import Path
+
+import pytest
+
+from cloister.errors_in_one_line import Failure, one_line_errors
+from cloister.fl.fields_at_fault import about, field_of
+from cloister.lines_of_fields import place_of_field
+
+FILE = """from cloister import Scenario, data
+
+source = data.from_csv("data")
+scenario = Scenario(
+    name="mine",
+    data=source,
+    model=None,
+)
+"""
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(FILE)
+    return str(tmp_path / "mine.py")
+
+
+@pytest.mark.parametrize(("field", "line"), [("data", 3), ("model", 7), ("rounds", 4)])
+def test_it_is_the_line_of_the_field_of_the_name_it_stands_for_or_of_the_scenario(where: str, field: str, line: int) -> None:
+    assert place_of_field(where, field, ()) == f"{where}, line {line}"
+
+
+def test_a_setting_took_the_place_of_what_the_file_gives(where: str) -> None:
+    settings = ["data=from_csv('a')", "model=Mlp()", "data.label=x"]
+    assert place_of_field(where, "data", settings) == "--set data.label=x"
+    assert place_of_field(where, "database", settings) == f"{where}, line 4"
+
+
+def test_of_what_holds_no_such_scenario_nothing_is_said(where: str, tmp_path: Path) -> None:
+    assert place_of_field(f"{where}:other", "data", ()) == place_of_field(str(tmp_path / "none.py"), "data", ()) == ""
+
+
+def test_the_innermost_note_stays() -> None:
+    with pytest.raises(ValueError) as caught, about("model"), about("data"):
+        raise ValueError("a cell is empty")
+    assert field_of(caught.value) == "data"
+    assert field_of(ValueError()) == ""
+
+
+def test_a_command_says_the_line_of_the_field_at_fault_and_of_other_errors_none(where: str) -> None:
+    with pytest.raises(Failure, match=r"mine\.py, line 3: a cell is empty$"), one_line_errors(where), about("data"):
+        raise ValueError("a cell is empty")
+    with pytest.raises(Failure, match=r"^a cell is empty$"), one_line_errors(where):
+        raise ValueError("a cell is empty")
+    with pytest.raises(Failure, match=r"^a cell is empty$"), one_line_errors(), about("data"):
+        raise ValueError("a cell is empty")
