@@ -17,7 +17,7 @@ from contextlib import suppress
 from ..core.halt import Halt
 from ..pki.standing import Standing
 from .attendance import Attendance
-from .background import Background
+from .background import Background, long_blocks_apart
 from .door import Door
 from .flow import SMALL_BYTES, nothing
 from .owing import Owing
@@ -69,6 +69,7 @@ class Listener:
 
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
+        long_blocks_apart()
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._background = Background(lambda: self._serve(begun))
         if (failed := begun.get()) is not None:
