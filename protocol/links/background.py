@@ -24,6 +24,7 @@ _asked = threading.Lock()
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """As malloc.h has them."""
 LONG_BYTES = 1 << 14
+"""Of a block that is kept apart, at least."""
 
 
 def _loop() -> asyncio.AbstractEventLoop:
