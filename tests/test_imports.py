@@ -83,7 +83,10 @@ def test_public_names_are_there_when_they_are_asked_for() -> None:
 def test_a_coordinator_loads_no_more_than_its_run_needs() -> None:
     code = (
         "import cloister.fl.runs.serving\nfrom cloister.scenario_file import load\nfrom cloister.fl.runs.parties import Parties\n"
-        "Parties(load('cloister:quickstart'), None)"
+        "Parties(load('cloister:quickstart'), None)\n"
+        "from cloister.fl.runs.metrics import adjusted_rand_index, silhouette\n"  # what it says of clusters at the end
+        "adjusted_rand_index({0: 0, 1: 1}, {0: 0, 1: 0})\n"
+        "silhouette([(0, 1), (2,)], (0, 1, 2), [[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])"
     )
     assert loaded(code) == ["torch"]
 

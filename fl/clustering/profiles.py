@@ -32,7 +32,11 @@ def silhouette(points: Values, labels: Labels) -> float:
     """The mean of (b - a) / max(a, b), a the mean distance to the others of one's cluster, b the least to those of another
     (Rousseeuw 1987). 0 for a client that is alone in its cluster; -1 if all are in one.
     """
-    apart = np.sqrt(np.square(points[:, None, :] - points[None, :, :]).sum(axis=2))
+    return silhouette_of(np.sqrt(np.square(points[:, None, :] - points[None, :, :]).sum(axis=2)), labels)
+
+
+def silhouette_of(apart: Values, labels: Labels) -> float:
+    """`silhouette` by distances, shape (n, n), of 0 on the diagonal."""
     names = np.unique(labels)
     if len(names) < 2:
         return -1.0
@@ -42,7 +46,7 @@ def silhouette(points: Values, labels: Labels) -> float:
     inside = total[own] / np.maximum(sizes[np.argmax(own, axis=1)] - 1, 1)
     outside = np.where(own, np.inf, total / sizes).min(axis=1)
     larger = np.maximum(inside, outside)
-    found = np.divide(outside - inside, larger, out=np.zeros(len(points)), where=larger > 0)
+    found = np.divide(outside - inside, larger, out=np.zeros(len(labels)), where=larger > 0)
     return float(np.where(sizes[np.argmax(own, axis=1)] > 1, found, 0.0).mean())
 
 

@@ -3,10 +3,13 @@
 Only evaluations call this: no algorithm may see the planted groups. Without any, `silhouette` says how clear clusters are.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
+
+from ..clustering.profiles import silhouette_of
 
 
 def membership(clusters: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -27,12 +30,18 @@ def adjusted_rand_index(found: Mapping[int, int] | Sequence[Sequence[int]], plan
     found: the cluster of every client id, or the clusters as sequences of ids. planted: the true group of every client id.
     Names of clusters do not matter. Raises ValueError unless both speak of the same clients.
     """
-    from sklearn.metrics import adjusted_rand_score  # here, as who plays no evaluation does without
-
     clusters = dict(found) if isinstance(found, Mapping) else membership(found)
     _same_clients(clusters, planted)
-    ids = sorted(planted)
-    return float(adjusted_rand_score([planted[i] for i in ids], [clusters[i] for i in ids]))
+    every = math.comb(len(planted), 2)
+    ours, theirs, both = _pairs(clusters.values()), _pairs(planted.values()), _pairs((clusters[i], planted[i]) for i in planted)
+    if ours == theirs == both:  # equal, also where all clients are alone, or in one
+        return 1.0
+    return 2 * (both * every - ours * theirs) / ((ours + theirs) * every - 2 * ours * theirs)
+
+
+def _pairs(labels: Iterable[Hashable]) -> int:
+    """How many pairs have the same label."""
+    return sum(math.comb(count, 2) for count in Counter(labels).values())
 
 
 def purity(clusters: Sequence[Sequence[int]], planted: Mapping[int, int]) -> float:
@@ -80,11 +89,9 @@ def silhouette(
     rows = np.array([[similarity[a][b] for b in kept] for a in kept], np.float64)
     if not np.isfinite(rows).all():
         return None
-    from sklearn.metrics import silhouette_score  # here, as for `adjusted_rand_index`
-
     apart = np.clip(1 - (rows + rows.T) / 2, 0, None)
     np.fill_diagonal(apart, 0)
-    return float(silhouette_score(apart, labels, metric="precomputed"))
+    return silhouette_of(apart, np.array(labels))
 
 
 def _same_clients(found: Mapping[int, int], planted: Mapping[int, int]) -> None:

@@ -21,8 +21,10 @@ class Gone(ConnectionError):
 
 
 _asked = threading.Lock()
-_M_ARENA_MAX = -8
-"""As malloc.h has it."""
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+"""As malloc.h has them."""
+LONG_BYTES = 1 << 14
+"""Of a block that is kept apart, at least."""
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -45,8 +47,21 @@ def one_heap() -> None:
     By itself it gives gRPC's threads up to eight for each core, and each keeps the room of the longest vectors that went through
     it: a coordinator of 60 clients and a million numbers grew by 13 MB a round.
     """
+    _told_malloc(_M_ARENA_MAX, 1)
+
+
+def long_blocks_apart() -> None:
+    """Keep what is long out of the heap, where the C library is glibc: for an end of many connections.
+
+    gRPC holds as much ready for each connection as it has read from it at once, in blocks of up to 64 KiB. Of such a block in the
+    heap all is in use, as it was used before; of one apart what was written to it, and the rest is given back when it is free.
+    """
+    _told_malloc(_M_MMAP_THRESHOLD, LONG_BYTES)
+
+
+def _told_malloc(what: int, value: int) -> None:
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        ctypes.CDLL(None).mallopt(what, value)
 
 
 class Background:

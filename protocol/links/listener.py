@@ -18,7 +18,7 @@ from ..core.halt import Halt
 from ..pki.standing import Standing
 from .addresses import not_bound
 from .attendance import Attendance
-from .background import Background
+from .background import Background, long_blocks_apart
 from .door import Door
 from .flow import SMALL_BYTES, nothing
 from .owing import Owing
@@ -70,6 +70,7 @@ class Listener:
 
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
+        long_blocks_apart()
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._background = Background(lambda: self._serve(begun))
         if (failed := begun.get()) is not None:

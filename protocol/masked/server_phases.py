@@ -15,7 +15,7 @@ from ..wire.codec import Envelope
 from .messages import MaskKeys, SealedShares, SurvivorSignature
 from .terms import Dealt, Plan, Ring
 
-WAITING_BYTES = 1 << 25
+WAITING_BYTES = 1 << 24
 _BLOCK = 1 << 14  # ring elements that stay in cache while all inputs are added to them
 
 

@@ -65,7 +65,7 @@ def served(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     file.write_text(SCENARIO.format(clients=options.clients, hidden=options.hidden, corrupt=corrupt, rounds=options.rounds))
     subprocess.run([sys.executable, "-m", "tests.benchmarks.served_round", "--initial", file, initial], check=True)
     asked = [sys.executable, "-m", "cloister", "serve", str(file), "--listen", "127.0.0.1:0", "--insecure-loopback"]
-    asked += ["--out", str(folder / "run"), "--wait", "900", "--patience", "600", "--slots", "8"]
+    asked += ["--out", str(folder / "run"), "--wait", "900", "--patience", "600"]
     with log.open("w") as to:
         coordinator = subprocess.Popen(asked, stderr=to, stdout=to)
     port = _port(log, coordinator)
