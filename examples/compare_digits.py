@@ -151,7 +151,7 @@ comparison = Comparison(
     },
     protections={"Plain": Plain(), "Masked": Masked(sketch=ENOUGH)},
     seeds=(1,),
-    search=Search(seeds=(100, 101), configurations=3),
+    search=Search(seeds=(100, 101, 102), configurations=3),
     attacks={
         "minus gradient": Adversary(members=FIFTH, upload=MinusGradient()),
         "backdoor": Adversary(
