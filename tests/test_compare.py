@@ -1022,7 +1022,7 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
     assert {len(method.configurations) for method in found.methods.values()} == {3}
     assert found.search is not None
     assert found.yardstick in found.methods
-    assert count_of(found) == 3 * len(found.methods) * (3 + 2 + 2)
+    assert count_of(found) == 3 * len(found.methods) * (3 * 3 + 2 + 2)
     assert [name for name, method in found.methods.items() if method.work] == ["FedEM", "FedRC", "Per-FedAvg"]
 
 

@@ -2,7 +2,8 @@
 
 Clients put the same vector into a slot, whoever chooses it, so that who does changes no sum, count or weight. What the server
 sees of several rounds is frames and answers. Kinds, parties, sizes, answers and disclosures must be the same; the words that
-clients send must not let a classifier tell the patterns apart (AUC .5), and must where masks or shares are taken away.
+clients send must not let a classifier tell the patterns apart (AUC .5), and must where masks or shares are taken away, or where
+clients encrypt what is empty only once. Nor must sizes, which vary as ciphertexts are compressed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import cloister.crypto.ckks
 import cloister.protocol.masked.client
+from cloister.crypto.ckks import SUMS, new_context
+from cloister.crypto.ckks_ciphertexts import EncryptedVector, read_vector
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
@@ -74,9 +78,38 @@ class Seen:
         columns += [rows[0] - rows[1] for of in sent.values() for rows in of]
         return np.stack(columns, axis=1)
 
+    def ciphertexts(self) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """What clients encrypted: a row for each of the first D coefficients of either polynomial of a ciphertext; and the sizes
+        in bytes, float64 (clients * ROUNDS, 1 + K).
+
+        Columns: 32 of the 60 bits of the first prime, clients by rounds by ciphertexts (counts, then a slot each); then the
+        differences between rounds, between a client's slots, and between clients that follow each other.
+        """
+        reading = new_context(SUMS)  # its key opens none of them
+        sent: dict[int, list[EncryptedVector]] = {i: [] for i in CLIENTS}
+        for frame in (f for f in self.frames if f.kind == "EncryptedInput"):
+            data = decode(frame.data, frame.sender, len(frame.data)).message.ciphertexts  # type: ignore[attr-defined]
+            sent[frame.sender].append(read_vector(reading, SUMS, data, (1 + K) * SUMS.slots, level=0))
+        assert {len(of) for of in sent.values()} == {ROUNDS}
+        rows = []
+        for polynomial in range(2):
+            at = [2 * SUMS.degree * polynomial + j for j in range(D)]
+            found = np.array([[[[c.ciphertext()[0][j] for j in at] for c in v.chunks] for v in of] for of in sent.values()])
+            words = (found.astype(np.uint64) >> np.uint64(28)).astype(np.uint32)  # (clients, rounds, ciphertexts, D)
+            parts = [words, words[:, 0] - words[:, 1], words[:, :, 1] - words[:, :, 2], words[1:] - words[:-1]]
+            rows.append(np.concatenate([part.reshape(-1, D) for part in parts]).T)
+        sizes = [[len(c.serialize()) for c in v.chunks] for of in sent.values() for v in of]
+        return np.concatenate(rows), np.array(sizes, dtype=np.float64)
+
 
 def words_of(protection: Any, shares: Shares, kind: str, bits: int, seeds: range) -> NDArray[Any]:
     return of_words(np.concatenate([Seen(protection, shares, seed).words(kind, bits) for seed in seeds]), bits)
+
+
+def encrypted_words(shares: Shares, runs: range) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of some runs under `Encrypted`: features of coefficients, and sizes of inputs."""
+    found = [Seen(Encrypted(floor=2), shares, seed).ciphertexts() for seed in runs]
+    return of_words(np.concatenate([words for words, _ in found]), 32), np.concatenate([sizes for _, sizes in found])
 
 
 HIDING = [Masked(floor=2, slot_spare=0), TwoServer(floor=2), Encrypted(floor=2)]
@@ -125,3 +158,33 @@ def test_without_masks_or_where_choices_are_uploaded_they_are_told_apart(monkeyp
         sent = [{f.sender: f.data for f in seen.frames if f.kind == "Upload"} for seen in (one, other)]
         assert sent[0] != sent[1]
         assert any("which slots it chose" in entry["words"] for entry in one.told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", list(PATTERNS))
+def test_no_classifier_tells_two_patterns_of_choices_apart_by_ciphertexts(pattern: str) -> None:
+    runs = [encrypted_words(shares, range(100 * k, 100 * k + 2)) for k, shares in enumerate(PATTERNS[pattern])]
+    verdict = distinguish(runs[0][0], runs[1][0], classifiers=("logistic", "trees"))
+    assert verdict.blind, str(verdict)
+    first = np.concatenate([np.tile(np.repeat([s[0] > s[1] for s in of.values()], ROUNDS), 2) for of in PATTERNS[pattern]])
+    sizes = np.concatenate([of for _, of in runs])  # by what each client chose: both patterns have as many clients of either slot
+    verdict = distinguish(sizes[first], sizes[~first], classifiers=("logistic",))
+    assert verdict.blind, str(verdict)
+    sizes[first, 2] -= 1000  # of 235,000 bytes, if what is empty were sent shorter
+    assert distinguish(sizes[first], sizes[~first], classifiers=("logistic",)).told_apart
+
+
+@pytest.mark.slow
+def test_where_what_is_empty_is_encrypted_once_ciphertexts_tell_the_patterns_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same features: clients who send one ciphertext for all slots that they did not choose show which."""
+    encrypted, empty = cloister.crypto.ckks.encrypted, dict[bytes, Any]()
+
+    def thrifty(context: Any, parameters: Any, values: Any) -> EncryptedVector:
+        key = context.serialize(True, False, False, False)
+        done, rows = encrypted(context, parameters, values), np.asarray(values).reshape(-1, SUMS.slots)
+        chunks = (c if row.any() else empty.setdefault(key, c) for c, row in zip(done.chunks, rows, strict=True))
+        return EncryptedVector(parameters, done.length, tuple(chunks))
+
+    monkeypatch.setattr(cloister.crypto.ckks, "encrypted", thrifty)
+    (one, _), (other, _) = (encrypted_words(shares, range(1)) for shares in HARD)
+    assert distinguish(one, other, classifiers=("trees",)).told_apart
