@@ -55,7 +55,7 @@ def test_the_verdict_is_a_list_and_not_one_long_paragraph(tmp_path: Path) -> Non
     """Before: seventeen lines without a break stood above everything else."""
     table = {("a", "IPM", 2.0): [0.89] * 3, ("a", "IPM", 4.0): [0.2] * 3}
     grid = made_up(tmp_path, {}, strengths=(2, 4), by_strength=table)
-    page, said = render(grid), sentences(grid)
+    page, said = render(grid).replace("\N{NO-BREAK SPACE}", " "), sentences(grid)
     ((first, others),) = said.places
     assert verdict(grid) == " ".join([first, *others, *said.notes])
     assert len(others) == 2
