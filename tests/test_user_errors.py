@@ -172,7 +172,7 @@ def test_a_mistake_in_an_attack_of_a_grid_has_its_line(tmp_path, monkeypatch, ca
         cli.main()
     assert caught.value.code == 3
     said = capsys.readouterr().err
-    assert "1 cells failed, first (a at 1, f, Masked, seed 0): KeyError: 'x' (grid.py, line 15)" in said
+    assert "1 cell failed, first (a at 1, f, Masked, seed 0): KeyError: 'x' (grid.py, line 15)" in said
 
 
 def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):
