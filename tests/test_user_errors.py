@@ -54,6 +54,11 @@ MISTAKES = {
         "from cloister import protectoins\nscenario = ",
         "line 3: cannot import .*; did you mean 'protections'",
     ),
+    "a part imported from the package": (
+        "scenario = ",
+        "from cloister import RecordPrivacy\nscenario = ",
+        "line 3: cannot import .*; it is protections.RecordPrivacy: from cloister import protections$",
+    ),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
     "not by name": (
         "algorithms.FedAvg()",

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..grids.workers import Crew, crew_of
 from ..fl.near_names import near
+from ..grids.workers import Crew, crew_of
 from ..scenario_file import load_poisoning
 from ..shipped import file_and_name
 from ..threat_models.evaluation_folder import EvaluationFolder
