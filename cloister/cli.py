@@ -19,6 +19,7 @@ from .comparing.command import compare
 from .cost_command import cost
 from .errors_in_one_line import Failure, say
 from .evaluating.command import breakdown, evaluate
+from .flags import Command, Group
 from .flowing import flowing
 from .join_command import join
 from .keys_command import keys
@@ -31,6 +32,7 @@ from .starting import new
 
 app = typer.Typer(
     name="cloister",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -73,7 +75,9 @@ app.command()(dealer)
 app.command()(report)
 app.command()(rerun)
 for said in (*app.registered_commands, *keys.registered_commands):
+    said.cls = Command
     said.help = flowing((said.callback and said.callback.__doc__) or "")
+keys.info.cls = Group
 keys.info.help = flowing(str(keys.info.help))
 
 

@@ -36,8 +36,19 @@ def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> I
             raise Failure(" ".join(in_words(error, file).split())) from error
         if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked):
             raise
-        message = _placed(error, where, settings) + (str(error) or type(error).__name__)
+        message = _placed(error, where, settings) + (_of_a_file(error) or str(error) or type(error).__name__)
         raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
+
+
+def _of_a_file(error: Exception) -> str:
+    """What the system refused about a file, in words; empty of any other error."""
+    if not isinstance(error, OSError) or error.filename is None or not error.strerror:
+        return ""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: a folder is to be there or above it, and a file is; choose another one"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {error.filename}"
+    return f"{error.filename}: {error.strerror.lower()}"
 
 
 def _placed(error: Exception, where: str | None, settings: Sequence[str]) -> str:

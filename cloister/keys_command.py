@@ -256,7 +256,9 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
     Try:  cloister keys show pki
 
     A fingerprint is that of a party's request, where its identity file is in FOLDER: its own, or the authority's copy. A party's
-    folder that has no authority yet has its own alone.
+    folder that has no authority yet has its own alone. Below it stand the first digits of the public keys that a party signs
+    with, by what for: link, what opens a connection beside its certificate; sums, keys and masks of sums; pairs and pair seed,
+    what two clients send each other; seed, what all clients share. They are to tell two keys apart, not to be read out.
     """
     with one_line_errors():
         from .protocol.pki.listing import listing, own_fingerprint

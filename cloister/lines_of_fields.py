@@ -1,16 +1,20 @@
-"""The line of a scenario's file that gives a field, or the setting that did in its place."""
+"""The line of a user's file that gives a field of the scenario, or the setting that did in its place."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .shipped import file_and_name
+
+HOLDERS = ("scenario", "evaluation", "comparison")
+"""What a file is asked for where no name is given; the last two hold scenarios."""
 
 
 def place_of_field(where: str, field: str, settings: Sequence[str]) -> str:
     """ "FILE, line 12", or "--set FIELD=..." where a setting gave it; empty where no file with such a scenario can be read.
 
-    where: FILE[:NAME]. settings: PATH=VALUE each. Of a field that stands for a name at the top of the file, that name's line; of
-    one that is not written there, the scenario's.
+    where: FILE[:NAME], of a scenario, or of an evaluation or a comparison, whose scenario's field it is. settings: PATH=VALUE
+    each. Of a field that stands for a name at the top of the file, that name's line; of one that is not written there, the
+    line of what is.
     """
     for setting in reversed(settings):
         if setting.partition("=")[0].strip().split(".")[0] == field:
@@ -27,13 +31,28 @@ def place_of_field(where: str, field: str, settings: Sequence[str]) -> str:
         for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
         if isinstance(target, ast.Name) and one.value is not None
     }
-    value = given.get(name or "scenario")
-    if value is None:
-        return ""
-    line = value.lineno
-    if isinstance(value, ast.Call):
-        found = next((keyword.value for keyword in value.keywords if keyword.arg == field), None)
-        if isinstance(found, ast.Name) and found.id in given:
-            found = given[found.id]
-        line = line if found is None else found.lineno
-    return f"{file}, line {line}"
+    value = next((given[one] for one in ((name,) if name else HOLDERS) if one in given), None)
+    return "" if value is None else f"{file}, line {_at(value, field, given).lineno}"
+
+
+def _at(value: ast.expr, field: str, given: Mapping[str, ast.expr], steps: int = 8) -> ast.expr:
+    """Where what is written here gives the field: in itself, in the scenario that it holds, or in what it is a changed copy of.
+
+    steps: how far names are followed, as a file may name things in a circle.
+    """
+    value = _named(value, given)
+    if not isinstance(value, ast.Call) or not steps:
+        return value
+    own = {keyword.arg: keyword.value for keyword in value.keywords}
+    found = own.get(field)
+    if isinstance(found, ast.Dict) and len(found.values) == 1:  # a comparison's data: scenarios by name
+        found = _at(found.values[0], field, given, steps - 1)
+    if found is None and "scenario" in own:
+        found = _at(own["scenario"], field, given, steps - 1)
+    if found is None and value.args and isinstance(_named(value.args[0], given), ast.Call):  # replace(base, ...)
+        found = _at(value.args[0], field, given, steps - 1)
+    return value if found is None else _named(found, given)
+
+
+def _named(value: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
+    return given.get(value.id, value) if isinstance(value, ast.Name) else value

@@ -12,7 +12,7 @@ from .errors_in_one_line import one_line_errors, say
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER...", help="A run folder, or that of an evaluation, a search, a comparison or a client."),
+        typer.Argument(metavar="FOLDER", help="A run folder, or that of an evaluation, a search, a comparison or a client."),
     ],
     out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
@@ -32,8 +32,10 @@ def report(
     from .reporting.run_data import missing_answers, read_run
 
     with one_line_errors():
-        if (len(folders) > 1) != (out is not None):
+        if len(folders) > 1 and out is None:
             raise ValueError("several folders are put together in one: cloister report A B --out C")
+        if len(folders) == 1 and out is not None:
+            raise ValueError("--out is for several folders, cloister report A B --out C; one keeps its report in itself")
         folder = folders[0] if out is None else merge(folders, out)
         if is_record(folder):
             path = write_client_report(folder)

@@ -50,7 +50,7 @@ def _listed(asked: bool) -> None:
 
 
 def _known() -> list[str]:
-    return [*(kind.value for kind in Kind), *examples()]
+    return [*dict.fromkeys([*(kind.value for kind in Kind), *examples()])]
 
 
 def new(

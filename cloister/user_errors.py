@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 from .fl import near_names
 from .protocol.core.errors import Refused
 
+PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
+"""Modules of ours that a scenario takes its parts from."""
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -44,7 +47,7 @@ def file_of(error: BaseException) -> str | None:
 
 def meant(error: BaseException) -> str:
     """What was perhaps meant instead, as the end of a sentence; empty where nothing is like it."""
-    if like := near_names.meant(error):
+    if like := _in_a_part(error) or near_names.meant(error):
         return like
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
@@ -58,6 +61,15 @@ def meant(error: BaseException) -> str:
         known = _fields(_class_named(found[1], error.__traceback__))
         return f"; {found[1]} takes {', '.join(known)}" if known else ""
     return ""
+
+
+def _in_a_part(error: BaseException) -> str:
+    """The module of ours that has what was imported from the package itself; empty where none has."""
+    found = near_names.IMPORTED.search(str(error)) if isinstance(error, ImportError) else None
+    if found is None or found[2] != (package := __name__.partition(".")[0]):
+        return ""
+    there = [part for part in PARTS if found[1] in vars(import_module(f"{package}.{part}")).get("__all__", ())]
+    return f"; it is {there[0]}.{found[1]}: from {package} import {there[0]}" if there else ""
 
 
 def _fields(of: Any) -> list[str]:

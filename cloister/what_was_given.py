@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from .fl.functions import brief
 from .fl.runs.comparison import Comparison
 from .fl.runs.scenario import Scenario
 from .threat_models.evaluation import Evaluation
@@ -21,10 +22,11 @@ def check_given(given: object, name: str, *kinds: type[Any], files: bool = False
     kind = kinds[0].__name__
     plays = next((command for of, command in COMMANDS if isinstance(given, of)), "")
     if plays:
-        hint = f"a {type(given).__name__} is played by cloister.{plays}"
+        name = type(given).__name__
+        hint = f"{'an' if name[0] in 'AEIOU' else 'a'} {name} is played by cloister.{plays}"
     elif isinstance(given, str | Path):
         file = f"{given}:NAME" if Path(given).suffix == ".py" else "FILE.py:NAME"
         hint = f'give "{file}" as text' if files else "import the scenario from that file, or play it with `cloister run`"
     else:
         hint = f"make one with {kind}(...)"
-    raise TypeError(f"cloister.{name} takes {what}{', or the name of a file' * files}, not {given!r:.80}: {hint}")
+    raise TypeError(f"cloister.{name} takes {what}{', or the name of a file' * files}, not {brief(given)}: {hint}")

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from .own_code import plain
 
+OWN = f"{__name__.partition('.fl.')[0]}."
+"""How names of our own modules begin."""
+
 
 class Unfit(TypeError):
     """A user's function or object returned something else than what is taken here, or lacks something."""
@@ -61,7 +64,8 @@ def called(value: object) -> str:
     """What it is called, and where it is written."""
     kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     name = getattr(kind, "__name__", type(kind).__name__)
-    return f"{name} ({place})" if (place := place_of_code(value)) else str(name)
+    ours = str(getattr(kind, "__module__", "")).startswith(OWN)  # a line there says nothing to who gave it
+    return f"{name} ({place})" if not ours and (place := place_of_code(value)) else str(name)
 
 
 def misfit(function: Any, given: Sequence[str]) -> str:

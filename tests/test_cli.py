@@ -219,6 +219,7 @@ def test_help_teaches_by_example(cloister: Command, command: tuple[str, ...], wo
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", result.out).split())
     for word in words:
         assert word in text
+    assert "<bool>" not in text  # beside a flag, which takes nothing
 
 
 def test_help_runs_on_to_the_end_of_a_terminals_line() -> None:

@@ -37,6 +37,21 @@ def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
     assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
 
 
+@pytest.mark.parametrize("strength", [0.3, -1])
+def test_a_number_of_attackers_is_whole_and_of_other_strengths_it_is_to_be_said_what_they_are(strength: float) -> None:
+    with pytest.raises(
+        ValueError, match=rf"numbers of attackers, whole ones, and not {strength}; .* strength='share of the clients'"
+    ):
+        replace(sample.evaluation, strengths=(strength,))
+    assert replace(sample.evaluation, strengths=(strength,), strength="share").strengths == (strength,)
+
+
+@pytest.mark.parametrize("name", ["strengths", "seeds"])
+def test_one_number_where_several_stand_says_how_they_are_written(name: str) -> None:
+    assert refused(**{name: 3}) == f"{name} are several, in brackets: {name}=(3,)"
+    assert refused(**{name: "012"}) == f"{name} are several, in brackets: {name}=('012',)"
+
+
 @dataclass(frozen=True)
 class Nearest:
     """A rule of one's own."""
@@ -89,8 +104,8 @@ def refused(**changes: Any) -> str:
     [
         (Nearest, rf"Nearest \({HERE}, line \d+\) is a class; .*: Nearest\(...\); .*RobustFedAvg\(rule=Nearest\(...\)\)"),
         (Nearest(), r"Nearest \(.*\) is a rule; a robust rule stands in an algorithm: RobustFedAvg\(rule=Nearest\(...\)\)"),
-        (Median, r"Median \(coordinates.py, line \d+\) is a class; make one of it, with parentheses: Median\(...\)"),
-        (RobustFedAvg, r"RobustFedAvg \(.*\) is a class; make one of it, with parentheses: RobustFedAvg\(...\)$"),
+        (Median, r"Median is a class; make one of it, with parentheses: Median\(...\)"),
+        (RobustFedAvg, r"RobustFedAvg is a class; make one of it, with parentheses: RobustFedAvg\(...\)$"),
         (middle, rf"middle \({HERE}, line \d+\) was called with the scenario and raised .*RobustFedAvg\(rule=middle\)"),
         (with_f, r"with_f .*: it takes updates: Any, f: int, and is called with scenario alone"),
         (nothing, r"nothing .* returned None; a defence is an algorithm, or a function from a scenario to a scenario"),
@@ -105,7 +120,7 @@ def test_what_is_no_defence_is_said_when_the_evaluation_is_built(defence: Any, w
 @pytest.mark.parametrize(
     ("attack", "words"),
     [
-        (MinusGradient, r"attack 'mine': MinusGradient \(simple_attacks.py, line \d+\) is a class; .*: MinusGradient\(...\)"),
+        (MinusGradient, r"attack 'mine': MinusGradient is a class; .*: MinusGradient\(...\)"),
         (untyped, rf"untyped \({HERE}, line \d+\) says no type, .*'float' object has no attribute 'update'; .* own: attacks.Own"),
         (two, r"two .*: it takes own: Any, scale: float, and is called with a strength alone"),
         (Informed(lambda count: None), "it takes count, and is called with strength and scenario alone"),  # type: ignore[arg-type,misc]

@@ -19,6 +19,36 @@ scenario = Scenario(
 """
 
 
+HOLDERS = """from dataclasses import replace
+
+base = Scenario(
+    data=Digits(),
+    model=None,
+)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("holder", "field", "line"),
+    [
+        ("evaluation = Evaluation(scenario=base)", "data", 4),
+        ("evaluation = Evaluation(scenario=replace(base, data=Mnist()))", "data", 7),
+        ("evaluation = Evaluation(scenario=replace(base, rounds=3))", "model", 5),
+        ("scenario = replace(base, rounds=3)", "data", 4),
+        ("comparison = Comparison(data={'one': base})", "data", 4),
+        ("comparison = Comparison(data={'one': base, 'other': base})", "data", 7),
+        ("scenario = scenario(scenario)", "data", 7),
+    ],
+)
+def test_a_field_is_found_in_the_scenario_that_something_holds_or_is_a_changed_copy_of(
+    tmp_path: Path, holder: str, field: str, line: int
+) -> None:
+    file = tmp_path / "held.py"
+    file.write_text(HOLDERS.format(holder))
+    assert place_of_field(str(file), field, ()) == f"{file}, line {line}"
+
+
 @pytest.fixture
 def where(tmp_path: Path) -> str:
     (tmp_path / "mine.py").write_text(FILE)
@@ -38,6 +68,16 @@ def test_a_setting_took_the_place_of_what_the_file_gives(where: str) -> None:
 
 def test_of_what_holds_no_such_scenario_nothing_is_said(where: str, tmp_path: Path) -> None:
     assert place_of_field(f"{where}:other", "data", ()) == place_of_field(str(tmp_path / "none.py"), "data", ()) == ""
+
+
+def test_what_the_system_refused_about_a_file_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(Failure, match=r"taken: a folder is to be there .* a file is; choose another"), one_line_errors():
+        (tmp_path / "taken").mkdir()
+    with pytest.raises(Failure, match=r"^there is no .*none$"), one_line_errors():
+        (tmp_path / "none").read_text()
+    with pytest.raises(Failure, match=r": is a directory$"), one_line_errors():
+        tmp_path.read_text()
 
 
 def test_the_innermost_note_stays() -> None:

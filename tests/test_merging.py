@@ -91,9 +91,12 @@ def test_the_command_puts_folders_together(tmp_path: Path, monkeypatch: pytest.M
     assert done.exit_code == 0, done.output
     assert read_grid(Path("c")).about["seeds"] == [0, 1, 5, 6]
     assert Path("c/report.html").is_file()
-    for words in (["report", "a", "b"], ["report", "a", "--out", "d"]):
-        refused = CliRunner().invoke(app, words)
-        assert "several folders are put together in one" in str(refused.exception)
+    for words, said in (
+        (["report", "a", "b"], "several folders are put together in one"),
+        (["report", "a", "--out", "d"], "--out is for several folders"),
+        (["report", "a", "b", "--out", "c"], "c already holds an evaluation; choose another --out"),
+    ):
+        assert said in str(CliRunner().invoke(app, words).exception)
     assert CliRunner().invoke(app, ["report", "a"]).exit_code == 0
 
 

@@ -8,7 +8,8 @@ from cloister.fl.runs.joining import is_over
 from cloister.fl.runs.member import OwnRecord
 from cloister.protocol.links.terms import LinkRevoked
 from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, Away, Rounds, absences, outcome, rounds_of
-from cloister.reporting.own_record import read_record, received, render
+from cloister.reporting.own_record import in_short, read_record, received, render
+from cloister.reporting.own_record import revealed as revealed_rows
 
 
 def task(round, time=""):
@@ -147,6 +148,25 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
     assert "models and means received" in text
     assert "sums received" not in text
     assert "it did not come back" in text
+
+
+@pytest.mark.parametrize(
+    ("revealed", "spent", "words"),
+    [
+        ([], {}, "It revealed nothing of its data."),
+        (["Ready", "Accepted"], {}, "It revealed nothing of its data."),
+        (
+            ["MaskedInput", "MaskedInput", "Score"],
+            {},
+            "Of its data it revealed its update, hidden by masks that vanish in the sum (2 messages to the coordinator); how well"
+            " it predicts its own test records, or that it does not say (1 message to the coordinator). No epsilon bounds it.",
+        ),
+        (["MaskedInput"], {"record": {"epsilon_worst": 1.2341}}, "Epsilon of what stands under noise: 1.24 for a single record."),
+    ],
+)
+def test_the_headline_says_what_was_revealed_of_its_data_and_what_bounds_it(revealed, spent, words):
+    rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8}]} for kind in revealed], "Masked()")
+    assert in_short(rows, spent).endswith(words)
 
 
 def test_a_record_notes_a_lost_link_once_and_that_it_was_revoked(tmp_path):

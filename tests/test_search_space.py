@@ -214,7 +214,7 @@ def test_who_knows_less_has_fewer_attacks() -> None:
     assert insider.adversary(Given(found), Pool(2)).rule == MultiKrum(2)
     with pytest.raises(ValueError, match="none of ALIE can be searched here: it needs"):
         Space(KRUM, Level.OWN, only=("ALIE",))
-    with pytest.raises(ValueError, match=r"no attack 'Alie'; there are: .*ALIE"):
+    with pytest.raises(ValueError, match=r"no attack 'Alie'; did you mean 'ALIE'; there are: .*ALIE"):
         Space(KRUM, only=("Alie",))
 
 

@@ -54,6 +54,11 @@ MISTAKES = {
         "from cloister import protectoins\nscenario = ",
         "line 3: cannot import .*; did you mean 'protections'",
     ),
+    "a part imported from the package": (
+        "scenario = ",
+        "from cloister import RecordPrivacy\nscenario = ",
+        "line 3: cannot import .*; it is protections.RecordPrivacy: from cloister import protections$",
+    ),
     "not imported": ("models.Mlp", "model.Mlp", "line 7: NameError: .*; did you mean 'models'"),
     "not by name": (
         "algorithms.FedAvg()",
@@ -172,7 +177,7 @@ def test_a_mistake_in_an_attack_of_a_grid_has_its_line(tmp_path, monkeypatch, ca
         cli.main()
     assert caught.value.code == 3
     said = capsys.readouterr().err
-    assert "1 cells failed, first (a at 1, f, Masked, seed 0): KeyError: 'x' (grid.py, line 15)" in said
+    assert "1 cell failed, first (a at 1, f, Masked, seed 0): KeyError: 'x' (grid.py, line 15)" in said
 
 
 def test_errors_of_ours_keep_their_traceback(tmp_path, monkeypatch):

@@ -67,6 +67,15 @@ def test_nothing_that_has_no_result_is_judged(tmp_path: Path) -> None:
     assert verdict(grid) == "No verdict: no defence has a result under attack."
 
 
+def test_an_attack_whose_updates_nobody_could_use_is_named(tmp_path: Path) -> None:
+    """It costs nothing then, and without a word a defence would seem to stand it."""
+    made_up(tmp_path, {("a", "IPM"): [0.9] * 3, ("a", "ALIE"): [0.9] * 3})
+    refused = {"rejected": {"loyal": 0, "members": 6}}
+    words = verdict(edited(tmp_path, lambda row: row | (refused if row["attack"] == "IPM" and row["seed"] else {})))
+    assert "In 2 of 3 runs updates that IPM made were refused, as not finite or too large" in words
+    assert "ALIE made" not in words
+
+
 def test_to_hold_against_nobody_is_not_to_hold(tmp_path: Path) -> None:
     """The mean, built for nobody, keeps all of its accuracy at strength 0."""
     by = {("mean", "IPM", 0.0): [0.9] * 3, ("mean", "IPM", 3.0): [0.2] * 3}

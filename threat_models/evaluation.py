@@ -115,6 +115,8 @@ class Evaluation:
             if not getattr(self, name):
                 raise ValueError(f"an evaluation needs {name}")
         for name in ("strengths", "seeds"):
+            if not isinstance(getattr(self, name), Sequence) or isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} are several, in brackets: {name}=({getattr(self, name)!r},)")
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
         if not all(isfinite(s) for s in self.strengths):

@@ -24,7 +24,14 @@ TYPES = (
 
 
 def check_strengths(strengths: Sequence[float], word: str, partitions: Iterable[Any]) -> None:
-    """Raises ValueError of one line where strengths count attackers, and are more than the clients that a partition makes."""
+    """Raises ValueError of one line where strengths count attackers, and are no whole numbers from 0 to as many as a partition
+    makes clients.
+    """
+    if word == ATTACKERS and (wrong := [s for s in strengths if s < 0 or s != int(s)]):
+        raise ValueError(
+            f"strengths are numbers of attackers, whole ones, and not {wrong[0]:g}; where yours are something else, say what in a"
+            " word, strength='share of the clients', and let each attack be a function of it"
+        )
     for clients in (getattr(one, "clients", None) for one in partitions):
         if word == ATTACKERS and isinstance(clients, int) and max(strengths) > clients:
             raise ValueError(f"strengths are numbers of attackers, and {max(strengths):g} are more than all {clients} clients")

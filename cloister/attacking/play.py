@@ -44,7 +44,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 def play_attack(asked: Asked, as_json: bool) -> None:
     """Raises Failure."""
-    with one_line_errors():
+    with one_line_errors(asked.file, asked.settings):
         available()
         origin = asked.origin
         folder, subject = play_search(asked, origin.subject(), origin)

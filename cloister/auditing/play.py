@@ -62,7 +62,7 @@ def play(
     mechanisms: Sequence[str] = (),
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
-    with one_line_errors():
+    with one_line_errors(file, settings):
         if self_test:
             asked = {"FILE": file, "--attack": attacks, "--set": settings, "--seeds": seeds, "--against": against, "--out": out}
             if given := [name for name, value in {**asked, "--data": data}.items() if value]:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.fields_at_fault import about
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
 from ..fl.runs.results_folder import ResultsFolder, Row
@@ -40,7 +41,7 @@ def play(
     as_json: bool,
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
-    with one_line_errors():
+    with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         comparison = origin.load()
         folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
@@ -58,7 +59,7 @@ def play(
         first = failed[0]
         attack = f", {first['attack']}" if first["attack"] else ""
         place = f"({first['data']}, {first['method']}, {first['protection']}{attack}, seed {first['seed']})"
-        say(f"{len(failed)} runs failed, first {place}: {first['reason']}")
+        say(f"{len(failed)} run{'s' * (len(failed) != 1)} failed, first {place}: {first['reason']}")
         raise typer.Exit(FAILED)
 
 
@@ -85,11 +86,12 @@ def opened(
     origin: where the comparison comes from, for the record.
     """
     for scenario in comparison.data.values():
-        scenario.data(data)
+        with about("data"):
+            scenario.data(data)
     folder = out or folder_for(comparison.name, KIND, resume)
     files = ResultsFolder(folder, KIND)
-    about = description(comparison) | {"origin": origin, "versions": versions(), "machine": machine()}
-    return folder, Ledger(comparison, files, files.open(about, resume))
+    described = description(comparison) | {"origin": origin, "versions": versions(), "machine": machine()}
+    return folder, Ledger(comparison, files, files.open(described, resume))
 
 
 def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

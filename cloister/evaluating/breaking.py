@@ -20,6 +20,7 @@ from ..tables_out import print_table
 from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation import Evaluation, search_key
+from ..threat_models.evaluation_check import check_strengths
 from .data import place_words
 from .over_seeds import over_seeds
 from .play import opened
@@ -47,7 +48,7 @@ def play_breakdown(
     """names: the attacks, defences and protections that were named. strengths: what bounds the search. bounds: when a defence
     is broken. Raises Failure.
     """
-    with one_line_errors():
+    with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         asked = breakdown_asked(origin.load(), names, strengths, bounds)
         folder, ledger = opened(asked.evaluation, origin.data, out, resume, origin.about, beside=True)
@@ -99,9 +100,12 @@ def breakdown_asked(
     ValueError.
     """
     given: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
+    steps = steps_of(evaluation, strengths)
+    partitions = evaluation.partitions.values() or (evaluation.scenario.partition,)
+    check_strengths((steps.least, steps.most, steps.step), evaluation.strength, partitions)
     return AskedBreakdown(
         evaluation,
-        steps_of(evaluation, strengths),
+        steps,
         replace(evaluation.bounds, **given),
         _chosen("attack", names["attack"], evaluation.attacks),
         _chosen("defence", names["defence"], evaluation.defences),

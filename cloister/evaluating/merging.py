@@ -63,6 +63,8 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
                 rows[key], of[key] = row, folder
     searched = _searched(folders, about["seeds"])
     target = EvaluationFolder(out)
+    if target.results.exists():
+        raise ValueError(f"{out} already holds an evaluation; choose another --out, a folder that is empty or not there yet")
     target.open(about, resume=False)
     if searched:
         target.write_json("breakdown.json", searched)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
+from ..fl.fields_at_fault import about
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -41,7 +42,7 @@ def play_evaluation(
     as_json: bool,
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
-    with one_line_errors():
+    with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         evaluation = origin.load()
         folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
@@ -69,7 +70,7 @@ def play_evaluation(
             console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")
         console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if failed:
-        say(f"{len(failed)} cells failed, first {_place(failed[0])}: {failed[0]['reason']}")
+        say(f"{len(failed)} cell{'s' * (len(failed) != 1)} failed, first {_place(failed[0])}: {failed[0]['reason']}")
         raise typer.Exit(FAILED)
 
 
@@ -81,11 +82,12 @@ def opened(
     origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
     folder as it is, so that its report stays about all of it.
     """
-    evaluation.scenario.data(data)
+    with about("data"):
+        evaluation.scenario.data(data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    about = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
-    return folder, Ledger(evaluation, files, files.open(about, resume, beside))
+    described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
+    return folder, Ledger(evaluation, files, files.open(described, resume, beside))
 
 
 def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

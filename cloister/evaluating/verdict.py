@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..grids.panels import Said
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN
+from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
 from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
 from .learning import enough_words, learns, little_words, without_attack
@@ -46,7 +47,22 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    return Said(tuple(places), (*_measured(found), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
+    return Said(tuple(places), (*_measured(found), *_unusable(grid), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
+
+
+def _unusable(grid: Grid) -> list[str]:
+    """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
+    runs: dict[str, list[bool]] = {}
+    for rows in grid.cells.values():
+        for row in rows:
+            if row["status"] == "done" and row["attack"] not in (None, ABSENT):
+                runs.setdefault(row["attack"], []).append(bool((row.get("rejected") or {}).get("members")))
+    return [
+        f"In {sum(bad)} of {len(bad)} runs updates that {attack} made were refused, as not finite or too large: there it did less"
+        " than it was to do."
+        for attack, bad in runs.items()
+        if any(bad)
+    ]
 
 
 def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:

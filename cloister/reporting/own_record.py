@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .headline import up
 from .own_presence import absences, outcome, rounds_of
-from .own_words import COORDINATOR, KEYS, SAID, SENT, TERMS, UPLOADED
+from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED
 from .page import environment, write_page
 from .report import Tile
 from .run_data import DASH, number
@@ -80,20 +81,21 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
+    ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     return (
         environment()
         .get_template("own_record.html.j2")
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}"),
+            verdict=f"{ended} {in_short(rows, spent)}",
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
                 Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes of all messages"),
                 Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
-                Tile("away", str(len(away)), f"times; started {starts} time{'s' * (starts != 1)}"),
+                Tile("away", str(len(away)), f"time{'s' * (len(away) != 1)}; started {starts} time{'s' * (starts != 1)}"),
             ],
             rows=rows,
             withheld=withheld,
@@ -115,6 +117,21 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             ],
         )
     )
+
+
+def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
+    """What it revealed of its data, to whom, and what bounds it: the headline's second half."""
+    told = [f"{row.words} ({messages_words(row.times)} to {row.to})" for row in rows if row.kind in OF_DATA]
+    words = f"Of its data it revealed {'; '.join(told)}." if told else "It revealed nothing of its data."
+    bounds = [f"{up(number(of.get('epsilon_worst')))} for a single {unit}" for unit, of in spent.items()]
+    if bounds:
+        return f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
+    return f"{words} No epsilon bounds it." if told else words
+
+
+def messages_words(count: int) -> str:
+    """How many: a round may take several."""
+    return "1 message" if count == 1 else f"{grouped(count)} messages"
 
 
 def trained_on(joined: Mapping[str, Any]) -> str:

@@ -38,6 +38,8 @@ UPLOADED = {
 }
 UPDATES = frozenset({"Upload", "MaskedInput", "EncryptedInput", "ExplicitShare", "SlotShare"})
 """Messages that have the result of its work in them, in whatever form."""
+OF_DATA = UPDATES | {"OffsetSketched", "Choice", "Score", "PairClouds", "PairDistance", "SealedCloud", "SealedEmbedding"}
+"""Messages that say something of its data, in whatever form, and of nobody else's."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",
     "Mean": "the mean of its cluster's updates",

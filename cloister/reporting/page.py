@@ -3,13 +3,18 @@
 import base64
 import hashlib
 import math
+import re
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
 
 from .byte_words import byte_words
 from .headline import up
 from .run_data import DASH, number, time_words
+
+_JOINTS = re.compile(r"(?<=[^\W\d_][(_=/,.])(?=\w)|(?<=[a-z])(?=[A-Z])")
+"""After a bracket, comma and the like between letters, and where a name's next word begins."""
 
 
 def environment(*folders: Path) -> jinja2.Environment:
@@ -24,10 +29,16 @@ def environment(*folders: Path) -> jinja2.Environment:
         short=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
         bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
         time=time_words,
+        breakable=breakable,
         unbroken=lambda text: str(text).replace(" %", "\N{NO-BREAK SPACE}%"),
         sha256=lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),
     )
     return found
+
+
+def breakable(text: object) -> Markup:
+    """A line that a narrow screen may break where names of code are put together, and within no word."""
+    return Markup("<wbr>").join(_JOINTS.split(str(text)))
 
 
 def write_page(folder: Path, text: str) -> Path:

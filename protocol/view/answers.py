@@ -176,8 +176,11 @@ class BelowFloor:
     @property
     def words(self) -> str:
         """As an error says it."""
-        few, what = len(self.clients), "is" if len(self.clients) < self.floor else "weighs, or has lost, too much: it is"
-        return f"a sum over {few} clients {what} below the floor of {self.floor}"
+        few = len(self.clients)
+        if few < self.floor:
+            return f"a sum over {few} clients is below the floor of {self.floor}"
+        why = f"one of them has more of it than the floor of {self.floor} allows, or too many fell silent before it was opened"
+        return f"a sum over {few} clients was withheld: {why}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

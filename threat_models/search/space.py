@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from ...fl.data.population import Examples
-from ...fl.near_names import in_short
+from ...fl.near_names import in_short, near
 from ...fl.robust.averages import Mean
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
@@ -93,7 +93,8 @@ class Space:
         known = {kind.__name__ for kind in ATTACKS}
         if unknown := [name for name in self.only if name not in {*known, *self.own}]:
             own = f"; the file's own: {', '.join(self.own)}" if self.own else ""
-            raise ValueError(f"there is no attack {unknown[0]!r}; there are: {', '.join(sorted(known))}{own}")
+            like = near(unknown[0], [*self.own, *known])
+            raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {', '.join(sorted(known))}{own}")
         first, *rest = ((kind.__name__, kind) for kind in ATTACKS if kind.__name__ not in self.own)
         kinds: dict[str, tuple[str, Any]] = {}
         left_out: dict[str, str] = {}
@@ -120,7 +121,8 @@ class Space:
                 known |= choose.chosen.keys() - {"attack"}
         known |= {"which"} if self.distinct else set()
         if unknown := sorted(self.fixed.keys() - known):
-            raise ValueError(f"the space has no number {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+            like = near(unknown[0], known)
+            raise ValueError(f"the space has no number {unknown[0]!r}{like}; it has: {', '.join(sorted(known))}")
 
     def _slot(self, kind: type) -> tuple[str, type]:
         """Raises NotSearched."""

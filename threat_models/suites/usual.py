@@ -10,6 +10,7 @@ import numpy as np
 from ...fl.algorithms.fedavg import FedAvg
 from ...fl.algorithms.robust_fedavg import RobustFedAvg
 from ...fl.data.partition import Dirichlet, Iid, Partition
+from ...fl.fields_at_fault import about
 from ...fl.robust.coordinates import Median, TrimmedMean
 from ...fl.robust.krum import MultiKrum
 from ...fl.robust.mixing import NNM, Mixed
@@ -32,7 +33,8 @@ def usual_evaluation(scenario: Scenario, folder: Path | None = None) -> Evaluati
     Where the scenario deals data IID or by a Dirichlet distribution, it is played with data alike and skewed twice; else with its
     own partition. folder: of the data, which are looked at for their shape. Raises ValueError for fewer than 5 clients.
     """
-    source = scenario.data(folder)
+    with about("data"):
+        source = scenario.data(folder)
     partition: Any = scenario.partition
     clients = len(partition(source, np.random.default_rng(seed_of(scenario.seed, "partition"))).clients)
     if clients < 5:
