@@ -14,6 +14,7 @@ from typing import Any
 from ...protocol.core.errors import Refused
 from ...protocol.core.halt import Halted
 from ...protocol.encrypted.protection import Encrypted
+from ...protocol.links.background import long_blocks_apart
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.masked.protection import Masked
@@ -60,6 +61,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     where `listening.control` stopped it.
     """
     check_served(scenario)
+    long_blocks_apart()  # here already: what is made and forgotten before the links begin is given back, too
     resumed = ServedJournal.there(out)
     if not resumed and (out / "summary.json").exists() and (out / "link.json").exists():
         raise ValueError(f"the run in {out} is over: its models are in {out / 'models'}; choose another --out for the next one")
