@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 INITIAL = Model("init")
+COORDINATORS_BATCH = 64
+"""Examples that a coordinator scores at once, as it has the memory of its clients' uploads beside."""
 
 
 class Simulation(Parties):
@@ -181,8 +183,8 @@ class Simulation(Parties):
         first = [ScoringJob(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
         if self.told is None:
             found = accuracies_in(self._scratch, first, self._training.loss, self.measures)
-        else:  # once a round: a coordinator need not hold a module for it meanwhile
-            found = accuracies(self.module, first, self._training.loss, self.measures)
+        else:  # a coordinator holds no module for it meanwhile, and few outputs of a wide layer at once
+            found = accuracies(self.module, first, self._training.loss, self.measures, COORDINATORS_BATCH)
         return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
 
     @property
