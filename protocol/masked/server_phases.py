@@ -15,7 +15,7 @@ from ..wire.codec import Envelope
 from .messages import MaskKeys, SealedShares, SurvivorSignature
 from .terms import Dealt, Plan, Ring
 
-WAITING_BYTES = 1 << 23
+WAITING_BYTES = 1 << 22
 _BLOCK = 1 << 14  # ring elements that stay in cache while all inputs are added to them
 
 
