@@ -1,5 +1,6 @@
 """What a client is told before it trains: on which data, by what its scenario differs, and that a run did not begin."""
 
+import gc
 import json
 import re
 import threading
@@ -17,6 +18,7 @@ from cloister.fl.runs.listening import Listening, greeting_of
 from cloister.fl.runs.other_terms import MOST_CHANGES, OTHER_TERMS, OtherTerms
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.serving import serve
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Permuted
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.dialled import Dialled
@@ -182,6 +184,19 @@ def test_a_protection_that_prints_as_nothing_known_is_refused_all_the_same(text)
     greeting = replace(Greeting.of(greeting_of(parties, bytes(16))(0)), protection=text)
     with pytest.raises(Refused, match="the coordinator plays"):
         own_parties(SMALL, greeting, None, None)
+
+
+def test_who_listens_holds_its_clients_data_and_models_once(tmp_path):
+    found = []
+
+    def listening(port):
+        kinds = [type(one) for one in gc.get_objects()]
+        found.extend(kind for kind in kinds if issubclass(kind, Parties))
+
+    gc.collect()  # those of other tests
+    with pytest.raises(ValueError, match="are not there"):
+        list(serve(SMALL, tmp_path, Listening("127.0.0.1:0", None, wait=0.1, told=listening)))
+    assert found == [Simulation]
 
 
 def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path):

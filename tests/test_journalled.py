@@ -1,6 +1,7 @@
 """A coordinator that crashes goes on from its journal: with nothing lost, and nobody asked or answering twice."""
 
 import shutil
+import tracemalloc
 
 import cbor2
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.halt import Halt, Halted
 from cloister.protocol.drivers.event_log import HEAD, EventLog
+from cloister.protocol.wire.codec import encoding_of
 from cloister.protocol.work.journalled import Diverged
 
 from .crashing import Halting, Moments, Play, check
@@ -186,6 +188,21 @@ def test_a_log_with_a_changed_byte_ends_before_it(tmp_path):
         (tmp_path / "changed").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         found = list(EventLog(tmp_path / "changed").records())
         assert found == [b"one", b"two", b"three"][: at // (HEAD.size + 3) if at < 2 * (HEAD.size + 3) else 2]
+
+
+def test_a_long_record_is_its_parts_together_and_is_not_copied(tmp_path):
+    vector = np.random.default_rng(0).bytes(8 << 20)
+    parts = encoding_of([1, 2, 3, vector, False])
+    assert any(part is vector for part in parts)
+    log = EventLog(tmp_path / "log")
+    tracemalloc.start()
+    try:
+        log.append(*parts)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    log.append(b"sh", b"ort")
+    assert list(EventLog(tmp_path / "log").records()) == [cbor2.dumps([1, 2, 3, vector, False]), b"short"]
 
 
 def test_a_length_that_is_only_declared_is_not_read(tmp_path):

@@ -49,13 +49,14 @@ def accuracies(
     evaluations: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
+    batch: int = EVALUATION_BATCH,
 ) -> dict[int, ModelScore]:
     """The score of every client, in evaluation mode; buffers and device are the module's, which is not changed.
 
-    Clients that share one vector (the same object) are scored in common batches. Raises ValueError for a client without examples
-    or with padding only, and for one that is named twice.
+    Clients that share one vector (the same object) are scored in common batches, of at most `batch` examples. Raises ValueError
+    for a client without examples or with padding only, and for one that is named twice.
     """
-    return accuracies_in(deepcopy(module).eval(), evaluations, loss, measures)
+    return accuracies_in(deepcopy(module).eval(), evaluations, loss, measures, batch)
 
 
 def accuracies_in(
@@ -63,6 +64,7 @@ def accuracies_in(
     evaluations: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
+    batch: int = EVALUATION_BATCH,
 ) -> dict[int, ModelScore]:
     """`accuracies` in a module that is in evaluation mode, and has another model each time: no copy of it is made."""
     groups: dict[int, list[ScoringJob]] = {}
@@ -77,7 +79,7 @@ def accuracies_in(
     scores: dict[int, ModelScore] = {}
     for group in groups.values():
         load_vector(local, group[0].vector)
-        scores.update(scores_of(local, group, loss, measures))
+        scores.update(scores_of(local, group, loss, measures, batch))
     return {evaluation.client: scores[evaluation.client] for evaluation in evaluations}
 
 
@@ -86,12 +88,13 @@ def scores_of(
     group: Sequence[ScoringJob],
     loss: str | LossFunction = CROSS_ENTROPY,
     measures: Mapping[str, Measure] = MappingProxyType({}),
+    batch: int = EVALUATION_BATCH,
 ) -> dict[int, ModelScore]:
     """Scores of clients by the module as it stands."""
     sizes = [len(evaluation.examples) for evaluation in group]
     whole = Examples(torch.cat([e.examples.x for e in group]), torch.cat([e.examples.y for e in group]))
-    each, hits = by_target(module, whole, loss)
-    outputs = torch.split(_outputs(module, whole), sizes) if measures else [None] * len(sizes)
+    each, hits = by_target(module, whole, loss, batch)
+    outputs = torch.split(_outputs(module, whole, batch), sizes) if measures else [None] * len(sizes)
     scores = {}
     for evaluation, lost, hit, given in zip(group, torch.split(each, sizes), torch.split(hits, sizes), outputs, strict=True):
         y = evaluation.examples.y
@@ -103,11 +106,11 @@ def scores_of(
     return scores
 
 
-def _outputs(module: nn.Module, examples: Examples) -> Tensor:
+def _outputs(module: nn.Module, examples: Examples, batch: int) -> Tensor:
     """What the module puts out, on the CPU: float32 (n, k)."""
     device = next(module.parameters()).device
     with torch.no_grad():
-        found = torch.cat([module(x.to(device)).cpu() for x in torch.split(examples.x, EVALUATION_BATCH)])
+        found = torch.cat([module(x.to(device)).cpu() for x in torch.split(examples.x, batch)])
     return found.unsqueeze(1) if found.ndim == 1 else found
 
 
@@ -142,7 +145,9 @@ def by_example(module: nn.Module, examples: Examples) -> tuple[NDArray[np.float6
     return np.where(np.isfinite(found), found, np.inf), counted.sum(1).numpy()
 
 
-def by_target(module: nn.Module, examples: Examples, loss: str | LossFunction = CROSS_ENTROPY) -> tuple[Tensor, Tensor]:
+def by_target(
+    module: nn.Module, examples: Examples, loss: str | LossFunction = CROSS_ENTROPY, batch: int = EVALUATION_BATCH
+) -> tuple[Tensor, Tensor]:
     """The loss, float32, and whether the prediction is right, bool, of each target, shaped like `examples.y`, on the CPU.
 
     Of numbers none is right. A loss of one's own may be of records, (n,).
@@ -150,7 +155,7 @@ def by_target(module: nn.Module, examples: Examples, loss: str | LossFunction = 
     device = next(module.parameters()).device
     found, hits = [], []
     with torch.no_grad():
-        for x, y in zip(torch.split(examples.x, EVALUATION_BATCH), torch.split(examples.y, EVALUATION_BATCH), strict=True):
+        for x, y in zip(torch.split(examples.x, batch), torch.split(examples.y, batch), strict=True):
             outputs, targets = module(x.to(device)), y.to(device)
             found.append(losses(outputs, targets, loss).cpu())
             hits.append(torch.zeros(y.shape, dtype=torch.bool) if y.is_floating_point() else right(outputs, targets).cpu())

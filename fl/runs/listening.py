@@ -60,19 +60,49 @@ def helpers_of(scenario: Scenario[Any]) -> tuple[int, ...]:
     return HELPERS if any(need.startswith("gram") for need in scenario.algorithm.needs) else (SECOND_SERVER,)
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a coordinator has to know of its run to listen, without the data and models that it was found by. clients: of the run.
+    most: bytes that an answer may have. greeting: what a client is told when it is there, by the name that was drawn for the run.
+    """
+
+    scenario: Scenario[Any] = field(repr=False)
+    clients: tuple[int, ...]
+    most: int
+    greeting: Callable[[bytes], Callable[[int], bytes]] = field(repr=False)
+
+    @classmethod
+    def of(cls, parties: Parties) -> "Expected":
+        setup, how = parties.setup, parties.scenario.protection
+        most = longest(parties)
+        if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
+            most += max_bytes(how.terms(len(setup.initial)), 2 * len(setup.clients))
+        return cls(parties.scenario, setup.clients, most, greetings_of(parties))
+
+
+def greetings_of(parties: Parties) -> Callable[[bytes], Callable[[int], bytes]]:
+    """By what was drawn to name the run, what a client is told when it is there: that, who else is in it, and what its model
+    must be. Holds neither data nor models.
+    """
+    setup, population, how = parties.setup, parties.population, repr(parties.scenario.protection)
+    clients, d = setup.clients, len(setup.initial)
+    known = hashlib.sha256()
+    for vector in (setup.initial, *setup.others):
+        known.update(to_bytes(vector))
+    about = [list(clients), list(population.shape), population.classes, known.digest(), how, dict(terms_of(parties.scenario))]
+
+    def of(drawn: bytes) -> Callable[[int], bytes]:
+        def greeting(party: int) -> bytes:
+            return cbor2.dumps([party, drawn, *about]) if party >= 0 else Welcome(party, drawn, clients, d, how).data
+
+        return greeting
+
+    return of
+
+
 def greeting_of(parties: Parties, drawn: bytes) -> Callable[[int], bytes]:
-    """What a client is told when it is there: what was drawn to name the run, who else is in it, and what its model must be."""
-    setup, population = parties.setup, parties.population
-    known = hashlib.sha256(b"".join(map(to_bytes, (setup.initial, *setup.others)))).digest()
-    about = [drawn, list(setup.clients), list(population.shape), population.classes, known, repr(parties.scenario.protection)]
-    about.append(dict(terms_of(parties.scenario)))
-
-    def greeting(party: int) -> bytes:
-        if party >= 0:
-            return cbor2.dumps([party, *about])
-        return Welcome(party, drawn, setup.clients, len(setup.initial), repr(parties.scenario.protection)).data
-
-    return greeting
+    """Of a run that this names, what a client is told when it is there."""
+    return greetings_of(parties)(drawn)
 
 
 def longest(parties: Parties) -> int:
@@ -86,24 +116,20 @@ def longest(parties: Parties) -> int:
 
 
 def started(
-    parties: Parties,
+    expected: Expected,
     listening: Listening,
     journal: ServedJournal,
     hosts: LinkedHosts,
     others: OtherTerms,
 ) -> Listener:
     """The links, when a word is to be heard. Raises ValueError where clients are missing that must be there, Halted."""
-    clients, words = parties.setup.clients, hosts.words
-    most = longest(parties)
-    how, helpers = parties.scenario.protection, helpers_of(parties.scenario)
-    if isinstance(how, TwoServer):  # whose answers have a row for each update that is compared
-        most += max_bytes(how.terms(len(parties.setup.initial)), 2 * len(clients))
-    most = min(listening.limits.most, most)
+    clients, words = expected.clients, hosts.words
+    helpers, most = helpers_of(expected.scenario), min(listening.limits.most, expected.most)
     about = CoordinatorRun(journal.run, journal.life, words.numbers, words.answered, words.settled)
     listener = Listener(
         listening.address,
         (*clients, *HELPERS) if helpers else clients,
-        greeting_of(parties, journal.run),
+        expected.greeting(journal.run),
         listening.standing,
         replace(listening.limits, most=most),
         about,
@@ -126,7 +152,7 @@ def started(
         why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
         instead = "give --wait more seconds, or --least for a run that begins without them"
         raise ValueError(f"{why}: {_without_revoked(listening.standing, clients, least) or instead}")
-    wait_for_helpers(parties.scenario, listener, listening.wait)
+    wait_for_helpers(expected.scenario, listener, listening.wait)
     return listener
 
 

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
 from ...protocol.pairs.question import Comparing, Embedders
@@ -101,7 +102,6 @@ class Parties:
         sizes = {i: len(client.train) for i, client in population.clients.items()}
         with about("training"):
             check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
-        self._scratch = deepcopy(self.module).eval()  # what clients load models into that they judge
         self._training = scenario.algorithm.local(scenario.training)
         self._reluctance: float | None = getattr(scenario.algorithm, "reluctance", None)
         if self._training.privacy is not None:
@@ -141,6 +141,11 @@ class Parties:
         self.execution: Executor = getattr(scenario.algorithm, "executes", scenario.execution)  # an engine may take its place
         if isinstance(self.execution, Fast) and self.execution.device == "cpu":
             self.execution = replace(self.execution, device=scenario.device)
+
+    @cached_property
+    def _scratch(self) -> nn.Module:
+        """What clients load models into that they judge."""
+        return deepcopy(self.module).eval()
 
     def _carrying(self, parameters: Vector) -> Vector:
         """A model with the numbers beside it, which begin at 0."""

@@ -5,6 +5,7 @@ Scores are of the scenario's own data where the server has the models; where cli
 clients say how well they predict, if they do (protocol/specs/scores.md). What else it is told are the messages of its protection.
 """
 
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from ...protocol.core.errors import Refused
 from ...protocol.core.halt import Halted
 from ...protocol.encrypted.protection import Encrypted
+from ...protocol.links.background import long_blocks_apart
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
 from ...protocol.masked.protection import Masked
@@ -25,7 +27,7 @@ from .agreement import terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .linked_hosts import HELPERS, LinkedHosts
-from .listening import Listening, helpers_of, started, wait_for_helpers, wait_for_somebody
+from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_somebody
 from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
@@ -59,13 +61,14 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     where `listening.control` stopped it.
     """
     check_served(scenario)
+    long_blocks_apart()  # here already: what is made and forgotten before the links begin is given back, too
     resumed = ServedJournal.there(out)
     if not resumed and (out / "summary.json").exists() and (out / "link.json").exists():
         raise ValueError(f"the run in {out} is over: its models are in {out / 'models'}; choose another --out for the next one")
     if not resumed and (out / "scenario.json").exists():
         raise ValueError(f"{out} holds a run that was ended, or a simulation; choose another --out")
-    parties = Parties(scenario, data)
-    clients, standing = parties.setup.clients, listening.standing
+    expected, standing = _expected(scenario, data), listening.standing
+    clients = expected.clients
     check_feasible(scenario, len(clients))
     directory = None if standing is None else standing.directory
     if isinstance(scenario.protection, TwoServer):
@@ -81,7 +84,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     control = listening.control
 
     def begin(hosts: LinkedHosts) -> Listener:
-        return started(parties, listening, journal, hosts, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
+        return started(expected, listening, journal, hosts, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
     def due() -> None:
         if hosts.listener is not None:
@@ -124,6 +127,15 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         if done:
             journal.over()
         journal.close()
+
+
+def _expected(scenario: Scenario[Any], data: Path | None) -> Expected:
+    """What is to be known to listen. The parties that it is of are gone when this returns: the run makes its own, and both would
+    hold the data and three copies of the model until it ends.
+    """
+    found = Expected.of(Parties(scenario, data))
+    gc.collect()  # parties and what they made hold one another
+    return found
 
 
 def _check_listed(directory: Directory | None) -> None:

@@ -21,7 +21,7 @@ from ..clients.spending import together
 from ..clients.training import Job
 from ..meters.record import lines
 from ..meters.watch import Watch
-from .evaluation import ModelScore, ScoringJob, accuracies_in
+from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
 from .hosts import Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
 from .parties import Parties
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
 INITIAL = Model("init")
+COORDINATORS_BATCH = 64
+"""Examples that a coordinator scores at once, as it has the memory of its clients' uploads beside."""
 
 
 class Simulation(Parties):
@@ -179,7 +181,10 @@ class Simulation(Parties):
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)
         first = [ScoringJob(same[0], vectors[same[0]], self.population.clients[same[0]].test) for same in alike.values()]
-        found = accuracies_in(self._scratch, first, self._training.loss, self.measures)
+        if self.told is None:
+            found = accuracies_in(self._scratch, first, self._training.loss, self.measures)
+        else:  # a coordinator holds no module for it meanwhile, and few outputs of a wide layer at once
+            found = accuracies(self.module, first, self._training.loss, self.measures, COORDINATORS_BATCH)
         return dict(mixed) | {i: found[same[0]] for same in alike.values() for i in same}
 
     @property

@@ -8,11 +8,13 @@ anything followed from, unless the file itself is damaged.
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 HEAD = struct.Struct(">I32s")
+_LONG = 1 << 16
+"""Bytes of a record whose parts are written one by one, and not copied into one."""
 _FIRST = hashlib.sha256(b"cloister event log").digest()
 
 
@@ -48,12 +50,15 @@ class EventLog:
         """Those that were there when it was opened, one after another."""
         return self._read(self._whole)
 
-    def append(self, data: bytes) -> None:
-        """Add a record. It lasts over the end of this process, and over that of the machine when it is synced."""
-        self._hash = _after(self._hash, data)
-        record = memoryview(HEAD.pack(len(data), self._hash) + data)
-        while record:
-            record = record[self._file.write(record) :]
+    def append(self, *parts: bytes | memoryview) -> None:
+        """Add a record: these parts together. It lasts over the end of this process, and over the machine's when it is synced."""
+        size = sum(map(len, parts))
+        self._hash = _after(self._hash, *parts)
+        pieces: Sequence[bytes | memoryview] = (HEAD.pack(size, self._hash), *parts)
+        for piece in pieces if size > _LONG else (b"".join(pieces),):
+            left = memoryview(piece)
+            while left:
+                left = left[self._file.write(left) :]
         self._dirty = True
 
     def sync(self) -> None:
@@ -89,5 +94,8 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def _after(before: bytes, data: bytes) -> bytes:
-    return hashlib.sha256(before + hashlib.sha256(data).digest()).digest()
+def _after(before: bytes, *parts: bytes | memoryview) -> bytes:
+    of = hashlib.sha256()
+    for part in parts:
+        of.update(part)
+    return hashlib.sha256(before + of.digest()).digest()

@@ -15,7 +15,7 @@ from ..wire.codec import Envelope
 from .messages import MaskKeys, SealedShares, SurvivorSignature
 from .terms import Dealt, Plan, Ring
 
-WAITING_BYTES = 1 << 24
+WAITING_BYTES = 1 << 22
 _BLOCK = 1 << 14  # ring elements that stay in cache while all inputs are added to them
 
 
@@ -61,7 +61,7 @@ class Masks:
 class Summing:
     """The server while masked inputs are added and forgotten. total: ring (length,), of the inputs of `alive` but those waiting.
 
-    waiting: inputs as they came, little-endian, no more of them than `WAITING_BYTES` hold: several are added in one pass.
+    waiting: inputs as they came, little-endian, added in one pass once they have `WAITING_BYTES`.
     marks: of these inputs' messages, in the order of `alive`, where a journal is kept.
     """
 

@@ -6,7 +6,7 @@ before it builds anything, refuses maps, tags, indefinite lengths and any encodi
 field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -48,13 +48,17 @@ def _items(envelope: Envelope) -> tuple[Any, ...]:
 
 def encode(envelope: Envelope) -> bytes:
     """The envelope's one encoding: [version, session, sender, receiver, kind, field, ...]."""
-    items = _items(envelope)
+    return b"".join(encoding_of(_items(envelope)))
+
+
+def encoding_of(items: Sequence[Any]) -> list[Buffer]:
+    """The encoding of a list, in pieces that are joined, if at all, once: cbor2 would copy a vector several times."""
     if not any(map(_is_long, items)):
-        return cbor2.dumps(items)  # integers, strings and lists of them: its heads are the shortest
+        return [cbor2.dumps(items)]  # integers, strings and lists of them: its heads are the shortest
     pieces: list[Buffer] = [_item_head(4, len(items))]
     for item in items:
         _put(item, pieces)
-    return b"".join(pieces)  # joined once: cbor2 would copy a vector several times
+    return pieces
 
 
 def _is_long(item: Any) -> bool:

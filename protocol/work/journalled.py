@@ -18,6 +18,7 @@ import cbor2
 
 from ..core.halt import Halt
 from ..drivers.event_log import EventLog
+from ..wire.codec import encoding_of
 
 POSTED, HEARD, THERE, NOTHING = range(4)
 """Kinds of records: a word, an answer that was waited for, one that was there, and that none was."""
@@ -195,7 +196,7 @@ class Journalled:
             self._log.append(cbor2.dumps([NOTHING]))
         else:
             data = None if answer.data is None else bytes(answer.data)
-            self._log.append(cbor2.dumps([kind, answer.client, answer.number, data, answer.late]))
+            self._log.append(*encoding_of([kind, answer.client, answer.number, data, answer.late]))
             self._lasting.append((answer.client, answer.number, data is not None))
         self._dirty = True
         return answer

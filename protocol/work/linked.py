@@ -13,7 +13,7 @@ import cbor2
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
-from ..wire.codec import first_items
+from ..wire.codec import encoding_of, first_items
 from ..wire.fields import DIGEST_BYTES
 from ..wire.messages import MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
@@ -96,12 +96,12 @@ class Linked:
     def post(self, client: int, *words: Any) -> None:
         """Tell a client, and go on: what follows is `heard`."""
         self.stage = self._name_of(*words)
-        self._open.add((client, self._link.post(client, cbor2.dumps(words))))
+        self._open.add((client, self._link.post(client, b"".join(encoding_of(words)))))
 
     def ask(self, client: int, *words: Any) -> Any:
         """The answer to these words; None of a client that is absent, or whose answer is none."""
         self.stage = self._name_of(*words)
-        number = self._link.post(client, cbor2.dumps(words))
+        number = self._link.post(client, b"".join(encoding_of(words)))
         while True:
             answer: Answer = self._link.heard()
             if (answer.client, answer.number) == (client, number):
@@ -156,11 +156,12 @@ class Linked:
         if answer.data is None:
             self.absent[answer.client] = self.absent.get(answer.client, 0) + 1
             return
-        plain = self._plain(answer)
+        client, late, plain = answer.client, answer.late, self._plain(answer)
+        del answer  # its memory is not kept while what follows is looked at
         if well_formed(plain):
-            yield answer.client, followed_in(plain)
-        elif not answer.late:
-            yield answer.client, (Refusal(answer.client, NO_ANSWER),)
+            yield client, followed_in(plain)
+        elif not late:
+            yield client, (Refusal(client, NO_ANSWER),)
 
     def _plain(self, answer: Answer) -> Any:
         try:
