@@ -8,21 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cloister.fl.algorithms.hardened import cuts
+from cloister.fl.algorithms.hardened.cuts import FAR, FEW, lengths, opposed, settled, tight, turned
 from cloister.fl.algorithms.hardened.evidence import FORGIVEN, Evidence, about_their_mean, forgiven, parted_in, seen
-from cloister.fl.algorithms.hardened.forks import (
-    FAR,
-    FEW,
-    by_evidence,
-    by_round,
-    circles,
-    lengths,
-    opposed,
-    parted,
-    settled,
-    tight,
-    turned,
-    with_session,
-)
+from cloister.fl.algorithms.hardened.forks import by_evidence, by_round, circles, parted, with_session
 
 Matrix = NDArray[np.float64]
 D = 400
@@ -242,3 +231,78 @@ def test_who_met_beside_attackers_is_like_who_met_without_them() -> None:
     evidence = met(signs, one, other, *[both[k::2] for k in (0, 1)])
     assert by_evidence(evidence, both) == [tuple(both)]
     assert np.abs(evidence.centred(both)[0]).max() < 0.5
+
+
+def skewed_rows(rng: np.random.Generator, n: int, common: float, own: float, noise: float) -> Matrix:
+    """Updates of n clients that share a direction, and a few others in part, as skewed labels have it."""
+    basis = np.linalg.qr(rng.standard_normal((D, 6)))[0].T
+    rows: Matrix = common * basis[0] + own * rng.standard_normal((n, 5)) @ basis[1:]
+    return rows + noise * rng.standard_normal((n, D)) / np.sqrt(D)
+
+
+def unit(rows: Matrix) -> Matrix:
+    directions: Matrix = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return directions
+
+
+def loyal_parted(sides: tuple[list[int], list[int]] | None, loyal: set[int]) -> bool:
+    return sides is not None and min(len({*side} & loyal) for side in sides) >= 3
+
+
+def framing(seed: int) -> tuple[Matrix, Matrix, set[int]]:
+    """Cosines now and as they are usually, and who is loyal: the others go in halves with one half of the loyal and against the
+    other half."""
+    rng = np.random.default_rng(seed)
+    n, loyal = 20, 12 - seed % 2
+    data = skewed_rows(rng, n, 1.5, 0.7, 1.0)
+    usual, now = (data + 0.3 * np.linalg.norm(data[0]) * rng.standard_normal((n, D)) / np.sqrt(D) for _ in range(2))
+    half = np.arange(loyal) % 2 == 0
+    between = unit(unit(now[:loyal])[half].mean(axis=0) - unit(now[:loyal])[~half].mean(axis=0))
+    signs = np.where(np.arange(n - loyal) % 2 == 0, 1.0, -1.0)
+    now[loyal:] = 0.7 * signs[:, None] * between + 0.7 * rng.standard_normal((n - loyal, D)) / np.sqrt(D)
+    return cosines_of(now), np.where(others(n), cosines_of(usual), 0.0), {*range(loyal)}
+
+
+def test_a_coalition_does_not_make_two_kinds_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at those who show least it does, in one of ten."""
+
+    def fooled() -> int:
+        made = (framing(seed) for seed in range(60))
+        return sum(loyal_parted(turned(now, usual, others(20)), loyal) for now, usual, loyal in made)
+
+    assert fooled() <= 1
+    monkeypatch.setattr(cuts, "STILL_LEFT", np.inf)
+    assert fooled() >= 6
+
+
+def test_copies_of_two_kinds_do_not_pull_the_others_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight of 20 are copies of two opposite directions; the twelve lean to either by less than they are alike."""
+
+    def fooled() -> int:
+        count = 0
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            data = skewed_rows(rng, 20, 1.0, 0.9, 1.2)
+            lean = np.linalg.svd(unit(data[:12]) - unit(data[:12]).mean(axis=0), full_matrices=False)[2][0]
+            signs = np.where(np.arange(8) % 2 == 0, 1.0, -1.0)
+            data[12:] = 0.9 * signs[:, None] * lean + 0.44 * rng.standard_normal((8, D)) / np.sqrt(D)
+            count += loyal_parted(tight(about_their_mean(cosines_of(data)), others(20), FEW), {*range(12)})
+        return count
+
+    assert fooled() <= 2
+    monkeypatch.setattr(cuts, "STILL_TIGHT", -np.inf)
+    assert fooled() >= 6
+
+
+def test_who_was_parted_before_stays_apart_for_longer_every_time() -> None:
+    everybody = (0, 1, 2, 3, 4, 5)
+    evidence = seen(Evidence(), everybody, np.full((6, 6), 0.2))
+    lasting = []
+    for _ in range(3):
+        evidence, rounds = parted_in(evidence, ((0, 1, 2), (3, 4, 5))), 0
+        while opposed(*evidence.together(everybody)) is not None:
+            evidence, rounds = forgiven(evidence), rounds + 1
+        lasting.append(rounds)
+    assert lasting[0] == ROUNDS_APART
+    assert lasting[1] >= 1.4 * lasting[0]
+    assert lasting[2] >= 1.4 * lasting[1]

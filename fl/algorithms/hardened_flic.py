@@ -6,9 +6,10 @@ What it does, in the order of a round, and what each part is against:
   at was looked at in all other rounds too (`hardened/evidence.py`). Who sends zeros says nothing, and is as if it were not there.
 - **Forks.** Before anything is summed, the clients of a session are parted where they go different ways, by the evidence and
   by the round itself (`hardened/forks.py`): where they oppose each other, where some have turned from what they usually are to
-  others, where some share what others lack. Every part of at least a quorum, and of as many as a sum needs, gets a sum and a
-  model of its own; smaller ones sit the round out. Who was parted stays so for some sessions. Nobody asks which part is loyal,
-  so a majority gains nothing by being one. There is no schedule: an attack of a single round meets a fork in that round.
+  others, where some share what others lack (`hardened/cuts.py`), and where those who show least do so, too. Every part of at
+  least a quorum, and of as many as a sum needs, gets a sum and a model of its own; smaller ones sit the round out. Who was parted
+  stays so for some sessions, for more each time. Nobody asks which part is loyal, so a majority gains nothing by being one. There
+  is no schedule: an attack of a single round meets a fork in that round.
 - **Shortening, likeness, agreement** inside a part (`hardened/shares.py`), and any robust rule of the Gram matrix instead of
   the mean.
 - **Choice** (`hardened/choices.py`), right after a fork, and in rounds that the server draws at random, one in `every` from T
@@ -26,16 +27,16 @@ each be honest for a different task, and a loyal minority with odd data looks li
 which sees harm on a client's own examples, and no backdoor. Nor has the choice a bound here: what is provable of a client that
 keeps the best model of those offered, and which of its assumptions fail, is in `threat_models/choice_theory.py`. The limit that
 searches found is .20 of accuracy by 10 of 20; reports print it (`threat_models/design_limit.py`).
-Harm below what a fork or a choice tells from noise stays: updates
-that are like the loyal ones, or orthogonal to them and to each other; turning when honest updates are noise themselves; a
-backdoor among clients whose data differ as much as its poison does. Who sees loyal updates, and has read this, breaks it where
-labels are skewed: by pushing along what loyal clients differ by, on both sides, so that they are parted from each other, 6 of
-20 cost .06 to .1 of accuracy in some seeds and 8 up to .13 (`examples/results/robustness_search.md`). In sessions of fewer
-than ten clients copies are not seen at once, nor lengths in those of fewer than eight, but by the evidence, or not at all. Long
-after all is learned updates are noise, and attackers may come back into the sums, to the harm that noise does. Nor does it
-stand against clients that lie about the Gram matrix, or show one update and sum another (the protection says who can); nor,
-with `by_samples`, about how many examples they have: 6 of 20 that report eighteen times as many and triple their updates lose
-.5 to .7 of accuracy then, and nothing by default.
+Harm below what a fork or a choice tells from noise stays: updates that are like the loyal ones, or orthogonal to them and to
+each other; turning when honest updates are noise themselves; a backdoor among clients whose data differ as much as its poison
+does. Where labels are skewed, coalitions of 7 to 9 of 20 that negate the last layer's rows of a few classes cost up to .08 of
+accuracy, and need to see nothing of others: they come to differ as clients with other data do. Who sees loyal updates costs up
+to .08 there by mirroring its own about theirs, and .2 by what is orthogonal to what the loyal share, where half are drawn
+(`examples/results/robustness_search.md`). In sessions of fewer than ten clients copies are not seen at once, nor lengths in those
+of fewer than eight, but by the evidence, or not at all. Long after all is learned updates are noise, and attackers may come back
+into the sums, to the harm that noise does. Nor does it stand against clients that lie about the Gram matrix, or show one update
+and sum another (the protection says who can); nor, with `by_samples`, about how many examples they have: 6 of 20 that report
+eighteen times as many and triple their updates lose .5 to .7 of accuracy then, and nothing by default.
 Without an inner rule a backdoor whose trigger is dealt out in parts (DBA) succeeds by 3 of 20, by 5 in up to all tests, and by
 more. `inner=KrumOfShare()` keeps it out up to 5 of 20 where data are alike, to a tenth of the tests, for nothing. Where labels
 are skewed it keeps parts by 4 of 20 out and costs accuracy, and a whole patch by 4 (BadNets) passes with it and without; from 8

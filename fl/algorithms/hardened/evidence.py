@@ -6,7 +6,8 @@ They are plain numbers. Updates of different sessions are never compared, so no 
   sessions, weighted by how large cosines were: late in training they are small and mostly noise, and count for little.
 - **About zero, lately**: the same with what was seen before fading fast. Held against the mean over all sessions it says who has
   turned: data make every pair alike in a way of its own, and that way stays.
-- **Apart**: how often, of late, two were parted by a session itself. Who was stays apart for some rounds, however it behaves.
+- **Apart**: how often, of late, two were parted by a session itself. Who was stays apart for some rounds, however it behaves, and
+  for twice as many every further time.
 - **About the mean**: the cosine of what two updates differ by from the session's mean direction, which says whether two clients
   share what others lack: copies, a backdoor, a planted group. A session counts by the square of the share of all clients that
   its community has, and what was seen before fades by as much: among themselves those of one kind have nothing in common.
@@ -30,6 +31,10 @@ FORGIVEN = 0.93
 """What is left, of how often two were parted, after any community's session. They are together again, where they are looked at
 before anything is summed, after five of them, or after ten if they had not met before: having been together counts for them.
 With k communities a round has k sessions."""
+
+LONGER, REMEMBERED = 2.0, 0.9
+"""Times as long, for every time that they were parted before, which is remembered less with every session that both are in: who
+comes back to do the same again stays away longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +68,7 @@ class Evidence:
     lately: Average = field(default_factory=Average)
     apart: Average = field(default_factory=Average)
     about_mean: Average = field(default_factory=Average)
+    times: Average = field(default_factory=Average)
 
     def cosines(self, clients: Sequence[int]) -> tuple[Matrix, Mask]:
         """Mean cosines of these clients, (n, n), 0 on the diagonal and where nothing is known; and where something is."""
@@ -120,15 +126,18 @@ def seen(evidence: Evidence, clients: Sequence[int], cosines: Matrix) -> Evidenc
         return evidence
     ids = tuple(sorted({*evidence.clients, *clients}))
     old, rows = _rows(ids, evidence.clients), _rows(ids, clients)
-    averages = (evidence.about_zero, evidence.lately, evidence.apart, evidence.about_mean)
-    zero, lately, apart, mean = (average.enlarged(old, len(ids)) for average in averages)
+    averages = (evidence.about_zero, evidence.lately, evidence.apart, evidence.about_mean, evidence.times)
+    zero, lately, apart, mean, times = (average.enlarged(old, len(ids)) for average in averages)
     size = float(np.abs(cosines[~np.eye(len(rows), dtype=np.bool_)]).mean())
-    return Evidence(ids, zero.counting(rows, cosines, max(size, 1e-6)), lately.counting(rows, cosines, 1.0, FADED), apart, mean)
+    return Evidence(
+        ids, zero.counting(rows, cosines, max(size, 1e-6)), lately.counting(rows, cosines, 1.0, FADED), apart, mean, times
+    )
 
 
 def forgiven(evidence: Evidence) -> Evidence:
     """The evidence after a session, with a little less of who was parted before it."""
-    return replace(evidence, apart=replace(evidence.apart, total=FORGIVEN * evidence.apart.total))
+    kept = FORGIVEN ** (LONGER ** -np.maximum(evidence.times.total - 1, 0.0))
+    return replace(evidence, apart=replace(evidence.apart, total=kept * evidence.apart.total))
 
 
 def parted_in(evidence: Evidence, parts: Sequence[Sequence[int]]) -> Evidence:
@@ -138,7 +147,9 @@ def parted_in(evidence: Evidence, parts: Sequence[Sequence[int]]) -> Evidence:
         return evidence
     of = np.array([k for k, part in enumerate(parts) for _ in part])
     values = (of[:, None] != of[None, :]).astype(np.float64)
-    return replace(evidence, apart=evidence.apart.counting(_rows(evidence.clients, clients), values, 1.0, FADED))
+    rows = _rows(evidence.clients, clients)
+    apart, times = evidence.apart.counting(rows, values, 1.0, FADED), evidence.times.counting(rows, values, 1.0, REMEMBERED)
+    return replace(evidence, apart=apart, times=times)
 
 
 def likened(evidence: Evidence, clients: Sequence[int], cosines: Matrix, share: float) -> Evidence:
