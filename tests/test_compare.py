@@ -970,7 +970,10 @@ def test_the_command_plays_prints_and_goes_on(cloister: Any, tmp_path: Path) -> 
     }
     code, out, err = cloister("compare", f"{FILE}:tiny", "--workers", 1, "--out", "here")
     assert (code, out) == (1, "")
-    assert err == "cloister: here already holds a comparison; add --resume to go on with it, or choose another --out\n"
+    assert err == (
+        "cloister: here already holds a comparison; go on with it by --resume (resume=True in Python), or choose another folder"
+        " by --out (out= in Python)\n"
+    )
     code, out, _ = cloister("compare", f"{FILE}:tiny", "--workers", 1, "--out", "here", "--resume", "--seeds", "0,3", "--json")
     assert code == 0
     found = json.loads(out)
