@@ -434,5 +434,5 @@ def test_a_search_does_not_share_the_folder_of_a_grid(cloister: Command, tmp_pat
     for options in ([], ["--resume"]):
         result = cloister(*ATTACK, "--out", "here", *options)
         assert result.code == 1
-        assert "choose another --out" in result.err
+        assert "choose another folder" in result.err
     assert (tmp_path / "here" / "evaluation.json").read_text() == "{}"

@@ -413,7 +413,7 @@ def test_two_processes_do_not_play_in_one_folder(tmp_path: Path) -> None:
     other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     for kind in ("comparison", "evaluation"):
-        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another --out$"):
+        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another folder by --out"):
             ResultsFolder(tmp_path, kind).open({}, resume=False)
     assert not list(tmp_path.iterdir())
     os.close(other)

@@ -947,7 +947,7 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
         (["evaluate", f"{FILE}:nobody"], "no evaluation named 'nobody'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
         (["evaluate", FILE, "--out", "here", "--resume"], "no evaluation to resume"),
-        (["evaluate", FILE, "--resume"], "name it with --out"),
+        (["evaluate", FILE, "--resume"], "name it by --out"),
         (["breakdown", FILE], "--most"),
         (["breakdown", FILE, "--most", "3", "--attack", "nobody"], "no attack 'nobody'; there are: minus, backdoor"),
         (["breakdown", FILE, "--most", "3", "--step", "0"], "steps above 0"),
