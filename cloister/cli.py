@@ -2,8 +2,9 @@
 
 What a command works with is imported by it: `--help` answers at once.
 
-Exit codes: 0 done; 1 could not be done; 2 wrong usage; 3 done, but updates were rejected, or an attack of yours failed; 4 a claim
-is refuted, or a run comes out otherwise; 77 this party's certificate was revoked; 130 stopped by the user, 143 by SIGTERM.
+Exit codes: 0 done; 1 could not be done, or came to no result; 2 wrong usage; 3 done, but updates were rejected, or an attack of
+yours failed; 4 a claim is refuted, or a run comes out otherwise; 77 this party's certificate was revoked; 130 stopped by the
+user, 143 by SIGTERM.
 """
 
 from __future__ import annotations

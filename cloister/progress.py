@@ -84,14 +84,22 @@ def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, alwa
 
 
 def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
-    with Progress(*COLUMNS, console=_console(out), transient=False) as bar:
-        task = bar.add_task(name, total=total, clusters=1, score="accuracy -")
-        known: dict[str, Any] = {}
+    bar = Progress(*COLUMNS, console=_console(out), transient=True)  # nothing is left of it where an error comes before any round
+    task = bar.add_task(name, total=total, clusters=1, score="accuracy -")
+    known: dict[str, Any] = {}
+    if out.isatty():
+        bar.start()
+    try:
         for done in rounds:
+            bar.live.transient = False
+            bar.start()
             if score := _score(done):
                 known["score"] = score
             bar.update(task, completed=done.round, clusters=done.clusters, **known)
             yield done
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _in_a_notebook(rounds: Iterator[Round], name: str, display: Any) -> Iterator[Round]:

@@ -55,3 +55,14 @@ with_refusals = Evaluation(
     seeds=(0,),
     absent=False,
 )
+
+all_refused = Evaluation(
+    name="all refused",
+    scenario=scenario,
+    attacks={"minus": minus},
+    defences={"median": RobustFedAvg(rule=Median())},
+    strengths=(2,),
+    protections={"Masked": Masked(floor=3)},
+    seeds=(0,),
+    absent=False,
+)

@@ -13,6 +13,7 @@ from cloister.auditing.first_words import headline
 from cloister.auditing.report import render
 from cloister.cli import app
 from cloister.errors_in_one_line import Failure
+from cloister.scenario_file import load
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.recovery import UpdateRecovery
@@ -113,6 +114,21 @@ def test_errors_are_one_line(tmp_path):
         assert found.exit_code != 0
         assert words in str(found.exception)
         assert "\n" not in str(found.exception)
+
+
+def test_what_does_not_fit_is_said_before_what_is_going_to_be_played(file, tmp_path):
+    file.write_text(SMALL.replace("Dirichlet(clients=6, alpha=0.5)", "Dirichlet(clients=6000, alpha=0.5)"))
+    found = invoke(file, "--out", tmp_path / "audit")
+    assert isinstance(found.exception, Failure)
+    assert "6000" in str(found.exception)
+    assert not found.output
+    assert not (tmp_path / "audit").exists()
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_one_round_is_no_rounds(file, rounds):
+    scenario = replace(load(str(file)), rounds=rounds)
+    assert f"1 run of {rounds} round{'s' * (rounds - 1)} (seed 4)" in auditing._ahead(scenario, QUICK, (4,), {})
 
 
 @pytest.mark.parametrize(

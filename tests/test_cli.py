@@ -292,6 +292,15 @@ def test_missing_data_names_the_file_and_the_place(cloister: Command, monkeypatc
     assert not Path("m").exists()
 
 
+def test_an_error_before_the_first_round_has_no_bar_above_it(cloister: Command) -> None:
+    Path("taken").write_text("mine")
+    for arguments in (("--out", "taken"), ("--set", "partition.clients=6000")):
+        result = cloister("run", "scenario.py", *arguments)
+        assert result.code == 1
+        assert result.err.startswith("cloister: ")
+        assert result.err.count("\n") == 1
+
+
 @pytest.mark.trains
 def test_a_folder_that_holds_a_run_is_kept(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "held", "--rounds", 2).code == 0

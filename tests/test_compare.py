@@ -413,7 +413,7 @@ def test_two_processes_do_not_play_in_one_folder(tmp_path: Path) -> None:
     other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     for kind in ("comparison", "evaluation"):
-        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another --out$"):
+        with pytest.raises(ValueError, match=r"^another process plays in .*; wait for it, or choose another folder by --out"):
             ResultsFolder(tmp_path, kind).open({}, resume=False)
     assert not list(tmp_path.iterdir())
     os.close(other)
@@ -970,7 +970,10 @@ def test_the_command_plays_prints_and_goes_on(cloister: Any, tmp_path: Path) -> 
     }
     code, out, err = cloister("compare", f"{FILE}:tiny", "--workers", 1, "--out", "here")
     assert (code, out) == (1, "")
-    assert err == "cloister: here already holds a comparison; add --resume to go on with it, or choose another --out\n"
+    assert err == (
+        "cloister: here already holds a comparison; go on with it by --resume (resume=True in Python), or choose another folder"
+        " by --out (out= in Python)\n"
+    )
     code, out, _ = cloister("compare", f"{FILE}:tiny", "--workers", 1, "--out", "here", "--resume", "--seeds", "0,3", "--json")
     assert code == 0
     found = json.loads(out)

@@ -875,6 +875,15 @@ def test_the_command_obeys_and_shows(cloister: Command) -> None:
     assert (folder / "report.html").exists()
 
 
+def test_that_no_defence_has_a_result_shows_in_the_exit_code(cloister: Command) -> None:
+    """Before: 0, though everything was refused."""
+    result = cloister("evaluate", f"{FILE}:all_refused", "--workers", 1, "--out", "here")
+    assert result.code == 1
+    (line,) = [line for line in result.err.splitlines() if line.startswith("cloister: ")]
+    assert line.startswith("cloister: no defence has a result under attack; first median under Masked: refused: RobustFedAvg")
+    assert Path("here/report.html").exists()
+
+
 @pytest.mark.trains
 def test_a_failed_cell_shows_in_the_exit_code(cloister: Command) -> None:
     result = cloister("evaluate", f"{FILE}:with_refusals", "--workers", 1, "--set", "rounds=1", "--out", "here")
@@ -938,7 +947,7 @@ def test_a_search_about_another_attack_of_the_same_name_is_left_aside(cloister: 
         (["evaluate", f"{FILE}:nobody"], "no evaluation named 'nobody'"),
         (["evaluate", FILE, "--set", "no.such=1"], "no field 'no'"),
         (["evaluate", FILE, "--out", "here", "--resume"], "no evaluation to resume"),
-        (["evaluate", FILE, "--resume"], "name it with --out"),
+        (["evaluate", FILE, "--resume"], "name it by --out"),
         (["breakdown", FILE], "--most"),
         (["breakdown", FILE, "--most", "3", "--attack", "nobody"], "no attack 'nobody'; there are: minus, backdoor"),
         (["breakdown", FILE, "--most", "3", "--step", "0"], "steps above 0"),

@@ -16,7 +16,7 @@ from cloister.fl.runs.results_folder import ResultsFolder
 
 from . import evaluation_sample as sample
 
-BUSY = r"^another process plays in .*; wait for it, or choose another --out$"
+BUSY = r"^another process plays in .*; wait for it, or choose another folder by --out \(out= in Python\)$"
 
 
 def audit(folder: Path) -> None:

@@ -39,3 +39,15 @@ def test_a_link_that_is_stopped_before_or_while_it_waits_for_its_first_word_says
             link.start()
         assert link.ended.wait(10)
         assert not link.over
+
+
+def test_a_port_in_use_is_said_in_words_and_nothing_beside_them(capfd: pytest.CaptureFixture[str]) -> None:
+    """gRPC wrote lines of its own to stderr, of a kind that no operator can use."""
+    there = Listener("127.0.0.1:0", (0,), lambda client: b"", None, Limits())
+    port = there.start()
+    try:
+        with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{port}: another process listens there"):
+            Listener(f"127.0.0.1:{port}", (0,), lambda client: b"", None, Limits()).start()
+    finally:
+        there.stop()
+    assert capfd.readouterr().err == ""

@@ -9,7 +9,7 @@ from cloister.protocol.links.terms import grpc_or_words
 from cloister.reporting.report import write_report
 from cloister.reporting.run_data import DASH, read_run
 from cloister.reporting.who_was_there import differing as said_of_terms
-from cloister.reporting.who_was_there import in_ranges, who_was_there, without_model
+from cloister.reporting.who_was_there import in_ranges, revoked_in_words, who_was_there, without_model
 
 
 def test_changes_are_noted_and_told_as_ranges(tmp_path):
@@ -59,6 +59,8 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     assert who_was_there(read_run(found.folder)) == [("client-2", "0 to 1", "1")]
     page = write_report(found.folder).read_text()
     assert "Who was there" in page
+    assert revoked_in_words(read_run(found.folder)) == ["Revoked, and sent away: client-2 (round 1)."]
+    assert "Revoked, and sent away: client-2 (round 1)." in page.partition("<h2")[0]
     assert "<td>client-2</td><td>0 to 1</td><td>1</td>" in page
     assert "Not there to be handed a model" not in page
     assert found.link["without_model"] == []

@@ -3,6 +3,7 @@
 import html
 import importlib
 import inspect
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -204,6 +205,15 @@ def test_first_words_are_true_of_slots_personal_sums_pairs_and_noise():
     assert "epsilon 2.01 for any client" in privacy_in_words(noisy)
     elsewhere = made([told("server", "sums", [0, 1, 2])], scenario={"training": {"privacy": {"clip": 1.0}}})
     assert "Clients train with differential privacy; how much of it is spent is not in this folder" in privacy_in_words(elsewhere)
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    for out, play in itertools.product((taken, taken / "within"), (cloister.run, cloister.audit)):
+        with pytest.raises(ValueError, match=r"taken: a folder is to be .* and a file is; choose .* \(out= in Python\)"):
+            play(small, out, quiet=True)
+    assert taken.read_text() == "mine"
 
 
 def test_what_is_no_scenario_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

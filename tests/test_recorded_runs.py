@@ -122,7 +122,7 @@ def test_what_an_audit_of_a_folder_refuses(cloister: Command) -> None:
         return said
 
     assert "--set would make it another scenario" in complaint("r", "--set", "rounds=2")
-    assert "of seed 5; name it among --seeds" in complaint("r", "--seeds", "0,1")
+    assert "of seed 5; name it among --seeds (seeds= in Python)" in complaint("r", "--seeds", "0,1")
     for name in ("frames.safetensors", "seen.safetensors", "truth.safetensors", "recording.json", "origin.json", "SHA256SUMS"):
         shutil.copytree("r", f"damaged {name}")
         damaged(f"damaged {name}/recording/{name}")

@@ -33,6 +33,10 @@ def without(attack: str, defence: str, strength: float, seeds: tuple[int, ...] =
     return edit
 
 
+UNDECIDED = (
+    "Undecided: no defence breaks with as many attackers as it is built for, and none is known to hold against every attack"
+    " played."
+)
 BY_STRENGTH = {("a", "IPM", 2.0): [0.89] * 3, ("a", "IPM", 4.0): [0.89] * 3}
 
 
@@ -40,7 +44,7 @@ def test_who_has_no_result_with_as_many_attackers_as_it_is_built_for_is_not_said
     """Before: "with as many attackers as it is built for, a holds", of one that is built for 4 and fails in every cell with 4."""
     made_up(tmp_path, {}, strengths=(2, 4), by_strength=BY_STRENGTH, limits={"a": 4})
     words = verdict(edited(tmp_path, without("IPM", "a", 4.0)))
-    assert words.startswith("No defence holds against every attack played with as many attackers as it is built for.")
+    assert words.startswith(UNDECIDED)
     assert "2 attackers, within what they are built for: a holds." in words
     assert words.endswith("Left out, as without a result: a under Plain with 4 attackers.")
 
@@ -141,7 +145,7 @@ def test_which_results_are_not_there_is_said_as_far_as_it_is_one_thing(tmp_path:
     assert "a is undecided (no result on 1 of 3 seeds against some attacks with a)" in alike
     unlike = words("unlike", ("ALIE", (1,)), ("IPM", (0, 2)))
     assert "a is undecided (no result on some seeds against some attacks with a)" in unlike
-    assert "hold" not in alike.replace("No defence holds", "")
+    assert "hold" not in alike.replace(UNDECIDED, "")
 
 
 def test_few_seeds_are_said_to_decide_nothing_but_a_break(tmp_path: Path) -> None:
@@ -153,6 +157,16 @@ def test_few_seeds_are_said_to_decide_nothing_but_a_break(tmp_path: Path) -> Non
     assert "a holds" in held
     assert held.endswith("2 seeds are few, and what holds here may yet break on a third: play 3 or more.")
     assert "nothing but a break" not in verdict(made_up(tmp_path / "3", {("a", "IPM"): [0.89] * 3}))
+
+
+def test_what_is_only_undecided_is_not_said_to_fail(tmp_path: Path) -> None:
+    """Before: "No defence holds", of defences of which none breaks."""
+    both = verdict(made_up(tmp_path / "both", {("a", "IPM"): [0.89], ("b", "IPM"): [0.88]}))
+    assert both.startswith(UNDECIDED)
+    one = verdict(made_up(tmp_path / "one", {("a", "IPM"): [0.89], ("b", "IPM"): [0.2], ("c", "IPM"): [0.3]}))
+    assert one.startswith("No defence is known to hold against every attack played with as many attackers as it is built for; a")
+    none = verdict(made_up(tmp_path / "none", {("a", "IPM"): [0.2], ("b", "IPM"): [0.2]}))
+    assert none.startswith("No defence holds")
 
 
 def test_a_tie_is_undecided_by_any_number_of_seeds_in_reach(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_who_loses_least_is_said_only_as_far_as_seeds_tell(tmp_path: Path) -> No
 
 def test_one_seed_decides_nothing_but_a_break(tmp_path: Path) -> None:
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.9], ("b", "IPM"): [0.2]}))
-    assert words.startswith("No defence holds")
+    assert words.startswith("No defence is known to hold")
     assert "a is undecided (about 3 seeds needed)" in words
     assert "b breaks" in words
 

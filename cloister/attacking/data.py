@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
 from ..threat_models.broken import Bounds
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
@@ -124,12 +125,12 @@ def read_search(folder: Path) -> Search:
         about = json.loads((folder / f"{KIND}.json").read_text(encoding="utf-8"))
         found = json.loads((folder / "found.json").read_text()) if (folder / "found.json").exists() else {}
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} does not say what was attacked ({error}); run the search again with --resume") from None
+        raise ValueError(f"{folder} does not say what was attacked ({error}); run the search again by {GO_ON}") from None
     if "goal" not in about:
         raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; search again, in another folder")
     if not isinstance(about["own"], dict):
         raise ValueError(
-            f"{folder} was written by an earlier version, which did not tell edited attacks; search again with --resume"
+            f"{folder} was written by an earlier version, which did not tell edited attacks; search again by {GO_ON}"
         )
     own = [row for row in rows.values() if row.get("about") == about["about"] and _is_of(row, about["own"])]
     points = points_of(own, about["seeds"], about["held_out"], sought_in(about))

@@ -6,16 +6,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..fl.runs.held_alone import held_alone
+from ..fl.runs.held_alone import ANOTHER, folder_may_be, held_alone
 from ..fl.runs.results_folder import write
 from ..grids.watching import folder_for
 
 
 def free_folder(out: Path | None, name: str) -> Path:
-    """The folder to write. Raises ValueError where it holds an audit."""
+    """The folder to write. Raises ValueError where it holds an audit, or is a file."""
     folder = out or folder_for(name, "audit", False)
+    folder_may_be(folder)
     if (folder / "audit.json").exists():
-        raise ValueError(f"{folder} already holds an audit; choose another --out")
+        raise ValueError(f"{folder} already holds an audit; {ANOTHER}")
     return folder
 
 

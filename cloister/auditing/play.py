@@ -123,7 +123,8 @@ def play(
 def _ahead(scenario: Scenario, budget: Budget, seeds: Sequence[int], recorded: Mapping[int, Recorded]) -> str:
     """What an audit is going to do, in words."""
     many = "s" * (len(seeds) != 1)
-    runs = f"{len(seeds)} run{many} of {scenario.rounds} rounds (seed{many} {', '.join(map(str, seeds))})"
+    rounds = f"{scenario.rounds} round{'s' * (scenario.rounds != 1)}"
+    runs = f"{len(seeds)} run{many} of {rounds} (seed{many} {', '.join(map(str, seeds))})"
     runs += f", {len(recorded)} of them recorded before" if recorded else ""
     beside = "each beside the same in clear and others of the attacker's own"
     return f"{scenario.name}: {runs}, {beside}; then attacks, with the budget {budget.name}"
@@ -191,11 +192,13 @@ def audited(
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
+    if set(seeds) - set(recorded) or not recorded:
+        Simulation(scenario, data)  # what does not fit is said before what is going to be played
     check_observers(scenario, data, against)
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
-        raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds, or leave them out")
+        raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds (seeds= in Python), or leave them out")
     if into is not None:
         begun(_ahead(scenario, budget, seeds, recorded), into)
     played: list[Stage] = []

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
 from ..grids.spread import Spread, metric, spread
 from ..reporting.run_data import DASH
@@ -133,7 +134,7 @@ def read_comparison(folder: Path) -> Found:
     try:
         about = json.loads((folder / f"{KIND}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} does not say what was compared ({error}); run the comparison again with --resume") from None
+        raise ValueError(f"{folder} does not say what was compared ({error}); run the comparison again by {GO_ON}") from None
     present = set(about["keys"])
     current = [row for row in rows.values() if row["key"] in present]
     places = [(d, m) for d in about["data"] for m in about["methods"]]

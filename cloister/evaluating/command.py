@@ -35,6 +35,9 @@ def evaluate(
     table.csv and table.md: one row a cell, with what it lost and whether that breaks the defence; summary.csv and summary.md
     have one row a defence. What a protection refuses and what fails is there too, with the reason. An evaluation that was
     stopped, even by a kill, goes on with the same command plus --out FOLDER --resume; so does one that has grown.
+
+    Exit codes: 0 if some defence has a result, 1 for an error, or if none has, as all were refused or never moved, 3 if a cell
+    failed.
     """
     from .play import play_evaluation
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
@@ -155,9 +156,9 @@ def described_in(folder: Path) -> Row:
     """What an evaluation's folder says that it holds. Raises ValueError where it does not, or an earlier version wrote it."""
     about = json_in(folder, "evaluation.json")
     if not about:
-        raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again with --resume")
+        raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again by {GO_ON}")
     if "bounds" not in about:
-        raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; run it again with --resume")
+        raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; run it again by {GO_ON}")
     return about
 
 
@@ -168,7 +169,7 @@ def json_in(folder: Path, name: str) -> Row:
     try:
         found: Row = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder / name} cannot be read ({error}); run the evaluation again with --resume") from None
+        raise ValueError(f"{folder / name} cannot be read ({error}); run the evaluation again by {GO_ON}") from None
     return found
 
 

@@ -8,6 +8,8 @@ LEARNED = 0.5
 """Of the best accuracy without attack, below which a defence is not praised for what it holds: it learned next to nothing."""
 NEAR = 0.05
 """Of the way from chance to 1, below which an accuracy is no better than chance."""
+CLOSE = 0.125
+"""Of the way from chance to 1, and no more than chance once more, below which an accuracy is not much better than chance."""
 
 
 def learns(grid: Grid, defence: str, protection: str) -> bool:
@@ -22,6 +24,12 @@ def at_chance(grid: Grid, accuracy: float) -> bool:
     """Whether an accuracy is hardly above that of a guess among the labels; False where their number is not known."""
     chance = grid.chance
     return chance is not None and accuracy <= chance + NEAR * (1 - chance)
+
+
+def close_to_chance(grid: Grid, accuracy: float) -> bool:
+    """Whether an accuracy is little above that of a guess: of ten labels up to 20 %. False where their number is not known."""
+    chance = grid.chance
+    return chance is not None and accuracy <= chance + min(CLOSE * (1 - chance), chance)
 
 
 def enough_words(grid: Grid, protection: str) -> str:
@@ -51,7 +59,10 @@ def without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
         return ""
     said = ", ".join(f"{d} {_percent(mean)}" for d, mean in own.items())
     beside = "" if name in own else f"; the best of all, {name}, {_percent(best)}"
-    return f"Accuracy without attack: {said}{beside}."
+    close = [d for d, mean in own.items() if close_to_chance(grid, mean)]
+    near = f"{', '.join(close)} {'is' if len(close) == 1 else 'are'} little above it"
+    little = f" Chance is {_percent(grid.chance)}, and {near}: there was little to lose." if close else ""
+    return f"Accuracy without attack: {said}{beside}.{little}"
 
 
 def _best(grid: Grid, protection: str) -> tuple[str, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from ..errors_in_one_line import FAILED as NOTHING
 from ..errors_in_one_line import one_line_errors, say
 from ..fl.fields_at_fault import about
 from ..fl.runs.results_folder import Row
@@ -20,6 +21,7 @@ from ..tables_out import print_table
 from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, description
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import read_grid
+from .judging import findings
 from .report import write_evaluation_report
 from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
@@ -72,6 +74,10 @@ def play_evaluation(
     if failed:
         say(f"{len(failed)} cell{'s' * (len(failed) != 1)} failed, first {_place(failed[0])}: {failed[0]['reason']}")
         raise typer.Exit(FAILED)
+    if not any(findings(grid, protection) for protection in grid.protections):
+        why = next((line for protection in grid.protections for line in reasons(grid, protection)), "")
+        say(f"no defence has a result under attack{f'; first {why}' if why else ''}")
+        raise typer.Exit(NOTHING)
 
 
 def opened(

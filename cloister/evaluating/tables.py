@@ -11,7 +11,7 @@ from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
 from .judging import Finding, Harm, findings
-from .learning import at_chance
+from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 
 NOT_PLAYED = "not played yet"
@@ -68,7 +68,10 @@ def clean_words(grid: Grid, defence: str, protection: str) -> str:
     of = grid.clean(defence, protection)
     if grid.idle(defence, protection):
         return f"{percent(of)} (never moved)"
-    return percent(of) + (" (at chance)" if of is not None and at_chance(grid, of.mean) else "")
+    if of is None:
+        return percent(of)
+    near = " (little above chance)" if close_to_chance(grid, of.mean) else ""
+    return percent(of) + (" (at chance)" if at_chance(grid, of.mean) else near)
 
 
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:

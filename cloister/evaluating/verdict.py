@@ -20,6 +20,7 @@ OPENINGS = {
     None: "defences that state no number of attackers (say it with limits=)",
     False: "beyond what they are built for",
 }
+WITHIN = "with as many attackers as it is built for"
 
 
 def verdict(grid: Grid) -> str:
@@ -97,9 +98,15 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
         if all(one.state == State.HOLDS for one in of) and not any(_may_be_within(grid, found, of[0], s) for s in blank[d])
     ]
     holding = [d for d in all_holding if learns(grid, d, place)]
+    open_ = [d for d, of in by.items() if all(one.state != State.BREAKS for one in of) and learns(grid, d, place)]
+    if not holding and len(open_) == len(by):
+        return f"undecided: no defence breaks {WITHIN}, and none is known to hold against every attack played."
     if not holding:
         nothing = f" that learned {enough_words(grid, place)}" if all_holding else ""
-        return f"no defence{nothing} holds against every attack played with as many attackers as it is built for."
+        if open_:
+            of = f"{_names(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
+            return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."
+        return f"no defence{nothing} holds against every attack played {WITHIN}."
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
         who = f"{_names(holding)} {_s(holding, 'hold')}"

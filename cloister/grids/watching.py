@@ -37,7 +37,7 @@ def folder_for(name: str, kind: str, resume: bool) -> Path:
     taken = [stem.with_name(f"{stem.name}-{k}") if k > 1 else stem for k in range(1, 10_000)]
     existing = [path for path in taken if path.exists()]
     if resume and not existing:
-        raise ValueError(f"there is no folder {stem} to resume; name it with --out")
+        raise ValueError(f"there is no folder {stem} to resume; name it by --out (out= in Python)")
     return existing[-1] if resume else next(path for path in taken if not path.exists())
 
 

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from ..fl.engines.cores import cores
 from ..fl.engines.dispatch import WorkerDied
+from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row
 
 Task = tuple[Any, Any]
@@ -93,7 +94,7 @@ class Crew:
                     row = future.result()
                 except (BrokenProcessPool, WorkerDied):
                     raise ValueError(
-                        "a worker process died, perhaps for lack of memory; add --resume to go on, with fewer --workers"
+                        f"a worker process died, perhaps for lack of memory; go on by {GO_ON}, with fewer workers"
                     ) from None
                 waiting.extend(follow(cell, row))
                 yield cell, row

@@ -56,7 +56,7 @@ from .run_data import (
     total,
     worst,
 )
-from .who_was_there import differing, in_ranges, who_was_there, without_model
+from .who_was_there import differing, in_ranges, revoked_in_words, who_was_there, without_model
 
 TABLE_ROUNDS = 40
 MOST_PAUSES = 3
@@ -102,7 +102,7 @@ def render(run: Run) -> str:
         summary=run.summary,
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
-        verdict=" ".join([verdict(run, final), *stood_still(run)]),
+        verdict=" ".join([verdict(run, final), *stood_still(run), *revoked_in_words(run)]),
         attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),

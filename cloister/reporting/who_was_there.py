@@ -20,6 +20,12 @@ def who_was_there(run: Run) -> list[tuple[str, str, str]]:
     return [(run.client(i), _words(away.get(i, [])), _words(revoked.get(i, []))) for i in clients]
 
 
+def revoked_in_words(run: Run) -> list[str]:
+    """A sentence on the clients that were revoked, and since when; none where nobody was."""
+    found = [f"{client} (round{'s' * (not rounds.isdecimal())} {rounds})" for client, _, rounds in who_was_there(run) if rounds]
+    return [f"Revoked, and sent away: {', '.join(found)}."] if found else []
+
+
 def without_model(run: Run) -> list[tuple[str, str]]:
     """Of each client that the coordinator could hand no model at the end: its name, and that of the file of its cluster's model,
     empty where there is none.

@@ -22,7 +22,8 @@ def data_folder(folder: Path | None) -> Path:
 def missing(what: str, place: Path, reason: str) -> DataMissing:
     """The one-line error that says to put `what` into the folder `place`; `reason` says why it was not fetched."""
     return DataMissing(
-        f"{what} is missing: put it into {place}, or name another data folder with --data or CLOISTER_DATA ({reason})"
+        f"{what} is missing: put it into {place}, or name another data folder by --data (data= in Python) or CLOISTER_DATA"
+        f" ({reason})"
     )
 
 

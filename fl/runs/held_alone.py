@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 from weakref import WeakValueDictionary, finalize
 
+GO_ON = "--resume (resume=True in Python)"
+ANOTHER = "choose another folder by --out (out= in Python)"
+"""What may be done about a folder that is not free, in the words of both commands and Python."""
 _held = WeakValueDictionary[tuple[int, int], "FolderLock"]()  # by the folder's place on its disk: those that this process writes
 
 
@@ -13,6 +16,13 @@ class FolderLock:
 
     def __init__(self, lock: int) -> None:
         finalize(self, os.close, lock)
+
+
+def folder_may_be(path: Path) -> None:
+    """Raise ValueError of one line where a file stands in a folder's place, or above it."""
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"{place}: a folder is to be there or above it, and a file is; {ANOTHER}")
 
 
 def held_alone(path: Path) -> FolderLock:
@@ -26,5 +36,5 @@ def held_alone(path: Path) -> FolderLock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise ValueError(f"another process plays in {path}; wait for it, or choose another --out") from None
+        raise ValueError(f"another process plays in {path}; wait for it, or {ANOTHER}") from None
     return _held.setdefault(place, FolderLock(lock))

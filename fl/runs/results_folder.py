@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .held_alone import FolderLock, held_alone
+from .held_alone import ANOTHER, GO_ON, FolderLock, folder_may_be, held_alone
 
 Row = Mapping[str, Any]
 KINDS = ("evaluation", "comparison", "search")
@@ -35,14 +35,15 @@ class ResultsFolder:
         played is no grid itself, and shares the folder of one: a description that is there stays.
         """
         one = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
+        folder_may_be(self.path)
         if self.path.is_dir():
             self._alone = held_alone(self.path)
         if self.results.exists() and not resume:
-            raise ValueError(f"{self.path} already holds {one}; add --resume to go on with it, or choose another --out")
+            raise ValueError(f"{self.path} already holds {one}; go on with it by {GO_ON}, or {ANOTHER}")
         if resume and not self.results.exists():
-            raise ValueError(f"{self.path} holds no {self.kind} to resume; leave out --resume to begin one")
+            raise ValueError(f"{self.path} holds no {self.kind} to resume; leave out {GO_ON} to begin one")
         if other := [kind for kind in KINDS if kind != self.kind and (self.path / f"{kind}.json").exists()]:
-            raise ValueError(f"{self.path} holds results of another kind, see {other[0]}.json; choose another --out")
+            raise ValueError(f"{self.path} holds results of another kind, see {other[0]}.json; {ANOTHER}")
         self.path.mkdir(parents=True, exist_ok=True)
         self._alone = held_alone(self.path)
         if not (beside and (self.path / f"{self.kind}.json").exists()):

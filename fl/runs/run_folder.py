@@ -15,7 +15,7 @@ from torch import nn
 
 from ...protocol.view.answers import Vector
 from ..models.vector import load_vector, trainable
-from .held_alone import FolderLock, held_alone
+from .held_alone import ANOTHER, GO_ON, FolderLock, folder_may_be, held_alone
 
 LOGS = (
     "metrics.jsonl",
@@ -38,13 +38,14 @@ class RunFolder:
 
     def hold(self) -> None:
         """As long as this object lives, no other process plays in the folder. Raises ValueError where one does already."""
+        folder_may_be(self.path)
         if self.path.is_dir():
             self._alone = held_alone(self.path)
 
     def check_free(self) -> None:
         """Raise ValueError if the folder already holds a run."""
         if (self.path / "scenario.json").exists():
-            raise ValueError(f"{self.path} already holds a run; add --resume to go on with it, or choose another --out")
+            raise ValueError(f"{self.path} already holds a run; go on with it by {GO_ON}, or {ANOTHER}")
 
     def begin(self, scenario: Mapping[str, Any]) -> None:
         """Start a new run. Raises ValueError if the folder already holds one, or another process plays in it."""
@@ -60,7 +61,7 @@ class RunFolder:
         try:
             plain: dict[str, Any] = json.loads((self.path / "scenario.json").read_text())
         except (OSError, ValueError):
-            raise ValueError(f"{self.path} holds no run to resume; leave out --resume to begin one") from None
+            raise ValueError(f"{self.path} holds no run to resume; leave out {GO_ON} to begin one") from None
         return plain
 
     def append(self, log: str, lines: Sequence[Mapping[str, Any]]) -> None:

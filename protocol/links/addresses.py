@@ -4,6 +4,7 @@ import errno
 import socket
 
 MOST = 65535
+IN_USE = "another process listens there; end it, or take another port"
 
 
 def check_address(address: str, what: str) -> None:
@@ -25,10 +26,11 @@ def not_bound(address: str) -> str:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does: what is over and lingers is no listener
             tried.bind(place)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            return "another process listens there; end it, or take another port"
+            return IN_USE
         return error.strerror or str(error)
     except ValueError:
         return ""

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from ..core.halt import Halt
 from ..pki.standing import Standing
-from .addresses import not_bound
+from .addresses import IN_USE, not_bound
 from .attendance import Attendance
 from .background import Background, long_blocks_apart
 from .door import Door
@@ -70,6 +70,8 @@ class Listener:
 
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
+        if not_bound(self._address) == IN_USE:  # before gRPC tries, which writes lines of its own
+            raise OSError(f"cannot listen on {self._address}: {IN_USE}")
         long_blocks_apart()
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._background = Background(lambda: self._serve(begun))
