@@ -9,8 +9,9 @@ means of the last ten of 40 rounds. What came out: examples/results/robustness_s
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,70 +43,61 @@ def mixed(own: Own, direction: Vector, along: float, length: float) -> Vector:
     return np.float32(length) * (np.float32(along) * direction + np.float32((1 - along**2) ** 0.5) * noise)
 
 
-def units(coalition: Omniscient) -> Matrix:
-    return np.stack([unit(trained.vector) for _, trained in sorted(coalition.honest.items())])
+def most_different(loyal: Matrix) -> Vector:
+    """What loyal updates differ by most."""
+    return np.linalg.svd(loyal - loyal.mean(axis=0), full_matrices=False)[2][0].astype(np.float32)
 
 
-def usual_length(coalition: Omniscient) -> float:
-    return float(np.median([np.linalg.norm(trained.vector) for trained in coalition.honest.values()]))
+def between_halves(loyal: Matrix) -> Vector:
+    """The difference of the means of two halves of them, by their numbers."""
+    return unit(unit(loyal[::2].mean(axis=0)) - unit(loyal[1::2].mean(axis=0)))
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """Along what loyal updates differ by most, in either sense: as the member's own update is nearer to, or in turn."""
-
-    along: float = 0.9
-    scale: float = 1.5
-    in_turn: bool = False
-    needs: ClassVar[Level] = Level.OMNISCIENT
-    identical: ClassVar[bool] = False
-
-    def __call__(self, coalition: Omniscient, /) -> Mapping[int, Vector]:
-        if len(coalition.honest) < FEWEST:
-            return {member: own.update for member, own in coalition.own.items()}
-        loyal, members = units(coalition), sorted(coalition.own.items())
-        difference = np.linalg.svd(loyal - loyal.mean(axis=0), full_matrices=False)[2][0].astype(np.float32)
-        places = np.argsort(np.argsort([float(unit(own.update) @ difference) for _, own in members]))
-        signs = [1 if k % 2 else -1 for k in range(len(members))] if self.in_turn else np.where(places < len(members) / 2, -1, 1)
-        length = self.scale * usual_length(coalition)
-        sent = [mixed(own, np.float32(s) * difference, self.along, length) for (_, own), s in zip(members, signs, strict=True)]
-        return forged(coalition, sent)
+def both_ways(
+    loyal: Matrix,
+    length: float,
+    members: Sequence[Own],
+    *,
+    direction: Callable[[Matrix], Vector],
+    along: float,
+    scale: float,
+    in_turn: bool,
+) -> list[Vector]:
+    """Along a direction of the loyal updates in either sense, as the member's own update is nearer to, or in turn: to make two
+    kinds of the loyal.
+    """
+    towards = direction(loyal)
+    places = np.argsort(np.argsort([float(unit(own.update) @ towards) for own in members]))
+    far = np.arange(len(members)) % 2 == 1 if in_turn else places >= len(members) / 2
+    return [mixed(own, towards if one else -towards, along, scale * length) for own, one in zip(members, far, strict=True)]
 
 
-@dataclass(frozen=True)
-class Frames:
-    """Along the difference of the means of two halves of the loyal, in either sense in turn: to make two kinds of them."""
-
-    along: float = 0.6
-    scale: float = 1.0
-    needs: ClassVar[Level] = Level.OMNISCIENT
-    identical: ClassVar[bool] = False
-
-    def __call__(self, coalition: Omniscient, /) -> Mapping[int, Vector]:
-        if len(coalition.honest) < FEWEST:
-            return {member: own.update for member, own in coalition.own.items()}
-        loyal = units(coalition)
-        between = unit(unit(loyal[::2].mean(axis=0)) - unit(loyal[1::2].mean(axis=0)))
-        length = self.scale * usual_length(coalition)
-        members = enumerate(own for _, own in sorted(coalition.own.items()))
-        return forged(coalition, [mixed(own, between * np.float32(1 if k % 2 else -1), self.along, length) for k, own in members])
-
-
-@dataclass(frozen=True)
-class Orthogonal:
+def orthogonal(loyal: Matrix, length: float, members: Sequence[Own], *, scale: float) -> list[Vector]:
     """Minus the own update without what the loyal share: it harms what they differ by, and its mean cosine with them is 0."""
+    shared = unit(loyal.mean(axis=0))
+    return [
+        np.float32(-scale * np.linalg.norm(own.update)) * unit(own.update - (own.update @ shared) * shared) for own in members
+    ]
 
-    scale: float = 1.5
+
+@dataclass(frozen=True)
+class SeesLoyal:
+    """Honest where hardly anybody loyal is there, and otherwise what is sent by the loyal updates.
+
+    send: by their unit vectors (clients, d), their median norm and the members, what each member sends.
+    """
+
+    send: Callable[[Matrix, float, Sequence[Own]], list[Vector]]
     needs: ClassVar[Level] = Level.OMNISCIENT
     identical: ClassVar[bool] = False
 
     def __call__(self, coalition: Omniscient, /) -> Mapping[int, Vector]:
-        if len(coalition.honest) < FEWEST:
+        vectors = [trained.vector for _, trained in sorted(coalition.honest.items())]
+        if len(vectors) < FEWEST:
             return {member: own.update for member, own in coalition.own.items()}
-        shared = unit(units(coalition).mean(axis=0))
-        turned = [(own, -own.update) for _, own in sorted(coalition.own.items())]
-        sent = [np.float32(self.scale * np.linalg.norm(u)) * unit(u - (u @ shared) * shared) for _, u in turned]
-        return forged(coalition, sent)
+        length = float(np.median([np.linalg.norm(v) for v in vectors]))
+        members = [own for _, own in sorted(coalition.own.items())]
+        return forged(coalition, self.send(np.stack([unit(v) for v in vectors]), length, members))
 
 
 @dataclass(frozen=True)
@@ -127,11 +119,11 @@ class FlippedClasses:
 
 
 ATTACKS: dict[str, tuple[int, Any]] = {
-    "kinds": (3, Kinds()),
-    "splits": (3, Kinds(in_turn=True)),
-    "frames": (3, Frames()),
-    "long frames": (3, Frames(along=0.7, scale=1.5)),
-    "orthogonal": (5, Orthogonal()),
+    "kinds": (3, SeesLoyal(partial(both_ways, direction=most_different, along=0.9, scale=1.5, in_turn=False))),
+    "splits": (3, SeesLoyal(partial(both_ways, direction=most_different, along=0.9, scale=1.5, in_turn=True))),
+    "frames": (3, SeesLoyal(partial(both_ways, direction=between_halves, along=0.6, scale=1.0, in_turn=True))),
+    "long frames": (3, SeesLoyal(partial(both_ways, direction=between_halves, along=0.7, scale=1.5, in_turn=True))),
+    "orthogonal": (5, SeesLoyal(partial(orthogonal, scale=1.5))),
     "flipped classes": (3, FlippedClasses()),
     "three flipped classes": (3, FlippedClasses(classes=(7, 8, 9), strength=2.0)),
 }

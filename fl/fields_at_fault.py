@@ -1,7 +1,7 @@
 """Which field of a scenario an error is about, noted where it passes: who knows the scenario's file says the line."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 NOTED = "field_at_fault"
 
@@ -13,7 +13,8 @@ def about(field: str) -> Iterator[None]:
         yield
     except Exception as error:
         if not field_of(error):
-            setattr(error, NOTED, field)
+            with suppress(AttributeError, TypeError):  # an exception of one's own may take no note, and is raised all the same
+                setattr(error, NOTED, field)
         raise
 
 

@@ -265,7 +265,7 @@ def test_a_search_that_has_played_nothing_has_a_page(searched: Path, tmp_path: P
         ([FILE, "--against", "MultiKrum()"], "MultiKrum: .*; it takes f"),
         ([FILE, "--attackers", "3-9"], "--attackers takes a number or a range below 8"),
         ([FILE, "--attack", "Nobody"], "there is no attack 'Nobody'; there are: A3FL"),
-        ([FILE, "--attack", "minsu"], "there is no attack 'minsu'; did you mean 'minus'; .*; the file's: "),
+        ([FILE, "--attack", "minsu"], "there is no attack 'minsu'; did you mean 'minus'; .*; the file's own: "),
         ([FILE, "--knows", "all"], "--knows is own"),
         ([FILE, "--goal", "all"], "the goal is any, accuracy, backdoor, not 'all'"),
         ([FILE, "--fix", "samples"], "--fix takes NAME=VALUE"),

@@ -39,16 +39,16 @@ def coalition(read: Any, count: int) -> Any:
 def test_two_kinds_are_sent_and_what_is_orthogonal_shares_nothing(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "forged", lambda coalition, sent: dict(zip(sorted(coalition.own), sent, strict=True)))
     of = coalition(read, 8)
-    for attack in (read.Kinds(), read.Kinds(in_turn=True), read.Frames()):
+    for _, attack in (read.ATTACKS[name] for name in ("kinds", "splits", "frames", "long frames")):
         sent = np.stack(list(attack(of).values()))
         unit = sent / np.linalg.norm(sent, axis=1, keepdims=True)
         signs = np.sign(unit @ unit[0])
         assert sorted(signs) == [-1] * 4 + [1] * 4
-    shared = read.units(of).mean(axis=0)
-    assert max(abs(float(sent @ shared)) for sent in read.Orthogonal()(of).values()) < 1e-3
+    shared = np.mean([read.unit(trained.vector) for trained in of.honest.values()], axis=0)
+    assert max(abs(float(sent @ shared)) for sent in read.ATTACKS["orthogonal"][1](of).values()) < 1e-3
 
 
 @pytest.mark.trains
 def test_attacks_play(read: Any) -> None:
-    for attack in (read.Kinds(), read.FlippedClasses()):
+    for _, attack in (read.ATTACKS[name] for name in ("kinds", "flipped classes")):
         assert np.isfinite(read.loss(replace(read.skewed, rounds=2), 1, attack, 8, None))

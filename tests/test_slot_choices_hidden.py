@@ -20,6 +20,7 @@ from cloister.crypto.ckks_ciphertexts import EncryptedVector, read_vector
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame
+from cloister.protocol.encrypted.messages import EncryptedInput
 from cloister.protocol.messages import decode
 from cloister.protocol.view.answers import Assignment, Model, Sum
 from cloister.protocol.view.protection import Setup
@@ -88,8 +89,9 @@ class Seen:
         reading = new_context(SUMS)  # its key opens none of them
         sent: dict[int, list[EncryptedVector]] = {i: [] for i in CLIENTS}
         for frame in (f for f in self.frames if f.kind == "EncryptedInput"):
-            data = decode(frame.data, frame.sender, len(frame.data)).message.ciphertexts  # type: ignore[attr-defined]
-            sent[frame.sender].append(read_vector(reading, SUMS, data, (1 + K) * SUMS.slots, level=0))
+            message = decode(frame.data, frame.sender, len(frame.data)).message
+            assert isinstance(message, EncryptedInput)
+            sent[frame.sender].append(read_vector(reading, SUMS, message.ciphertexts, (1 + K) * SUMS.slots, level=0))
         assert {len(of) for of in sent.values()} == {ROUNDS}
         rows = []
         for polynomial in range(2):

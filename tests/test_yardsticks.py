@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import silhouette_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
 import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
-from cloister.fl.runs.metrics import isolated, majority_purity, purity, silhouette
+from cloister.fl.runs.metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from cloister.fl.runs.yardsticks import Yardsticks
 from cloister.reporting.agreement import agreement_in_words, worth_in_words
 
@@ -50,6 +50,14 @@ def test_the_silhouette_is_the_literatures(labels, seed):
     assert -1 <= found <= 1
     similarity[0, 1] = np.nan
     assert silhouette(clusters, [10 + k for k in range(n)], similarity.tolist()) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
+def test_the_adjusted_rand_index_is_the_literatures(labels):
+    """Of few clients, which are all alone, all in one, or neither."""
+    found, planted = ({10 + k: pair[side] for k, pair in enumerate(labels)} for side in (0, 1))
+    expected = adjusted_rand_score([*planted.values()], [*found.values()])
+    assert adjusted_rand_index(found, planted) == pytest.approx(expected, abs=1e-12)
 
 
 def test_gains_count_what_is_better():

@@ -7,16 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..fl.near_names import near
 from ..grids.workers import Crew, crew_of
 from ..scenario_file import load_poisoning
 from ..shipped import file_and_name
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.knowledge import Level
-from ..threat_models.search.catalogue import ATTACKS
 from ..threat_models.search.own import own_attacks
 from ..threat_models.search.play import Bench
-from ..threat_models.search.space import Space
+from ..threat_models.search.space import Space, check_named
 from ..threat_models.search.who import clients_of, differ
 from .defence import Subject, subject_of
 
@@ -73,12 +71,7 @@ def space_of(
         **(given or {}),
     }
     scenario = subject.scenario
-    theirs = {} if subject.evaluation is None else subject.evaluation.attacks
-    ours = [kind.__name__ for kind in ATTACKS]
-    if unknown := [name for name in named if name not in {*own, *theirs, *ours}]:
-        file = f"; the file's: {', '.join(theirs)}" if theirs else ""
-        like = near(unknown[0], [*theirs, *ours])
-        raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {', '.join(sorted(ours))}{file}")
+    check_named(named, {**own, **({} if subject.evaluation is None else subject.evaluation.attacks)})
     space = Space(scenario, knows, tuple(named), differ(clients_of(scenario, data)), fixed, own, backdoors)
     space.left_out.update(aside)
     return space

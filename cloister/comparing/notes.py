@@ -100,7 +100,8 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
     words = f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for"
     clear = sum(f.pair.outcome == "win" for f in rows)
     words += f": {len(rows) - len(short)} of {len(rows)} in the mean"
-    words += f", {clear} of them by more than chance" if len(rows) > len(short) else ""
+    chance = "which one seed does not tell from chance" if len(found.seeds) == 1 else f"{clear} of them by more than chance"
+    words += f", {chance}" if len(rows) > len(short) else ""
     words += f"; below it: {', '.join(short)}" if short else ""
     known = {(f.method, f.data, f.protection) for f in rows}
     places = [(m, *block) for block in found.blocks for m in found.methods if block[0] in found.method(m)["fits"]]

@@ -13,7 +13,7 @@ strength is played as it is. Where the defence has numbers of rounds of its own 
 period of a schedule: who attacks a published defence knows them. An insider is told the defence's rule.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
@@ -69,6 +69,15 @@ def slot_of(kind: type) -> str:
     return {Own: UPLOADED, Offered: VOTED}.get(given, TOGETHER if issubclass(given, Colluding) else VOTED)
 
 
+def check_named(names: Sequence[str], own: Iterable[str]) -> None:
+    """Raises ValueError of one line for a name that is neither an attack of the catalogue nor one of a file's own."""
+    known, theirs = {kind.__name__ for kind in ATTACKS}, list(own)
+    if unknown := [name for name in names if name not in {*known, *theirs}]:
+        file = f"; the file's own: {', '.join(theirs)}" if theirs else ""
+        like = near(unknown[0], [*theirs, *known])
+        raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {', '.join(sorted(known))}{file}")
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """What can be tried against a scenario, which has the defence and no adversary.
@@ -90,11 +99,7 @@ class Space:
     left_out: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        known = {kind.__name__ for kind in ATTACKS}
-        if unknown := [name for name in self.only if name not in {*known, *self.own}]:
-            own = f"; the file's own: {', '.join(self.own)}" if self.own else ""
-            like = near(unknown[0], [*self.own, *known])
-            raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {', '.join(sorted(known))}{own}")
+        check_named(self.only, self.own)
         first, *rest = ((kind.__name__, kind) for kind in ATTACKS if kind.__name__ not in self.own)
         kinds: dict[str, tuple[str, Any]] = {}
         left_out: dict[str, str] = {}

@@ -20,7 +20,8 @@ clients choose.
 
 A few clients can make it look as if all others were of two kinds: half of them with one half of the others and against the rest,
 which moves everybody's averages. So the first four tests ask it once more of those of either side that show it least, with the
-other half left out: between sides that really go different ways, every client shows it.
+other half left out: between sides that really go different ways, every client shows it. Of fewer than eight who may have turned
+there is no half that says anything, and they are not asked again.
 
 What they do not see: what is no more than chance. Who keeps orthogonal to the loyal and is not like others of its kind is
 summed, and so is who turns when honest updates themselves are noise, for as long as they are.
@@ -56,7 +57,8 @@ TIGHT = 0.4
 STILL_TIGHT = 0.3
 """Mean cosine about the mean among that half of a tight side that is least so."""
 FEW, SEVERAL = 8, 10
-"""Clients among whom likeness is looked for, on average over rounds, and in a single one; and of which half say what all do."""
+"""Clients among whom likeness is looked for, on average over rounds, and in a single one. FEW too are those who may have turned
+of whom the quieter half is asked once more."""
 APART = 3.0
 """Ratio of norms that are not of one kind."""
 FAR = 5.0

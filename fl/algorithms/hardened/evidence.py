@@ -7,7 +7,7 @@ They are plain numbers. Updates of different sessions are never compared, so no 
 - **About zero, lately**: the same with what was seen before fading fast. Held against the mean over all sessions it says who has
   turned: data make every pair alike in a way of its own, and that way stays.
 - **Apart**: how often, of late, two were parted by a session itself. Who was stays apart for some rounds, however it behaves, and
-  for twice as many every further time.
+  for more every further time.
 - **About the mean**: the cosine of what two updates differ by from the session's mean direction, which says whether two clients
   share what others lack: copies, a backdoor, a planted group. A session counts by the square of the share of all clients that
   its community has, and what was seen before fades by as much: among themselves those of one kind have nothing in common.
@@ -33,8 +33,8 @@ before anything is summed, after five of them, or after ten if they had not met 
 With k communities a round has k sessions."""
 
 LONGER, REMEMBERED = 2.0, 0.9
-"""Times as long, for every time that they were parted before, which is remembered less with every session that both are in: who
-comes back to do the same again stays away longer."""
+"""Fading is so many times slower for every time that two were parted before (10, 15, 25, 40 sessions of two that meet in none
+between), which is remembered less with every session that both are in: who comes back to do the same again stays away longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """clients: of whom anything was seen, ascending; the averages' rows are theirs."""
+    """clients: of whom anything was seen, ascending; the averages' rows are theirs. times: how often they were parted (the total)."""
 
     clients: tuple[int, ...] = ()
     about_zero: Average = field(default_factory=Average)
