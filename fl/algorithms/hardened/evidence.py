@@ -61,7 +61,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """clients: of whom anything was seen, ascending; the averages' rows are theirs. times: how often they were parted (the total)."""
+    """clients: of whom anything was seen, ascending; the averages' rows are theirs. times: how often two were parted."""
 
     clients: tuple[int, ...] = ()
     about_zero: Average = field(default_factory=Average)
