@@ -42,6 +42,7 @@ from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.clients.training import Training
+from cloister.fl.data.partition import LabelSwap
 from cloister.fl.data.population import Client, Examples, Population, Source
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.comparison import Comparison, Method, Search, Validating
@@ -1026,7 +1027,30 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
     assert found.search is not None
     assert found.yardstick in found.methods
     assert count_of(found) == 3 * len(found.methods) * (3 * 3 + 2 + 2)
-    assert [name for name, method in found.methods.items() if method.work] == ["FedEM", "FedRC", "Per-FedAvg"]
+    assert [name for name, method in found.methods.items() if method.work] == ["FedEM", "FedRC", "CFL-GP", "Per-FedAvg"]
+
+
+@pytest.mark.trains
+def test_in_the_example_clients_of_every_method_train_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But of those that say that their work differs; FPFC's, too, after their models were grouped."""
+    example, asked = load_comparison(str(FILE.parent.parent / "examples" / "compare_digits.py")), list[int]()
+    training = Simulation._train
+
+    def counted(self: Simulation, jobs: Any, *rest: Any) -> Any:
+        asked.append(len(jobs))
+        return training(self, jobs, *rest)
+
+    monkeypatch.setattr(Simulation, "_train", counted)
+    swapped = example.data["swapped"]
+    few = LabelSwap(clients=4, groups=2, samples=20)
+    small = replace(swapped, partition=few, model=Mlp(hidden=(4,)), rounds=6, training=replace(swapped.training, epochs=1))
+    here = replace(example, data={"swapped": small}, methods={n: replace(m, fits=()) for n, m in example.methods.items()})
+    for name, method in here.methods.items():
+        asked.clear()
+        simulation = Simulation(here.without_attack("swapped", name, 0, Plain(), 1), None)
+        for _ in range(6):
+            simulation.step()
+        assert sum(asked) == 4 * 6 or method.work, name
 
 
 def test_the_help_teaches(cloister: Any) -> None:

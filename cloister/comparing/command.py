@@ -32,9 +32,9 @@ def compare(
 
     Try:  cloister compare cloister:compare_digits
 
-    First the hyper-parameters of each method are searched: the same number of configurations for each, on validation data that
-    are taken from training data, with seeds of their own; test data are not there. Then every method is played under every
-    protection, and again with members of an adversary among its clients. All do the same local work.
+    First the hyper-parameters of each method are searched: up to the same number of configurations for each, on validation data
+    that are taken from training data, with seeds of their own; test data are not there. Then every method is played under every
+    protection, and again with members of an adversary among its clients. All do the same local work, but where the table says so.
 
     The folder holds results.jsonl, one line a run; table.md, table.csv and report.html, which also shows the matrix that each
     method groups clients by; and comparison.json, written before anything is played. What a protection refuses stands in the

@@ -1,4 +1,4 @@
-"""Receiver-opened sums: m receivers each get a weighted sum of their own, which no one else can open (pFedGraph, FedSaC, FPFC).
+"""Receiver-opened sums: m receivers each get a weighted sum of their own, which no one else can open (pFedGraph, FedSaC).
 
 Spec: specs/receiver_opened.md. Terms and policy: terms.py. The client's role: client.py. The
 server's: server.py. Each sum is a masked sum (masked/sum.py) whose inputs carry one more mask, which the receiver
