@@ -12,6 +12,7 @@ from ..cluster_attacks import Bridge, CloakedCollusion, Hider, Tilted, VictimCap
 from ..cluster_timing import Fragmentation
 from ..collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from ..critical_layers import CriticalLayers
+from ..dividing import FlippedClasses, TwoKinds, Unshared
 from ..forged_choices import Pretended, SameAs, WorstModel
 from ..label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from ..line_search import LineSearched
@@ -47,6 +48,9 @@ ATTACKS: tuple[type, ...] = (
     Fragmentation,
     Faker,
     LoneFaker,
+    FlippedClasses,
+    TwoKinds,
+    Unshared,
     Null,
     Stale,
     GaussianNoise,

@@ -1,0 +1,138 @@
+"""Attacks on defences that part clients by cosines, and have been read: they aim at what is parted, or stay below it.
+
+`TwoKinds` makes the loyal look like two kinds of clients. What `Unshared` and `FlippedClasses` send stays below what different
+data give, and is not parted at all. What each costs the hardened FLIC is in examples/results/robustness_search.md.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fl.models.vector import names_and_shapes
+from ..protocol.view.answers import Vector
+from .knowledge import Colluding, Level, Own, forged
+
+Direction = Literal["most different", "halves"]
+FEWEST = 3
+"""Updates seen without which members are honest: of fewer there is nothing to divide, or to share."""
+
+
+def unit(v: Vector) -> Vector:
+    """Its direction, float32 (d,); 0 for 0."""
+    length = np.linalg.norm(v)
+    return v / np.float32(length) if length > 0 else v
+
+
+def noise(own: Own) -> Vector:
+    """A random direction of the member's own, float32 (d,)."""
+    return unit(own.rng.standard_normal(len(own.update), dtype=np.float32))
+
+
+def most_different(directions: NDArray[np.float32]) -> Vector:
+    """What unit vectors (n, d) differ by most: float32 (d,)."""
+    found: Vector = np.linalg.svd(directions - directions.mean(axis=0), full_matrices=False)[2][0].astype(np.float32)
+    return found
+
+
+def between_halves(directions: NDArray[np.float32]) -> Vector:
+    """The difference of the mean directions of every other one and of the rest: float32 (d,)."""
+    return unit(unit(directions[::2].mean(axis=0)) - unit(directions[1::2].mean(axis=0)))
+
+
+OF: dict[Direction, Callable[[NDArray[np.float32]], Vector]] = {"most different": most_different, "halves": between_halves}
+
+
+@dataclass(frozen=True, slots=True)
+class TwoKinds:
+    """Half of the members go with one half of the updates seen and against the other half, the rest the other way round.
+
+    So everybody's averages say that there are two kinds of clients, and a defence that parts them by those parts the loyal. Each
+    upload is `scale` times the median length and has this cosine with the direction, or with its negative; the rest is noise of
+    the member's own. in_turn: members take either way by turns; else as their own updates lie.
+    """
+
+    direction: Direction = "most different"
+    cosine: float = 0.9
+    scale: float = 1.5
+    in_turn: bool = False
+    needs: ClassVar[Level] = Level.COLLUDING
+    identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cosine <= 1:
+            raise ValueError(f"cosine is from 0 to 1, not {self.cosine}")
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
+        members = [own for _, own in sorted(coalition.own.items())]
+        seen = coalition.seen
+        if len(seen) < FEWEST:
+            return forged(coalition, [own.update for own in members])
+        towards = OF[self.direction](np.stack([unit(v) for v in seen]))
+        length = np.float32(self.scale * np.median([np.linalg.norm(v) for v in seen]))
+        places = np.argsort(np.argsort([float(unit(own.update) @ towards) for own in members]))
+        far = np.arange(len(members)) % 2 == 1 if self.in_turn else places >= len(members) / 2
+        along, rest = np.float32(self.cosine), np.float32((1 - self.cosine**2) ** 0.5)
+        return forged(
+            coalition,
+            [
+                length * (along * (towards if one else -towards) + rest * noise(own))
+                for own, one in zip(members, far, strict=True)
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unshared:
+    """Minus `scale` times the own update, without what the updates seen share.
+
+    It works against what clients differ by, and its cosine with their mean direction is 0: it opposes nobody in the mean.
+    """
+
+    scale: float = 1.5
+    needs: ClassVar[Level] = Level.COLLUDING
+    identical: ClassVar[bool] = False
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
+        members = [own.update for _, own in sorted(coalition.own.items())]
+        if len(coalition.seen) < FEWEST:
+            return forged(coalition, members)
+        shared = unit(np.mean([unit(v) for v in coalition.seen], axis=0))
+        return forged(
+            coalition,
+            [np.float32(-self.scale * np.linalg.norm(update)) * unit(update - (update @ shared) * shared) for update in members],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedClasses:
+    """The own update with the last layer's rows of some classes times -strength, at `scale` times its own length.
+
+    What is left of it is honest, and the rest comes to differ from others' slowly, as of clients with other labels. share: of
+    all classes, at least one, the first or the last of them; of a regression, its one output's row.
+    """
+
+    share: float = 0.7
+    side: Literal["first", "last"] = "first"
+    strength: float = 1.0
+    scale: float = 1.5
+    needs: ClassVar[Level] = Level.OWN
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share is from 0 to 1, not {self.share}")
+
+    def __call__(self, own: Own, /) -> Vector:
+        sent, at = own.update.copy(), len(own.update)
+        pieces = list(names_and_shapes(own.module).items())[::-1]
+        for name, shape in pieces:
+            if name.rpartition(".")[0] != pieces[0][0].rpartition(".")[0]:
+                break
+            count = max(1, round(self.share * shape[0]))
+            rows = slice(count) if self.side == "first" else slice(shape[0] - count, shape[0])
+            sent[at - prod(shape) : at].reshape(shape)[rows] *= np.float32(-self.strength)
+            at -= prod(shape)
+        return np.float32(self.scale * np.linalg.norm(own.update)) * unit(sent)
