@@ -1,7 +1,7 @@
 """Every method that there is on three kinds of handwritten digits, beside each other: 16 clients, 20 rounds of the same work.
 
 Run it:  cloister compare examples/compare_digits.py               scale quick, one seed: ten minutes on two cores
-         cloister compare examples/compare_digits.py:seeds          the same with five other seeds, which can tell more
+         cloister compare examples/compare_digits.py:seeds          the same with that seed and four more, which tell more
          cloister compare examples/compare_digits.py:few            a quarter takes part in a round; five minutes
          cloister compare examples/compare_digits.py:sizes          with 8 and with 48 clients; five minutes
 
@@ -12,7 +12,7 @@ Per-FedAvg. FPFC-l1 fits nothing: its penalty shrinks all differences, and the p
 as many measurements as FedSaC needs, twice its default. FLIC counts every client alike: by examples, one client of `skewed` would
 be most of a small cluster's sum, which `Masked` does not open. Where a grid lies was chosen by looking at validation data of
 seeds 100 to 102, none of which is the table's. **Two numbers were not**: `FIFTH_OUT` and `ENOUGH` come of looking at test data
-of `turned` with seeds 0 to 4, the table's among them; what is said of EMD-CFL, FedSoft and FedSaC there wants other seeds.
+of `turned` with seeds 0 to 4, so that the table's are others.
 
 One line makes a new method part of it.
 """
@@ -158,7 +158,7 @@ comparison = Comparison(
         ),
     },
     protections={"Plain": Plain(), "Masked": Masked(sketch=ENOUGH)},
-    seeds=(1,),
+    seeds=(5,),
     search=Search(seeds=(100, 101, 102), configurations=3),
     attacks={
         "minus gradient": Adversary(members=FIFTH, upload=MinusGradient()),
