@@ -245,5 +245,6 @@ def _run(world: World) -> None:
         world.faults.on = False
         world.stale.clear()
         world.link.heal()
+        world.hosts.forget()  # what came meanwhile is dropped, so that nobody waits for it
         world.seen.calm = schedule.rounds
         model = world.round(view, schedule.rounds, model)
