@@ -21,7 +21,7 @@ FOUND = {
     "a task that comes when its session is over": Schedule("two servers", (Fate("Task", 1, "stale"),), calm=False, again=True),
     "a round's proposal in the next one's session": Schedule("masked", (Lie("Proposal", 7, "relabelled"),), rounds=2, calm=False),
     "answered when nobody waited, just before the calm round": Schedule(
-        "two servers", (Fate("Task", 7, "stale"), Fate("KeyShare", 4, "late")), rounds=2
+        "two servers", (Fate("Task", 7, "stale"), Fate("KeyShare", 4, "late")), rounds=2, floor=3
     ),
 }
 """Schedules that found something, as they were shrunk."""
