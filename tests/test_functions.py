@@ -442,3 +442,22 @@ def test_a_function_of_the_gram_matrix_in_the_place_of_one_of_updates_is_told_wh
         rules.OfGram(3)
     with pytest.raises(Unfit, match=r"returned numbers of shape \(2,\), where shape \(3,\) is taken; a weight for each update"):
         rules.OfGram(lambda gram: np.ones(2)).weights(np.eye(3), np.random.default_rng(0))
+
+
+@dataclass(frozen=True)
+class Crooked:
+    """A rule with a mistake in it, of which numpy says a ValueError."""
+
+    def __call__(self, rows):
+        return np.linalg.norm(rows, axis=2)
+
+
+@pytest.mark.trains
+def test_a_mistake_in_a_function_of_ones_own_is_no_round_without_a_sum():
+    """It was: the run went on to its end with the model that it began with, and said nothing."""
+    words = r"^Crooked \(test_functions.py, line \d+\) raised AxisError: axis 2 is out of bounds"
+    small = replace(sample.scenario, algorithm=RobustFedAvg(rule=Crooked()))
+    with pytest.raises(Unfit, match=words):
+        Simulation(small, None).step()
+    with pytest.raises(Unfit, match=words):
+        rules.OfGram(Crooked()).weights(np.eye(3), np.random.default_rng(0))
