@@ -12,6 +12,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from .fl.near_names import near
+
 MODULES = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules")
 MOST = 4_000
 """Letters of a text."""
@@ -74,8 +76,7 @@ def made(tree: ast.expr, path: str) -> Any:
 
     def found(name: str) -> Any:
         if name not in known:
-            close = get_close_matches(name, known, 1)
-            meant = f"; did you mean {close[0]!r}" if close else f"; names are those of cloister.{', .'.join(MODULES)}"
+            meant = near(name, known) or f"; names are those of cloister.{', .'.join(MODULES)}"
             raise ValueError(f"{path}: there is no {name!r}{meant}")
         return known[name]
 

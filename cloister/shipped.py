@@ -30,6 +30,19 @@ def examples() -> dict[str, str]:
     return {path.stem: _about(path) for path in sorted(examples_folder().glob("*.py"))}
 
 
+def imported(name: str) -> list[str]:
+    """The other examples that one imports, and those that they import."""
+    known, found, todo = {path.stem for path in examples_folder().glob("*.py")}, dict[str, None](), [name]
+    while todo:
+        for node in ast.walk(ast.parse(example_file(todo.pop()).read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            fresh = [one for one in names if one in known and one != name and one not in found]
+            found |= dict.fromkeys(fresh)
+            todo += fresh
+    return [*found]
+
+
 def _about(path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return " ".join(text.partition("\n\n")[0].split())

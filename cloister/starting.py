@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors_in_one_line import one_line_errors
-from .shipped import SHIPPED, example_file, examples
+from .shipped import SHIPPED, example_file, examples, imported
 
 
 class Kind(StrEnum):
@@ -62,7 +62,7 @@ def new(
         bool, typer.Option("--list", callback=_listed, is_eager=True, help="Name all that there is, and end.")
     ] = False,
 ) -> None:
-    """Write a scenario with comments, or copy an example, to change as you like.
+    """Write a scenario with comments, or copy an example, with those that it imports, to change as you like.
 
     Try:  cloister new quickstart && cloister run quickstart.py
     """
@@ -73,8 +73,19 @@ def new(
         if path.exists():
             raise ValueError(f"{path} is there already; name another file: cloister new {kind} FILE")
         path.write_text(text)
+        beside = _beside(kind, path.parent) if starter is None else []
     after = f"its first lines say how it is played: {path}" if starter is None else NEXT[starter].format(file=path)
-    typer.echo(f"{path} is written. Next: {after}")
+    also = f", and beside it {', '.join(beside)}, which it imports" if beside else ""
+    typer.echo(f"{path} is written{also}. Next: {after}")
+
+
+def _beside(example: str, folder: Path) -> list[str]:
+    """Copies the examples that an example imports into a folder, but for those that are there, and names what it wrote."""
+    found = [folder / f"{name}.py" for name in imported(example)]
+    new_ones = [path for path in found if not path.exists()]
+    for path in new_ones:
+        path.write_text(example_file(path.stem).read_text())
+    return [path.name for path in new_ones]
 
 
 def _starter(kind: Kind) -> str:

@@ -9,10 +9,10 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.byte_words import byte_words
-from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, turned_down_in_words, up
+from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, turned_down_in_words, unmoved_in_words, up
 
-UNDECIDED = "not compared"
-"""The row that warns."""
+UNDECIDED, UNMOVED = "not compared", "no result"
+"""The rows that warn."""
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
@@ -22,7 +22,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, words in summary_rows(summary):
-        table.add_row(name, f"[yellow]warning:[/yellow] {escape(words)}" if name == UNDECIDED else escape(words))
+        table.add_row(name, f"[yellow]warning:[/yellow] {escape(words)}" if name in (UNDECIDED, UNMOVED) else escape(words))
     return table
 
 
@@ -115,6 +115,8 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "its theorem", conditions_in_words(conditions)
     if turned := summary.get("turned_down"):
         yield "not split", "; ".join(turned_down_in_words(turned))
+    if unmoved := summary.get("unmoved"):
+        yield UNMOVED, unmoved_in_words(unmoved, summary["rounds"])
     if below := summary["below_floor"]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         why = "too few clients for a sum that hides them, so their training stopped"

@@ -99,7 +99,7 @@ TWO_BATCHES = "a step takes two batches, so that there are half as many of them;
 
 def fpfc(base: Scenario) -> FPFC:
     """Whose models are grouped five rounds before the end, in which clients train as in all others, each group its model."""
-    return FPFC(rounds=base.rounds - 5, penalty=Scad(lam=0.3, a=12), rho=0.1, nu=0.5, refine=True)
+    return FPFC(rounds=max(1, base.rounds - 5), penalty=Scad(lam=0.3, a=12), rho=0.1, nu=0.5, refine=True)
 
 
 def fpfc_l1(base: Scenario) -> FPFC:

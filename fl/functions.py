@@ -1,7 +1,7 @@
 """Functions that users give in the place of parts of ours: what they are called, and whether what they return fits."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .own_code import plain
+from .own_code import installed, is_own, plain
 
 OWN = f"{__name__.partition('.fl.')[0]}."
 """How names of our own modules begin."""
@@ -40,6 +40,30 @@ def check_finite(numbers: NDArray[Any], of: object, gave: str) -> None:
     """Raise Unfit, by the function's name, file and line, where some number is NaN or infinite."""
     if wrong := int(numbers.size - np.count_nonzero(np.isfinite(numbers))):
         raise Unfit(f"{called(of)} {gave} numbers that are not finite: {wrong} of {numbers.size}, from updates that are")
+
+
+def called_with(function: Callable[[Any], Any], given: Any) -> Any:
+    """What a function returns. Raises Unfit for a ValueError of a user's own code, by its name, file and line: where ours raise
+    one, it says that a rule cannot stand so few, and a mistake in a function says nothing of the kind.
+    """
+    try:
+        return function(given)
+    except ValueError as error:
+        if not is_own(function):
+            raise
+        place = _own_place(error)
+        raise Unfit(f"{name_of(function)}{f' ({place})' if place else ''} raised {type(error).__name__}: {error}") from error
+
+
+def _own_place(error: BaseException) -> str:
+    """The last line of a user's own code that an error passed: "mine.py, line 12"; empty where it passed none."""
+    found, place = "", error.__traceback__
+    while place is not None:
+        file, name = place.tb_frame.f_code.co_filename, str(place.tb_frame.f_globals.get("__name__", ""))
+        if not name.startswith(OWN) and not installed(file):
+            found = f"{Path(file).name}, line {place.tb_lineno}"
+        place = place.tb_next
+    return found
 
 
 def name_of(function: object) -> str:

@@ -4,15 +4,17 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 
+OURS = f"{__name__.partition('.')[0]}."
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
 def meant(error: BaseException) -> str:
     """The end of a sentence, "; did you mean 'update'", for a misspelt name, attribute or import; empty where none is near."""
     if isinstance(error, AttributeError) and error.obj is not None:
-        return near(error.name or "", dir(error.obj))
+        return near(error.name or "", dir(error.obj)) or _has(error.obj)
     if isinstance(error, NameError):
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -22,6 +24,13 @@ def meant(error: BaseException) -> str:
     if isinstance(error, ImportError) and (found := IMPORTED.search(str(error))) is not None:
         return near(found[1], dir(sys.modules.get(found[2])))
     return ""
+
+
+def _has(of: object) -> str:
+    """The names that an object of a dataclass of ours has; empty for any other object."""
+    if not is_dataclass(of) or isinstance(of, type) or not type(of).__module__.startswith(OURS):
+        return ""
+    return f"; it has {', '.join(name for name in dir(of) if not name.startswith('_'))}"
 
 
 def near(name: str, known: Iterable[str]) -> str:

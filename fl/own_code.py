@@ -50,11 +50,12 @@ def is_own(value: Any) -> bool:
     if name.partition(".")[0] == OURS or name in sys.builtin_module_names:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not _installed(file)
+    return file is None or not installed(file)
 
 
 @cache
-def _installed(file: str) -> bool:
+def installed(file: str) -> bool:
+    """Whether a file of Python is Python's or an installed library's."""
     path, library = Path(file).resolve(), Path(sysconfig.get_paths()["stdlib"]).resolve()
     return library in path.parents or bool({"site-packages", "dist-packages"} & {*path.parts})
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from cloister.comparing.workers import Origin
+from cloister.fl.near_names import in_short
 from cloister.scenario_file import load, with_settings
+from cloister.threat_models.knowledge import Colluding
 from cloister.threat_models.privacy.faults import FAULTS
 from cloister.threat_models.privacy.self_test import named
 
@@ -19,6 +21,7 @@ TESTS = Path(__file__).parent
         ("training.eposhs=3", r"no field 'eposhs' in Training; did you mean epochs; it has: "),
         ("lr=0.1", r"no field 'lr' in Scenario; did you mean training\.lr; it has: "),
         ("protection=Maksed()", r"did you mean 'Masked'"),
+        ("data=MNIST()", r"data: there is no 'MNIST'; did you mean 'Mnist'"),
         ("zebra=1", r"no field 'zebra' in Scenario; it has: "),
     ],
 )
@@ -44,3 +47,13 @@ def test_data_of_a_comparison() -> None:
         Origin(file, ("data.moon.rounds=2",)).load()
     with pytest.raises(ValueError, match=r"^no field 'roundns' in Scenario; did you mean rounds"):
         Origin(file, ("data.iid.roundns=2",)).load()
+
+
+def test_an_attribute_of_what_an_attack_is_told() -> None:
+    told = Colluding(round=0, roster=(1,), own={}, memory={})
+    with pytest.raises(AttributeError) as caught:
+        told.updates  # type: ignore[attr-defined]  # noqa: B018
+    assert in_short(caught.value).endswith("; it has faulty, memory, own, roster, round, seen")
+    with pytest.raises(AttributeError) as caught:
+        told.rosters  # type: ignore[attr-defined]  # noqa: B018
+    assert in_short(caught.value).endswith("; did you mean 'roster'")

@@ -1,6 +1,7 @@
 """A plain function, or another library's object, as an attack, a rule or a data set; what is said of one that does not fit."""
 
 import importlib
+import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,16 @@ from cloister.fl.own_code import digest_of
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.function import FunctionRule
+from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.rule import Matrix, Sight
+from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import Scenario, described
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import Refused
+from cloister.reporting.report import write_report
+from cloister.summary import summary_rows
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM
 from cloister.threat_models.design_limit import built_for
@@ -442,3 +447,32 @@ def test_a_function_of_the_gram_matrix_in_the_place_of_one_of_updates_is_told_wh
         rules.OfGram(3)
     with pytest.raises(Unfit, match=r"returned numbers of shape \(2,\), where shape \(3,\) is taken; a weight for each update"):
         rules.OfGram(lambda gram: np.ones(2)).weights(np.eye(3), np.random.default_rng(0))
+
+
+@dataclass(frozen=True)
+class Crooked:
+    """A rule with a mistake in it, of which numpy says a ValueError."""
+
+    def __call__(self, rows):
+        return np.linalg.norm(rows, axis=2)
+
+
+@pytest.mark.trains
+def test_a_mistake_in_a_function_of_ones_own_is_no_round_without_a_sum():
+    """It was: the run went on to its end with the model that it began with, and said nothing."""
+    words = r"^Crooked \(test_functions.py, line \d+\) raised AxisError: axis 2 is out of bounds"
+    small = replace(sample.scenario, algorithm=RobustFedAvg(rule=Crooked()))
+    with pytest.raises(Unfit, match=words):
+        Simulation(small, None).step()
+    with pytest.raises(Unfit, match=words):
+        rules.OfGram(Crooked()).weights(np.eye(3), np.random.default_rng(0))
+
+
+@pytest.mark.trains
+def test_a_run_says_in_which_rounds_its_rule_had_no_result(tmp_path):
+    small = replace(sample.scenario, algorithm=RobustFedAvg(rule=MultiKrum(f=50)), rounds=1)
+    list(run(small, tmp_path))
+    words = "In 1 of 1 round the rule had no result, and the model stayed as it was: MultiKrum(f=50, m=None) needs at least 103"
+    said = dict(summary_rows(json.loads((tmp_path / "summary.json").read_text())))
+    assert said["no result"].startswith(words)
+    assert words in write_report(tmp_path).read_text()

@@ -199,6 +199,10 @@ def test_data_sets_of_torch_by_client():
     assert torch.equal(given.train.x[40:80], x + 1)
     with pytest.raises(ValueError, match="have to name the same clients"):
         data.from_datasets(sets, test={"site 0": sets["site 0"]})
+    with pytest.raises(ValueError, match=r"clients are a dict of data sets by client, .*, not a list"):
+        data.from_datasets([*sets.values()])
+    with pytest.raises(ValueError, match=r"from_dataframe takes a data frame, with columns, not a dict"):
+        data.from_dataframe({"x": [1]}, label="y", client="who")
     with pytest.raises(ValueError, match="two clients have one name"):
         data.from_datasets({1: sets["site 0"], "1": sets["site 0"]})
     with pytest.raises(ValueError, match="client 'b' of data sets has no records to train on, or none to score"):

@@ -10,6 +10,7 @@ from cloister import Comparison, Scenario, __version__, cli
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load, load_comparison, load_evaluation
+from cloister.shipped import imported
 from cloister.starting import NEXT, Kind
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.scoring import BOUND, leakage
@@ -139,3 +140,19 @@ def test_the_first_starter_is_the_quickstart_of_the_examples(cloister):
 
 def test_the_version_is_said(cloister):
     assert cloister("--version") == (0, f"cloister {__version__}\n")
+
+
+def test_an_example_comes_with_those_that_it_imports(cloister, tmp_path):
+    """`python published_results.py` ended in a ModuleNotFoundError where it was copied alone."""
+    Path("flic_table2.py").write_text("mine")
+    code, said = cloister("new", "published_results")
+    beside = "emd_cfl_backdoor_mnist.py, emd_cfl_compare.py, published_tables.py"
+    assert (code, said.partition(". Next")[0]) == (
+        0,
+        f"published_results.py is written, and beside it {beside}, which it imports",
+    )
+    assert Path("flic_table2.py").read_text() == "mine"
+    assert Path("published_tables.py").read_text() == (EXAMPLES / "published_tables.py").read_text()
+    assert not [
+        path.stem for path in tmp_path.glob("*.py") if set(imported(path.stem)) - {one.stem for one in tmp_path.glob("*.py")}
+    ]

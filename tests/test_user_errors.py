@@ -39,6 +39,9 @@ MISTAKES = {
         r"line 3: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
     ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
+    "a number for several": ("hidden=(8,)", "hidden=8", r"line 3: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
+    "a text for a number": ("clients=8", "clients='8'", "line 3: partition.clients is '8'; give a whole number$"),
+    "a text in training": ("lr=0.1", "lr='0.1'", "line 8: training.lr is '0.1'; give a number$"),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a field of training": (
         "rounds=2",

@@ -43,7 +43,13 @@ SelfTest = Annotated[
 ]
 Mechanisms = Annotated[
     list[str] | None,
-    typer.Option("--mechanism", metavar="NAME", help="With --self-test: this mechanism and its faults alone. Repeatable."),
+    typer.Option(
+        "--mechanism",
+        metavar="NAME",
+        help="With --self-test: this mechanism and its faults alone, by its name in the table, for example"
+        " 'mean sketches of two clients'."
+        " Any other word lists the names. Repeatable.",
+    ),
 ]
 Attacks = Annotated[
     list[str] | None,

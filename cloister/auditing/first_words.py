@@ -30,7 +30,7 @@ SOUGHT = {
     "inconsistent models": "single updates, by models of which clients get different ones",
 }
 """What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
-LEAKS = "Leaks that no claim of ours covers (100 % is all that messages in clear would tell)"
+LEAKS = "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear)"
 WATCHES = "whoever watches the network"
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""

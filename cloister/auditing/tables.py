@@ -67,7 +67,7 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
 
     width: columns that there are; where they are few, `reasons` has why.
     """
-    table = Table(title="claims; found at most: at 95 % (in words: report.html, threat_models/cards)", title_justify="left")
+    table = Table(title="claims; found at most: at 95 % (in words in report.html)", title_justify="left")
     for head in ("claim", "verdict"):
         table.add_column(head, overflow="fold")
     for head in ("found\nat most", "claimed\nat most"):

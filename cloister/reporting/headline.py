@@ -101,6 +101,12 @@ def ran_out_in_words(out: Mapping[str, Any]) -> str:
     return f"{words}, and no more came of them."
 
 
+def unmoved_in_words(unmoved: Mapping[str, Any], rounds: int) -> str:
+    """That a robust rule had no result, so that the model stayed as it was. unmoved: as in a summary."""
+    times = f"{unmoved['rounds']} of {rounds} round{'s' * (rounds != 1)}"
+    return f"In {times} the rule had no result, and the model stayed as it was: {unmoved['reason']}"
+
+
 def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     """Cuts that were not made as a side would have had no sum, one for each cluster: the last, and how often it was so.
 

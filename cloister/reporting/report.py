@@ -12,7 +12,7 @@ from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_in_words
 from .byte_words import byte_words
 from .distances import distances_panel
-from .headline import attacked_in_words, privacy_in_words, turned_down_in_words
+from .headline import attacked_in_words, privacy_in_words, turned_down_in_words, unmoved_in_words
 from .hues import HUES
 from .matrices import filling_panels, matrix_panel
 from .matrix_picture import MATRIX_PIXELS
@@ -233,6 +233,8 @@ def stood_still(run: Run) -> list[str]:
         whom = (last.get("clusters") or {}).get(name) or []
         members = ", ".join(run.name_of(i) for i in whom)
         found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(whom)}.")
+    if isinstance(unmoved := run.summary.get("unmoved"), dict):
+        found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")

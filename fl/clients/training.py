@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..data.population import Examples
+from ..field_types import wrong_types
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..near_names import near
 from .losses import CROSS_ENTROPY, IGNORED, LossFunction, check_loss, counts, losses
@@ -64,6 +65,8 @@ class Training:
     metrics: tuple[str | Measure, ...] = ()
 
     def __post_init__(self) -> None:
+        for words in wrong_types(self, "training"):
+            raise ValueError(words)
         check_loss(self.loss)
         check_measures(self.metrics)
         if self.optimizer not in OPTIMIZERS and (isinstance(self.optimizer, str) or not callable(self.optimizer)):

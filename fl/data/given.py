@@ -159,6 +159,8 @@ def from_dataframe(
     label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
     other columns are inputs, and numbers.
     """
+    if not hasattr(frame, "columns"):
+        raise ValueError(f"from_dataframe takes a data frame, with columns, not a {type(frame).__name__}")
     check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
     x = np.column_stack([_inputs(frame, column) for column in columns])
@@ -179,6 +181,9 @@ def from_datasets(
 
     test: what each client's models are scored on; None to hold out a share. classes: how many labels there are; None: those seen.
     """
+    for what, given in (("clients", clients), ("test", test)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"{what} are a dict of data sets by client, {{'a': ..., 'b': ...}}, not a {type(given).__name__}")
     if test is not None and test.keys() != clients.keys():
         raise ValueError("clients and test have to name the same clients")
     if len({str(client) for client in clients}) < len(clients):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..functions import Unfit, as_vector, brief, called, check_finite, misfit, name_of, parameters_of
+from ..functions import Unfit, as_vector, brief, called, called_with, check_finite, misfit, name_of, parameters_of
 from ..own_code import is_own
 from .rule import Block, Matrix, Rule, Sight
 
@@ -42,9 +42,11 @@ class FunctionRule:
         object.__setattr__(self, "told", self.told or parameters_of(self.function))
 
     def combine_all(self, updates: Block, /) -> Block:
-        """The result, float32 (d,). Raises Unfit where it is none, or is not finite."""
+        """The result, float32 (d,). Raises Unfit where it is none, is not finite, or where the user's code raised
+        ValueError.
+        """
         remedy = "one vector of all updates; for weights by the Gram matrix say rules.OfGram(mine)"
-        return as_vector(self.function(updates), updates.shape[1:], self.function, remedy, finite=True)
+        return as_vector(called_with(self.function, updates), updates.shape[1:], self.function, remedy, finite=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,10 @@ class OfGram:
         object.__setattr__(self, "told", self.told or parameters_of(self.function))
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
-        """The weights, float64 (n,). Raises Unfit where these are none, or are not finite."""
-        found = self.function(gram.copy())
+        """The weights, float64 (n,). Raises Unfit where these are none, are not finite, or where the user's code raised
+        ValueError.
+        """
+        found = called_with(self.function, gram.copy())
         as_vector(found, (len(gram),), self.function, "a weight for each update", finite=True)
         return np.asarray(found.detach().cpu().numpy() if hasattr(found, "detach") else found, dtype=np.float64)
 

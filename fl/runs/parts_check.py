@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ..clients.training import Training
+from ..field_types import wrong_types
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "data": (callable, "data.Digits()"),
@@ -21,7 +22,8 @@ WHOLE = ("rounds", "seed", "evaluate_every")
 
 
 def check_parts(scenario: Any) -> None:
-    """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, or no such part."""
+    """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, no such part, or a part
+    with a field of another type."""
     for name, (fits, example) in PARTS.items():
         part = getattr(scenario, name)
         if isinstance(part, type):
@@ -30,6 +32,8 @@ def check_parts(scenario: Any) -> None:
             raise ValueError(f"{name} is the text {part!r}; give an object, for example {name}={example}")
         if not fits(part):
             raise ValueError(f"{name} is {_brief(part)}, which is none; give one, for example {name}={example}")
+        for words in wrong_types(part, name):
+            raise ValueError(words)
     for name in WHOLE:
         if type(value := getattr(scenario, name)) is not int:
             raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")

@@ -30,6 +30,8 @@ def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, ModelScore] 
     }
     turned_down = {name: m.turned_down for name, m in state.measured.items() if m.turned_down}
     line |= {"turned_down": turned_down} if turned_down else {}
+    outcome: Any = getattr(state, "outcome", None)  # of a robust rule
+    line |= {"unmoved": outcome.unmoved} if outcome is not None and outcome.unmoved else {}
     return line if evaluated is None else line | scores(evaluated)
 
 

@@ -54,6 +54,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     answers = folder.read("disclosure.jsonl")
     log = (Disclosure(**{**entry, "about": tuple(entry["about"])}) for entry in answers)
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
+    unmoved = [line["unmoved"] for line in lines if "unmoved" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
@@ -81,6 +82,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
         "rejected": [f for f in faults if f["rejected"]],
         **({"turned_down": turned_down} if turned_down else {}),
+        **({"unmoved": {"rounds": len(unmoved), "reason": unmoved[0]}} if unmoved else {}),
         "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
