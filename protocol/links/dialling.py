@@ -74,7 +74,7 @@ def _of_tls(details: str, secure: bool) -> str:
         return "TLS: what listens there does not speak it: it is another service, or began with --insecure-loopback"
     if "failed to connect" in details and ("Socket closed" in details or "reset by peer" in details):
         if not secure:
-            return "what listens there hangs up: it asks for certificates (--keys, not --insecure-loopback), or is another service"
+            return "what listens there hangs up: it asks for certificates (--keys, not --insecure-loopback) or is another service"
         why = "as it does where this party's certificate is expired or not valid yet by its clock, or of another authority"
         return f"TLS: that end hangs up in the handshake, {why}; here it is tried {by_clock(now)}"
     return ""
