@@ -34,10 +34,15 @@ def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> I
     except Exception as error:
         if (file := file_of(error)) is not None:
             raise Failure(" ".join(in_words(error, file).split())) from error
-        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked):
+        if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked) and not _says_what_to_install(error):
             raise
         message = _placed(error, where, settings) + (_of_a_file(error) or str(error) or type(error).__name__)
         raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
+
+
+def _says_what_to_install(error: Exception) -> bool:
+    """Whether it is raised in words for an extra that is not installed; an import that fails of itself has a module's name."""
+    return isinstance(error, ImportError) and error.name is None
 
 
 def _of_a_file(error: Exception) -> str:

@@ -33,13 +33,13 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}; runs that a report names are seen from where they were made")
     recorded = record_of(folder)
-    if not (folder / "summary.json").is_file():
-        raise ValueError(f"the run in {folder} is not over; go on with it by --resume, and repeat it then")
     if recorded.get("served"):
         raise ValueError(
             f"the run in {folder} was served: its clients trained on data that stayed with them, so it cannot be played again"
             " from here; serve the scenario again, or simulate it with `cloister run`"
         )
+    if not (folder / "summary.json").is_file():
+        raise ValueError(f"the run in {folder} is not over; go on with it by --resume, and repeat it then")
     if recorded["file"] is None:
         raise ValueError(
             f"the run in {folder} was played from Python, which has its scenario: play it there again, cloister.run(scenario),"

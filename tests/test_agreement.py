@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 import re
 import threading
 from dataclasses import replace
@@ -199,8 +200,9 @@ def test_who_listens_holds_its_clients_data_and_models_once(tmp_path):
     assert found == [Simulation]
 
 
-def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path):
+def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path, caplog):
     assert isinstance(SMALL.data, Digits)
+    caplog.set_level(logging.INFO, "cloister")
     found, ended, threads = Served(tmp_path / "served", {0: tmp_path / "client"}), [], []
 
     def client(port):
@@ -219,8 +221,10 @@ def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path):
     with pytest.raises(ValueError, match=r"clients \[1, 2, 3\] are not there.*--wait.*--least"):
         list(serve(SMALL, found.folder, where))
     threads[0].join(30)
-    assert ended == [NEVER_BEGAN]
-    assert found.record(0)[-1]["left"] == NEVER_BEGAN
+    assert [(r.least, r.of, r.seconds) for r in caplog.records if r.getMessage() == "waits for clients"] == [(4, 4, 3.0)]
+    said = f"{NEVER_BEGAN}; the same command tries again, once the coordinator is there again"
+    assert ended == [said]
+    assert found.record(0)[-1]["left"] == said
 
 
 def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_predict(folder):

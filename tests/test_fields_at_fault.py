@@ -80,6 +80,13 @@ def test_what_the_system_refused_about_a_file_is_said_in_words(tmp_path: Path) -
         tmp_path.read_text()
 
 
+def test_an_extra_that_is_not_installed_is_a_line_and_a_failing_import_is_a_bug() -> None:
+    with pytest.raises(Failure, match=r"^real processes need grpcio: pip install 'cloister\[deploy\]'$"), one_line_errors():
+        raise ImportError("real processes need grpcio: pip install 'cloister[deploy]'")
+    with pytest.raises(ImportError), one_line_errors():
+        import cloister.no_such_module  # noqa: F401
+
+
 def test_the_innermost_note_stays() -> None:
     with pytest.raises(ValueError) as caught, about("model"), about("data"):
         raise ValueError("a cell is empty")

@@ -118,6 +118,8 @@ def test_a_folder_of_keys_that_is_not_ready_says_what_to_do(tmp_path: Path) -> N
         ValueError, match=r"pki is the authority's: a party's folder is in .*pki/parties, and what all may have in .*pki/public"
     ):
         party.trusted(tmp_path / "pki", 1_700_000_000)
+    with pytest.raises(ValueError, match=r"holds no keys itself: is .*mine meant\?"):
+        party.trusted(tmp_path, 1_700_000_000)
 
 
 def test_a_passphrase_comes_by_the_environment_and_is_never_shown(tmp_path: Path) -> None:

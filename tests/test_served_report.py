@@ -46,6 +46,10 @@ def test_a_served_run_has_the_participation_of_its_simulation_and_no_recipe(tmp_
     assert "cannot be repeated from here" not in write_report(expected.folder).read_text()
     with pytest.raises(ValueError, match="was served: its clients trained on data that stayed with them"):
         play_again(found.folder, None, None)
+    (found.folder / "summary.json").rename(found.folder / "summary")  # as of a run that is not over: --resume is not serve's
+    with pytest.raises(ValueError, match="was served"):
+        play_again(found.folder, None, None)
+    (found.folder / "summary").rename(found.folder / "summary.json")
     (found.folder / "origin.json").unlink()  # as of a run of before
     assert "cloister run SCENARIO" not in write_report(found.folder).read_text()
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors_in_one_line import Failure
-
 if TYPE_CHECKING:
     from ..fl.runs.vitals import Control
 
@@ -25,10 +23,7 @@ def operated(control: "Control", metrics: str | None, least: int, log: logging.L
 
     with ExitStack() as stack:
         if metrics is not None:
-            try:
-                served = Metrics(metrics, now, least)
-            except ImportError as error:
-                raise Failure(str(error)) from None
+            served = Metrics(metrics, now, least)
             log.info("metrics", extra={"at": f"{served.start()}/metrics"})
             stack.callback(served.stop)
         stack.enter_context(live(now, Console(stderr=True, force_terminal=sys.stderr.isatty())))  # FORCE_COLOR is no terminal

@@ -3,6 +3,13 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+HEADLESS = ": is the header missing, a first line with the names?"
+
+
+def are_no_names(columns: Sequence[str]) -> bool:
+    """Whether these are a row of numbers, with a label at most, rather than what columns are called."""
+    return len(columns) > 1 and sum(map(_is_number, columns)) >= len(columns) - 1
+
 
 def plain(word: str) -> str:
     """Without what people write differently: case, spaces, hyphens, underscores and full stops."""
@@ -29,6 +36,9 @@ def check_columns(name: str, wanted: Mapping[str, str | None], there: Sequence[o
     close = {parameter: nearest(str(column), columns) for parameter, column in missing}
     parameter, column = min(missing, key=lambda one: close[one[0]] is None)
     meant = f"; did you mean {close[parameter]!r}" if close[parameter] else ""
+    if not meant and are_no_names(columns):
+        called = ", ".join(columns[:3]) + (" ..." if len(columns) > 3 else "")
+        raise ValueError(f"{name} has no column {column!r}; its columns are called {called}{HEADLESS}")
     raise ValueError(
         f"{name} has no column {column!r}{meant}; it has: {', '.join(columns)}; another is named with"
         f" {by}(..., {parameter}=COLUMN)"

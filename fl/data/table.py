@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from .spelling import HEADLESS, are_no_names
+
 LARGEST = 3.4028e38
 """A little less than what float32 holds."""
 SIGNS = ";\t|"
@@ -26,7 +28,9 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 
 def check_commas(path: Path, first: list[str]) -> None:
-    """Raise ValueError of one line where the first line's cells are parted by something else."""
+    """Raise ValueError of one line where the first line's cells are parted by something else, or are no text."""
+    if any("\0" in cell for cell in first):
+        raise ValueError(f"{path} is no text in UTF-8: save the table as CSV in UTF-8")
     if len(first) == 1 and (sign := next((sign for sign in SIGNS if sign in first[0]), "")):
         raise ValueError(f"{path} parts its cells by {sign!r}, where a comma is needed: save the table with commas")
 
@@ -69,7 +73,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
             if not names:
                 check_commas(path, line)
                 if twice := next((name for name in cells if cells.count(name) > 1), None):
-                    raise ValueError(f"{path} has two columns {twice!r}")
+                    raise ValueError(f"{path} has two columns {twice!r}{HEADLESS if are_no_names(cells) else ''}")
                 names = cells
             elif len(cells) != len(names):
                 why = ": is there a comma in a number?" if len(cells) > len(names) else ""

@@ -145,6 +145,7 @@ def started(
     least = len(clients) if listening.least is None else min(listening.least, len(clients))
     if advice := _without_revoked(listening.standing, clients, least):
         log.warning("too few can come", extra={"why": advice})
+    log.info("waits for clients", extra={"least": least, "of": len(clients), "seconds": listening.wait})
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"

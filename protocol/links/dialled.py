@@ -224,7 +224,7 @@ class Dialled:
                 return str(error)
             except Misplaced as error:
                 raise LinkRefused(f"the {name_of(self._server)} does not keep to the order of pieces: {error}") from None
-            return why_ended(code, details, self._server)
+            return why_ended(code, details, self._server, self.standing is not None)
 
     def _greet(self, run: bytes, life: int, greeting: bytes) -> None:
         """Raises LinkRefused for the coordinator of another run, or an older life of this one's."""

@@ -12,6 +12,8 @@ from .terms import NEVER_BEGAN, LinkRefused, LinkRevoked, channel_credentials, o
 if TYPE_CHECKING:
     import grpc.aio
 
+SHOWN = "compare `cloister keys show FOLDER`"
+
 
 def channel_to(address: str, server: int, standing: Standing | None) -> "grpc.aio.Channel":
     """To this server, with the keys that there are now. Raises ValueError where either is not in good standing."""
@@ -27,8 +29,11 @@ def channel_to(address: str, server: int, standing: Standing | None) -> "grpc.ai
     return grpc.aio.secure_channel(address, channel_credentials(standing.credentials()), options=known)
 
 
-def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int) -> str:
-    """Why a stream ended, where it may be tried again. Raises LinkRefused, LinkRevoked where that would be in vain."""
+def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int, secure: bool) -> str:
+    """Why a stream ended, where it may be tried again. secure: whether it came with certificates.
+
+    Raises LinkRefused, LinkRevoked where trying again would be in vain.
+    """
     import grpc
 
     final = {
@@ -40,20 +45,36 @@ def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int) 
     if code is grpc.StatusCode.PERMISSION_DENIED and details == REVOKED:
         raise LinkRevoked(f"{REVOKED}: this party takes no further part, unless the authority gives it another")
     if code is grpc.StatusCode.FAILED_PRECONDITION and details == NEVER_BEGAN:
-        raise LinkRefused(NEVER_BEGAN)
+        raise LinkRefused(f"{NEVER_BEGAN}; the same command tries again, once the coordinator is there again")
     if code in final:
         raise LinkRefused(f"the {name_of(server)} refuses this party: {details or final[code]}")
-    return _of_tls(str(details)) or f"{code.name if code is not None else 'lost'}: {str(details)[:200]}"
+    said = str(details)
+    return _of_address(said) or _of_tls(said, secure) or f"{code.name if code is not None else 'lost'}: {said[:200]}"
 
 
-def _of_tls(details: str) -> str:
+def _of_address(details: str) -> str:
+    """What is wrong where an address leads to nobody; empty where it does not. details: gRPC's."""
+    if "Connection refused" in details:
+        return "nobody listens there: it is not started yet, or the port is another one"
+    if "address lookup failed" in details or "DNS resolution failed" in details:
+        return "no machine has that name: is it spelled right, and known to this network?"
+    return ""
+
+
+def _of_tls(details: str, secure: bool) -> str:
     """What is wrong where TLS ends a connection, which says little of it itself; empty where it does not. details: gRPC's."""
     now = int(time.time())  # as TLS reads it
     _, found, reason = details.partition("CERTIFICATE_VERIFY_FAILED")
     if found:
         why = reason.strip(" :").partition(":")[0] or "it is in no order"
+        if "issuer" in why or "self-signed" in why or "self signed" in why:
+            return f"TLS: the certificate at that end is of another authority than this party trusts: {SHOWN} at both ends"
         return f"TLS: the certificate at that end is not taken: {why}, {by_clock(now)}"
+    if "WRONG_VERSION_NUMBER" in details:
+        return "TLS: what listens there does not speak it: it is another service, or began with --insecure-loopback"
     if "failed to connect" in details and ("Socket closed" in details or "reset by peer" in details):
+        if not secure:
+            return "what listens there hangs up: it asks for certificates (--keys, not --insecure-loopback) or is another service"
         why = "as it does where this party's certificate is expired or not valid yet by its clock, or of another authority"
         return f"TLS: that end hangs up in the handshake, {why}; here it is tried {by_clock(now)}"
     return ""

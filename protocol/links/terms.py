@@ -1,5 +1,6 @@
 """What both ends of a link agree on before they say anything else, the limits they keep, and how gRPC is told their keys."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ class CoordinatorRun:
         if (answered := self.answered.get(client, 0)) > seen.number:
             raise LinkRefused(
                 f"the journal of client {client} is an older copy, or was lost: it answered word {answered}, and knows of word"
-                f" {seen.number}; without the newest it takes no further part"
+                f" {seen.number}; without the newest it takes no further part: is --folder the one of its first start?"
             )
 
 
@@ -169,8 +170,12 @@ def options(every: int = 20_000) -> list[tuple[str, int]]:
 
 
 def grpc_or_words() -> None:
-    """Make ready for TLS 1.3 alone. Raises ImportError that says what to install, RuntimeError where gRPC is ready for less."""
+    """Make ready for TLS 1.3 alone, and for no lines of gRPC's own in a log, unless GRPC_VERBOSITY asks for them.
+
+    Raises ImportError that says what to install, RuntimeError where gRPC is ready for less.
+    """
     require_tls13()
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
         import grpc  # noqa: F401
     except ImportError:

@@ -125,6 +125,8 @@ def _documents(folder: Path) -> dict[str, bytes]:
                 f"{folder} knows no authority yet: `cloister keys accept {folder} PUBLIC --authority FINGERPRINT` takes what the"
                 " authority hands out when this party is enrolled"
             )
+        if meant := sorted(found.parent for name in (AUTHORITY, REQUEST) for found in folder.glob(f"*/{name}")):
+            raise ValueError(f"{folder} holds no keys itself: is {meant[0]} meant?")
     return {name: read(folder / name, most=MOST_BYTES) for name in (AUTHORITY, REVOKED, DIRECTORY)}
 
 

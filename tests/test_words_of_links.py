@@ -1,0 +1,89 @@
+"""What a client is told where an address leads to nobody, to another service, or to another authority's server."""
+
+import socket
+import threading
+
+import pytest
+
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.dialling import why_ended
+from cloister.protocol.links.listener import Listener
+from cloister.protocol.links.terms import grpc_or_words
+from cloister.protocol.pki.standing import Standing
+
+from .deployed import QUICK, authority, of
+
+grpc_or_words()
+
+
+def said(address: str, standing: Standing | None) -> str:
+    """How a client that gives up at once says that it cannot reach this address."""
+    link = Dialled(address, standing, None if standing is not None else 0, patience=0.05)
+    try:
+        with pytest.raises(ConnectionError) as ended:
+            link.start()
+    finally:
+        link.stop()
+    return str(ended.value)
+
+
+@pytest.fixture
+def own(tmp_path):
+    return Standing(of(authority(tmp_path / "pki", 1), 0))
+
+
+def test_a_port_where_nobody_listens_is_said_without_grpcs_words(own):
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        words = said(f"127.0.0.1:{bound.getsockname()[1]}", own)
+    assert "nobody listens there: it is not started yet, or the port is another one" in words
+    assert "UNAVAILABLE" not in words
+
+
+def test_a_name_that_no_machine_has_is_said():
+    import grpc
+
+    for details in (
+        "errors resolving fl.invalid:1: [error:address lookup failed for fl.invalid:1: Domain name not found]",
+        "DNS resolution failed for fl.invalid:1",
+    ):
+        assert why_ended(grpc.StatusCode.UNAVAILABLE, details, -1, True).startswith("no machine has that name")
+
+
+def test_a_service_without_tls_is_said_and_grpc_writes_no_line_of_its_own(own, capfd):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            while True:
+                try:
+                    taken, _ = listening.accept()
+                except OSError:
+                    return
+                with taken:
+                    taken.recv(4096)
+                    taken.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        words = said(f"127.0.0.1:{listening.getsockname()[1]}", own)
+        listening.shutdown(socket.SHUT_RDWR)
+    assert "TLS: what listens there does not speak it" in words
+    assert "ssl_transport" not in capfd.readouterr().err
+
+
+def test_another_authoritys_server_is_told_from_an_expired_one(own, tmp_path):
+    listener = Listener("127.0.0.1:0", (0,), lambda _: b"", Standing(of(authority(tmp_path / "other", 1), -1)), QUICK)
+    try:
+        words = said(f"127.0.0.1:{listener.start()}", own)
+    finally:
+        listener.stop()
+    assert "is of another authority than this party trusts: compare `cloister keys show FOLDER` at both ends" in words
+
+
+def test_who_comes_without_certificates_is_not_told_that_its_own_has_expired(tmp_path):
+    listener = Listener("127.0.0.1:0", (0,), lambda _: b"", Standing(of(authority(tmp_path / "pki", 1), -1)), QUICK)
+    try:
+        words = said(f"127.0.0.1:{listener.start()}", None)
+    finally:
+        listener.stop()
+    assert "it asks for certificates (--keys, not --insecure-loopback)" in words
+    assert "expired" not in words
