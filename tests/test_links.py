@@ -85,7 +85,7 @@ def answering(link, wait=lambda data: None):
         try:
             for number, data in link.words():
                 wait(data)
-                link.answer(number, data * 2)
+                link.answer(number, bytes(data) * 2)
         except ConnectionError:
             pass
 

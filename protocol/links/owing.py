@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from .flow import Arrived, Misplaced
 from .terms import CoordinatorRun, Limits
-from .words import ANSWER, FORGOTTEN, Heard, Owed, Peer, memory_of
+from .words import ANSWER, FORGOTTEN, Heard, Owed, Peer, behind_head
 
 log = logging.getLogger("cloister.link")
 
@@ -112,7 +112,7 @@ class Owing:
             arrived.free()
             self.heard.put(Heard(peer.id, number, None, late))
         else:
-            self.heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
+            self.heard.put(Heard(peer.id, number, behind_head(arrived.data, ANSWER), late, arrived.free))
 
     def _may_be_back(self, peer: Peer) -> bool:
         return not peer.barred and time.monotonic() < peer.until
