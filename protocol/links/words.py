@@ -30,9 +30,12 @@ class Heard:
 
 @dataclass(slots=True)
 class Owed:
-    """A word without an answer. parts: what it is together, shared with other words as far as they are alike."""
+    """A word without an answer. parts: what it is together, shared with other words as far as they are alike. own: bytes of those
+    that are not.
+    """
 
     parts: tuple[bytes, ...] = field(repr=False)
+    own: int
     since: float
     sent: bool = False
 
