@@ -18,6 +18,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
+from cloister.protocol.links import listener as listener_of_links
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
@@ -85,13 +86,51 @@ def answering(link, wait=lambda data: None):
         try:
             for number, data in link.words():
                 wait(data)
-                link.answer(number, data * 2)
+                link.answer(number, bytes(data) * 2)
         except ConnectionError:
             pass
 
     thread = threading.Thread(target=talk, daemon=True)
     thread.start()
     return thread
+
+
+def test_long_words_wait_for_answers_to_those_before(monkeypatch):
+    monkeypatch.setattr(listener_of_links, "_STILL", 20.0)
+    go, posted = threading.Event(), []
+    with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=100_000)) as listener:
+        for i in (0, 1):
+            link = dialled(listener, i)
+            link.start()
+            answering(link, lambda data: go.wait())
+        words = [os.urandom(90_000) for _ in range(3)]
+        posting = threading.Thread(target=lambda: posted.extend(listener.post(k % 2, word) for k, word in enumerate(words)))
+        posting.start()
+        posting.join(0.3)
+        assert posting.is_alive()  # the third, as the first two are 180 kB
+        go.set()
+        posting.join(10)
+        heard = [listener.heard() for _ in words]
+        assert not posting.is_alive()
+        assert {bytes(one.data[:90_000]) for one in heard} == set(words)
+
+
+def test_words_wait_for_no_answers_that_do_not_come_and_not_for_what_they_have_in_common(monkeypatch):
+    monkeypatch.setattr(listener_of_links, "_STILL", 0.1)
+    with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=100_000)) as listener:
+        for i in (0, 1):
+            link = dialled(listener, i)
+            link.start()
+            answering(link, lambda data: threading.Event().wait(20))
+        same = os.urandom(1_000_000)
+        listener.post(0, same)
+        before = listener._owing.held
+        listener.post(1, same)
+        assert before == listener._owing.held == len(same)
+        begun = time.monotonic()
+        for word in [os.urandom(90_000) for _ in range(20)]:
+            listener.post(0, word)
+        assert time.monotonic() - begun < 1.5  # one wait for all
 
 
 def test_words_are_carried_and_answered_whatever_their_length():

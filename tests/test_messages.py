@@ -19,7 +19,7 @@ from cloister.protocol.masked.messages import MaskedInput
 from cloister.protocol.messages import decode
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.wire import messages as messages_module
-from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.codec import Envelope, encode, encoding_of, plain_in
 from cloister.protocol.wire.messages import MOST_SHARES, Declined, Discard, Mean, OffsetSketched, Ready, Retain, Task, Upload
 from cloister.protocol.wire.recipes import Holds, Lend, Lent, Recipe, RoundOver
 from cloister.protocol.wire.scores import Evaluate, Score
@@ -585,3 +585,34 @@ def test_a_message_of_another_version_is_refused_in_words():
         cbor2.dumps([1, *items[1:]]), match=r"a message of version 1 where this is version 2: all parties need the same release"
     )
     refused(cbor2.dumps(["2", *items[1:]]), match="a message of version no")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[[-1, "MaskedInput", bytes(70_000)], [-1, "é", b"short"]], [], [[-2, "why"]]],
+        ["frame", -1, bytes(range(256)) * 300],
+        {"a map": [bytes(70_000), 1.5, None, True]},
+        [0, 1.5, bytes(70_000)],
+        list(range(100_000)),
+        [[[[[[bytes(70_000)]]]]]],
+    ],
+)
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_plain_values_are_read_as_they_were_written_whatever_they_are(value, kind):
+    data = cbor2.dumps(value)
+    assert plain_in(kind(data)) == value
+    assert not isinstance(value, list) or b"".join(encoding_of(value)) == data
+
+
+def test_a_long_string_of_bytes_is_read_where_it_is():
+    data = cbor2.dumps([["name", bytes(70_000)]])
+    [[name, found]] = plain_in(data)
+    assert name == "name"
+    assert found.obj is data
+
+
+@pytest.mark.parametrize("left", [0, 1, 60_000, 69_999])
+def test_plain_values_that_are_cut_off_are_refused(left):
+    with pytest.raises(cbor2.CBORDecodeError):
+        plain_in(cbor2.dumps(["name", bytes(70_000)])[:left])

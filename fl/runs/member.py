@@ -25,6 +25,7 @@ from ...protocol.drivers.journal import InFile
 from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalScore
+from ...protocol.wire.codec import Buffer
 from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.said import Said, said
 from ...protocol.work.uploads import from_bytes
@@ -152,7 +153,7 @@ class Member:
         """Whether it has taken what it was told of who takes part."""
         return bool(self._driven.client.roles)
 
-    def said(self, data: bytes) -> Said:
+    def said(self, data: Buffer) -> Said:
         """What it answers to a word; it is in the record, and the final model in its file."""
         answer = said(self._driven, data)
         self.record.said(answer)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..wire.codec import Envelope, encode
+from ..wire.codec import Buffer, Envelope, encode
 from ..wire.messages import Task
 
 SESSIONS = 512
@@ -23,7 +23,7 @@ ENDS = 1 << 16
 """Bytes at either end of a long message that tell it from others."""
 
 
-def mark_of(data: bytes) -> bytes:
+def mark_of(data: Buffer) -> bytes:
     """32 bytes by which a duplicate of an encoded message is known: SHA-256 of it, of a long one of its length and its ends.
 
     So the vector in the middle of a long one is not read once more. Another one with the same ends passes for a duplicate, and
@@ -31,7 +31,7 @@ def mark_of(data: bytes) -> bytes:
     """
     if len(data) <= 2 * ENDS:
         return hashlib.sha256(data).digest()
-    return hashlib.sha256(len(data).to_bytes(8, "big") + data[:ENDS] + data[-ENDS:]).digest()
+    return hashlib.sha256(b"".join((len(data).to_bytes(8, "big"), data[:ENDS], data[-ENDS:]))).digest()
 
 
 @dataclass(frozen=True, slots=True)

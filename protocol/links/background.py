@@ -21,9 +21,9 @@ class Gone(ConnectionError):
 
 
 _asked = threading.Lock()
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TOP_PAD = -8, -3, -2
 """As malloc.h has them."""
-LONG_BYTES = 1 << 14
+LONG_BYTES = 1 << 13
 """Of a block that is kept apart, at least."""
 
 
@@ -57,6 +57,7 @@ def long_blocks_apart() -> None:
     heap all is in use, as it was used before; of one apart what was written to it, and the rest is given back when it is free.
     """
     _told_malloc(_M_MMAP_THRESHOLD, LONG_BYTES)
+    _told_malloc(_M_TOP_PAD, 0)
 
 
 def _told_malloc(what: int, value: int) -> None:

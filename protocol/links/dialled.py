@@ -47,7 +47,7 @@ from .terms import (
     hello,
     reply_of,
 )
-from .words import ANSWER, WORD
+from .words import ANSWER, WORD, behind_head
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -91,7 +91,7 @@ class Dialled:
         self._server = server
         self._address, self._client, self._patience, self._most = address, client, patience, most
         self._boot = os.urandom(BOOT_BYTES)
-        self._words: queue.SimpleQueue[tuple[int, bytes] | BaseException | None] = queue.SimpleQueue()
+        self._words: queue.SimpleQueue[tuple[int, bytes | memoryview] | BaseException | None] = queue.SimpleQueue()
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._seen, self._greeting = ClientRun(), b""
         self._taken = TakenWords(0)
@@ -124,7 +124,7 @@ class Dialled:
             raise greeting
         return greeting
 
-    def words(self) -> Iterator[tuple[int, bytes]]:
+    def words(self) -> Iterator[tuple[int, bytes | memoryview]]:
         """What the coordinator says, each with its number, until it is over. Raises LinkRefused, ConnectionError."""
         while (found := self._words.get()) is not None:
             if isinstance(found, BaseException):
@@ -298,7 +298,7 @@ class Dialled:
             while self._words.qsize() >= MOST_WAITING:
                 await asyncio.sleep(0.05)
             self._taken.take(number)
-            self._words.put((number, bytes(memoryview(data)[WORD.size :])))
+            self._words.put((number, behind_head(data, WORD)))
 
     async def _answer(self, number: int, data: bytes) -> None:
         self._taken.answered(number, data)

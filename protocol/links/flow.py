@@ -193,7 +193,7 @@ class Flow:
         due = min(PIECE_BYTES, self._total - at)
         if index != self._pieces or total != self._total or of != pieces_of(total) or len(content) != due:
             raise Misplaced(f"piece {index} of {of} where {self._pieces} is due")
-        self._buffer[at : at + due] = content
+        memoryview(self._buffer)[at : at + due] = content  # a slice of the buffer itself would be given a copy of them
         self._pieces += 1
         self._filled = time.monotonic()
         if self._pieces == of:

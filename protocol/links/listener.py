@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 
 from ..core.halt import Halt
 from ..pki.standing import Standing
@@ -28,6 +29,8 @@ from .words import Heard, parts_of
 
 _LOOK = 0.5
 """Seconds between looks at whether a wait is to end."""
+_STILL = 2.0
+"""Seconds without an answer after which words are sent whatever they take."""
 
 
 class Listener:
@@ -63,6 +66,7 @@ class Listener:
         self._streams = Streams(door, self._owing, self._ending, self.limits, run, greeting, noted)
         self._attendance = Attendance(self._owing, door, standing, self.limits)
         self._last: tuple[bytes, ...] = ()
+        self._hasty = False
         self._background: Background | None = None
         self.port = 0
 
@@ -129,18 +133,23 @@ class Listener:
         return time.monotonic() - max(self._begun, *(peer.moved for peer in self._owing.peers.values()))
 
     def post(self, client: int, data: bytes, number: int | None = None) -> int:
-        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way.
+        """Send a word, and return its number; its answer will be `heard`. Waits while too much is on its way, or owed an answer.
 
         number: its own, greater than those before to this client; None for the next one.
         """
-        owing = self._owing
-        self._wait(owing.room, lambda: owing.unsent <= self.limits.ahead, self.limits.at_most)
+        owing, limits = self._owing, self.limits
+        self._wait(owing.room, lambda: owing.unsent <= limits.ahead, limits.at_most)
+        self._wait_for_answers()
+        parts: tuple[bytes, ...] = (data,)
+        own = len(data)
+        if len(data) > SMALL_BYTES:  # short words come in between, and are like nothing
+            parts, before = parts_of(data, self._last), self._last
+            own = sum(len(part) for part, old in zip_longest(parts, before[: len(parts)]) if part is not old)
+            self._last = parts
         with owing.room:
             owing.unsent += len(data)
-        parts: tuple[bytes, ...] = (data,)
-        if len(data) > SMALL_BYTES:  # short words come in between, and are like nothing
-            parts = self._last = parts_of(data, self._last)
-        return self._there.result(owing.posted(client, parts, number))
+            owing.held += own
+        return self._there.result(owing.posted(client, parts, own, number))
 
     def heard(self) -> Heard:
         """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended, Halted."""
@@ -161,6 +170,20 @@ class Listener:
         """Its memory is free for another."""
         if heard.free is not nothing:
             self._there.soon(heard.free)
+
+    def _wait_for_answers(self) -> None:
+        """While words without an answer are too long together, and answers come: where work is long, or whoever answers waits for
+        this thread, others are not kept from theirs. Raises Halted.
+        """
+        owing, most = self._owing, self.limits.held
+        self._hasty = self._hasty and owing.held > most
+        while owing.held > most and not self._hasty:
+            self._hasty = not self._less_within(_STILL, owing.held)
+
+    def _less_within(self, seconds: float, held: int) -> bool:
+        """Whether words without an answer are less than this by then. Raises Halted."""
+        self._wait(self._owing.room, lambda: self._owing.held < held, seconds)
+        return self._owing.held < held
 
     def _wait(self, on: threading.Condition, until: Callable[[], bool], seconds: float) -> None:
         """Until it is so, or that long. Raises Halted."""

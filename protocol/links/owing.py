@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from .flow import Arrived, Misplaced
 from .terms import CoordinatorRun, Limits
-from .words import ANSWER, FORGOTTEN, Heard, Owed, Peer, memory_of
+from .words import ANSWER, FORGOTTEN, Heard, Owed, Peer, behind_head
 
 log = logging.getLogger("cloister.link")
 
@@ -19,27 +19,28 @@ log = logging.getLogger("cloister.link")
 class Owing:
     """peers: the clients. back: seconds in which those may be back that another life of the coordinator had.
 
-    heard: answers that came. unsent: bytes of words on their way, changed under `room`. slow: how often a client was given up.
+    heard: answers that came. unsent: bytes of words on their way; held: of those without an answer, their own; both changed under
+    `room`. slow: how often a client was given up.
     """
 
     def __init__(self, clients: tuple[int, ...], limits: Limits, run: CoordinatorRun, back: float) -> None:
         self.peers: Mapping[int, Peer] = {i: Peer(i, until=time.monotonic() + back) for i in clients}
         self.heard: queue.SimpleQueue[Heard] = queue.SimpleQueue()
         self.room = threading.Condition()
-        self.unsent = 0
+        self.unsent = self.held = 0
         self.slow = 0
         self._limits = limits
         self._run = run
 
-    async def posted(self, client: int, parts: tuple[bytes, ...], given: int | None) -> int:
+    async def posted(self, client: int, parts: tuple[bytes, ...], own: int, given: int | None) -> int:
         """The client owes an answer to one word more; of one that is gone it is heard at once that there is none."""
         peer = self.peers[client]
         number = peer.number = peer.number + 1 if given is None else given
         if peer.expired or (peer.flow is None and not self._may_be_back(peer)):
             self.heard.put(Heard(client, number, None))
-            self.sent_off(sum(map(len, parts)))
+            self._let_go(Owed(parts, own, 0.0))
         else:
-            peer.owed[number] = Owed(parts, time.monotonic())
+            peer.owed[number] = Owed(parts, own, time.monotonic())
             peer.news.set()
         return number
 
@@ -63,8 +64,7 @@ class Owing:
             log.warning("absent", extra=peer.who | {"why": why, "owed": len(peer.owed)})
         for number, owed in peer.owed.items():
             self.heard.put(Heard(peer.id, number, None))
-            if not owed.sent:
-                self.sent_off(owed.size)
+            self._let_go(owed)
         peer.owed.clear()
 
     def given_up(self, peer: Peer, now: float) -> None:
@@ -99,8 +99,8 @@ class Owing:
         if late and number not in peer.expired:
             arrived.free()  # given already
             return
-        if owed is not None and not owed.sent:
-            self.sent_off(owed.size)
+        if owed is not None:
+            self._let_go(owed)
         newest = max(peer.expired, default=0)
         peer.expired.discard(number)
         if late and number == newest:
@@ -112,7 +112,14 @@ class Owing:
             arrived.free()
             self.heard.put(Heard(peer.id, number, None, late))
         else:
-            self.heard.put(Heard(peer.id, number, memory_of(arrived), late, arrived.free))
+            self.heard.put(Heard(peer.id, number, behind_head(arrived.data, ANSWER), late, arrived.free))
+
+    def _let_go(self, owed: Owed) -> None:
+        """No answer is due to this word any more."""
+        with self.room:
+            self.held -= owed.own
+            self.unsent -= 0 if owed.sent else owed.size
+            self.room.notify_all()
 
     def _may_be_back(self, peer: Peer) -> bool:
         return not peer.barred and time.monotonic() < peer.until

@@ -36,7 +36,8 @@ class Limits:
     """What a coordinator allows. most: bytes of a message. slots: long messages taken at once. greeting: seconds until a stream
     has said who it is. patience: seconds in which a client that owes an answer moves nothing, until it counts as absent.
     at_most: seconds until it does, whatever it moves. back: seconds that a client has to connect again before it is absent.
-    ahead: bytes of words on their way, over which the next word waits. opening: streams of a client that have not said who they
+    ahead: bytes of words on their way, over which the next word waits. held: bytes of words without an answer, but for what words
+    have in common, over which it waits likewise, while answers come. opening: streams of a client that have not said who they
     are. displacing: streams of a client that may take one another's place, and one more for every `calm` seconds. unended:
     streams of a client that are not over, with those that its end keeps open though this one has left them.
     """
@@ -48,6 +49,7 @@ class Limits:
     at_most: float = 1800.0
     back: float = 5.0
     ahead: int = 256 << 20
+    held: int = 16 << 20
     opening: int = 2
     displacing: int = 6
     calm: float = 20.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
 from ..pki.names import name_of
-from .flow import PIECE_BYTES, SMALL_BYTES, Arrived, Flow, nothing
+from .flow import PIECE_BYTES, SMALL_BYTES, Flow, nothing
 
 WORD, ANSWER = struct.Struct(">QQ"), struct.Struct(">Q")
 """Heads: a word's number and that of the last one that no answer is due to any more; the number of the word answered."""
@@ -23,16 +23,19 @@ class Heard:
 
     client: int
     number: int
-    data: bytes | bytearray | None = field(repr=False)
+    data: bytes | memoryview | None = field(repr=False)
     late: bool = False
     free: Callable[[], None] = field(default=nothing, repr=False)
 
 
 @dataclass(slots=True)
 class Owed:
-    """A word without an answer. parts: what it is together, shared with other words as far as they are alike."""
+    """A word without an answer. parts: what it is together, shared with other words as far as they are alike. own: bytes of those
+    that are not.
+    """
 
     parts: tuple[bytes, ...] = field(repr=False)
+    own: int
     since: float
     sent: bool = False
 
@@ -78,10 +81,12 @@ class Peer:
 def parts_of(data: bytes, last: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """A long word's parts. Those that the last long word has too are that word's: a model for a thousand clients is here once."""
     cuts = (0, *range(SMALL_BYTES, len(data), PIECE_BYTES), len(data))
-    parts = (data[begin:end] for begin, end in pairwise(cuts))
-    return tuple(old if old == new else new for old, new in zip_longest(last[: len(cuts) - 1], parts))
+    found = zip_longest(last[: len(cuts) - 1], pairwise(cuts), fillvalue=b"")
+    alike = ((old, len(old) == end - begin and data.startswith(old, begin), begin, end) for old, (begin, end) in found)
+    return tuple(old if same else data[begin:end] for old, same, begin, end in alike)
 
 
-def memory_of(arrived: Arrived) -> bytes:
-    """The answer behind its head."""
-    return bytes(memoryview(arrived.data)[ANSWER.size :])
+def behind_head(data: bytes | bytearray, head: struct.Struct) -> bytes | memoryview:
+    """What is behind the head of a message: of a long one a view, which copies nothing."""
+    behind = memoryview(data).toreadonly()[head.size :]
+    return behind if len(data) > SMALL_BYTES else bytes(behind)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ..core.errors import Refused
 from ..drivers.roles import drop_oldest
 from ..links.dialled import Dialled
-from ..wire.codec import first_items
+from ..wire.codec import Buffer, first_items
 from ..wire.fields import DIGEST_BYTES
 
 MOST = 64
@@ -43,7 +43,7 @@ class Aside:
         if self._failed is not None:
             raise self._failed
 
-    def followed(self, told: bytes, frames: Iterable[bytes]) -> None:
+    def followed(self, told: Buffer, frames: Iterable[bytes]) -> None:
         """A frame of the coordinator's led to these for the second server, or to none for its session."""
         found = {_session(frame): frame for frame in frames}
         with self._lock:
@@ -88,7 +88,7 @@ class Aside:
         self.link.answer(number, frame)
 
 
-def _session(frame: bytes) -> bytes:
+def _session(frame: Buffer) -> bytes:
     """Of a frame; empty of what is none."""
     try:
         found = first_items(frame, 2)[1]

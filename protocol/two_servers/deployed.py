@@ -18,6 +18,7 @@ from ..links.dialled import LONGEST_PAUSE, Dialled
 from ..links.listener import Listener
 from ..links.terms import CoordinatorRun, Limits
 from ..pki.standing import Standing
+from ..wire.codec import Buffer
 from ..wire.messages import Task
 from ..work.driving import Followed
 from ..work.uploads import Policy
@@ -84,7 +85,7 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
             link.stop()
 
 
-def _second(helper: Helper, gathered: OpenQuestions, word: bytes) -> HandledWord:
+def _second(helper: Helper, gathered: OpenQuestions, word: Buffer) -> HandledWord:
     """A word of the first server's. What concerns keys or a triple waits for those that are said to be there."""
     found = Followed()
     try:

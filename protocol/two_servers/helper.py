@@ -20,7 +20,7 @@ from ..drivers.roles import Effect, Event, Party, Persist, Received, Refusal, Se
 from ..links.dialled import Dialled
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from ..wire.codec import Envelope, decode, encode
+from ..wire.codec import Buffer, Envelope, decode, encode
 from ..wire.messages import MESSAGES as WORK
 from ..work.driving import BEGUN, LINK, MOST_BYTES, Followed, seen_in
 from .messages import MESSAGES as SHARES
@@ -156,7 +156,7 @@ class Helper:
                     found.refused.append((blame, reason))
 
 
-def frame_in(word: bytes) -> bytes:
+def frame_in(word: Buffer) -> bytes:
     """The coordinator's frame in a word of its; it says nothing else to such a party. Raises ProtocolError."""
     try:
         what, sender, data = cbor2.loads(word)

@@ -6,7 +6,8 @@ before it builds anything, refuses maps, tags, indefinite lengths and any encodi
 field.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ Buffer = bytes | memoryview
 Kinds = Mapping[int, type[Any]]
 """Messages by their kind."""
 _LONG = 1 << 16
+_DEEPEST = 4
+_SHORT = frozenset({int, str})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,9 @@ def encoding_of(items: Sequence[Any]) -> list[Buffer]:
 
 
 def _is_long(item: Any) -> bool:
-    """Whether this is a long string of bytes, or a list of strings of bytes with a long one."""
-    if type(item) is tuple:
-        return bytes in set(map(type, item)) and any(type(inner) is bytes and len(inner) > _LONG for inner in item)
+    """Whether this is a long string of bytes, or a list with one in it."""
+    if type(item) in (tuple, list):
+        return not _SHORT.issuperset(map(type, item)) and any(map(_is_long, item))
     return type(item) is memoryview or (type(item) is bytes and len(item) > _LONG)
 
 
@@ -79,6 +82,38 @@ def _put(item: Any, pieces: list[Buffer]) -> None:
         pieces.append(cbor2.dumps(item))
 
 
+def plain_in(data: Buffer) -> Any:
+    """What is encoded in `data`, whatever it is; in lists, a long string of bytes is a view of `data`, which copies nothing.
+
+    Raises what `cbor2.loads` does.
+    """
+    if len(data) > _LONG:
+        with suppress(ValueError):
+            found, end = _plain_at(data, 0, _DEEPEST, iter(range(MAX_ITEMS)))
+            if end == len(data):
+                return found
+    return cbor2.loads(data)
+
+
+def _plain_at(data: Buffer, at: int, deepest: int, left: Iterator[int]) -> tuple[Any, int]:
+    """The item at this offset, and the offset behind it. left: as many more. Raises ValueError for all but lists of integers,
+    strings and lists.
+    """
+    if next(left, None) is None:
+        raise ValueError("too many items")
+    major, argument, start = _head(data, at)
+    if major == 4 and deepest:
+        items, at = [], start
+        for _ in range(argument):
+            item, at = _plain_at(data, at, deepest - 1, left)
+            items.append(item)
+        return items, at
+    end = start + argument if major > 1 else start
+    if major > 3 or end > len(data):
+        raise ValueError("it is of another kind, too deep, or ends early")
+    return _built(data, _Item(major, argument, start, end), argument > _LONG), end
+
+
 def _item_head(major: int, argument: int) -> bytes:
     """The shortest head."""
     if argument < 24:
@@ -87,7 +122,7 @@ def _item_head(major: int, argument: int) -> bytes:
     return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
 
 
-def _head(data: bytes, at: int) -> tuple[int, int, int]:
+def _head(data: Buffer, at: int) -> tuple[int, int, int]:
     """The CBOR item head at this offset: its major type, its argument, the offset behind it. Taken in the shortest form alone."""
     if at >= len(data):
         raise ValueError("it ends early")
@@ -112,7 +147,7 @@ class _Item(NamedTuple):
     end: int
 
 
-def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
+def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
     """Where the first `most` items of the list in `data` are.
 
     Refuses, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS.
@@ -149,7 +184,7 @@ def _items_in(data: bytes, most: int = MAX_FIELDS) -> list[_Item]:
     return items
 
 
-def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
+def _built(data: Buffer, item: _Item, lent: bool = False) -> Any:
     """The item, a list as a tuple. Strings of bytes are copied once or, where `lent`, are a view of the data."""
     match item.major:
         case 0:
@@ -157,7 +192,7 @@ def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
         case 1:
             return -1 - item.argument
         case 4 if item.end - item.start <= _LONG:
-            listed = data[item.start : item.end]
+            listed = bytes(data[item.start : item.end])
             return _integers(listed) if item.argument and data[_head(data, item.start)[2]] < 32 else tuple(cbor2.loads(listed))
         case 4:
             items, at = [], _head(data, item.start)[2]
@@ -166,7 +201,7 @@ def _built(data: bytes, item: _Item, lent: bool = False) -> Any:
                 at = start + argument if major > 1 else start
                 items.append(_built(data, _Item(major, argument, start, at)))
             return tuple(items)
-    content = memoryview(data)[item.start : item.end] if lent else data[item.start : item.end]
+    content = memoryview(data)[item.start : item.end] if lent else bytes(data[item.start : item.end])
     return str(content, "utf-8") if item.major == 3 else content
 
 
@@ -176,12 +211,12 @@ def _integers(listed: bytes) -> tuple[Any, ...]:
     return tuple(cbor2.loads(listed))
 
 
-def first_items(data: bytes, count: int) -> tuple[Any, ...]:
+def first_items(data: Buffer, count: int) -> tuple[Any, ...]:
     """The first items of an envelope that was encoded here, from its version on: for whoever looks at frames in passing."""
     return tuple(_built(data, item) for item in _items_in(data, count))
 
 
-def decode(data: bytes, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
+def decode(data: Buffer, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`, with a message of these kinds.
 
     Allocates no more than a few times `max_bytes`.

@@ -34,7 +34,7 @@ from ..drivers.roles import (
 from ..links.terms import ClientRun
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
-from ..wire.codec import Envelope, decode, encode
+from ..wire.codec import Buffer, Envelope, decode, encode
 from ..wire.messages import MESSAGES, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
@@ -136,7 +136,7 @@ class Driven:
             begun = [[self.client.id, self._setup.run], entropy.kept, *self.client.admission]
             self._journal.put({BEGUN: cbor2.dumps(begun), **entries_of(self.client.save())})
 
-    def arrived(self, sender: int, data: bytes) -> Followed:
+    def arrived(self, sender: int, data: Buffer) -> Followed:
         """A frame came over the link of this party."""
         found = Followed()
         self.heard, self.carried = "", False

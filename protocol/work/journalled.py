@@ -195,9 +195,8 @@ class Journalled:
         if answer is None:
             self._log.append(cbor2.dumps([NOTHING]))
         else:
-            data = None if answer.data is None else bytes(answer.data)
-            self._log.append(*encoding_of([kind, answer.client, answer.number, data, answer.late]))
-            self._lasting.append((answer.client, answer.number, data is not None))
+            self._log.append(*encoding_of([kind, answer.client, answer.number, answer.data, answer.late]))
+            self._lasting.append((answer.client, answer.number, answer.data is not None))
         self._dirty = True
         return answer
 

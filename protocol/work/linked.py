@@ -13,7 +13,7 @@ import cbor2
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
-from ..wire.codec import encoding_of, first_items
+from ..wire.codec import Buffer, encoding_of, first_items, plain_in
 from ..wire.fields import DIGEST_BYTES
 from ..wire.messages import MESSAGES
 from ..wire.recipes import MESSAGES as RECIPES
@@ -37,7 +37,7 @@ class Answer(Protocol):
     @property
     def number(self) -> int: ...
     @property
-    def data(self) -> bytes | bytearray | None: ...
+    def data(self) -> Buffer | None: ...
     @property
     def late(self) -> bool: ...
 
@@ -165,7 +165,7 @@ class Linked:
 
     def _plain(self, answer: Answer) -> Any:
         try:
-            return None if answer.data is None else cbor2.loads(answer.data)
+            return None if answer.data is None else plain_in(answer.data)
         except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
             return None
         finally:
@@ -294,10 +294,15 @@ def well_formed(answer: Any) -> bool:
         return False
     sent, learned, refused = answer
     return (
-        all(_is(entry, int, str, bytes) and entry[0] == SERVER and len(entry[1]) <= 64 for entry in sent)
+        all(_is_message(entry) and entry[0] == SERVER and len(entry[1]) <= 64 for entry in sent)
         and all(_is(entry, str, bytes) and len(entry[1]) == DIGEST_BYTES for entry in learned)
         and all(_is(entry, int, str) and len(entry[1]) <= 1000 for entry in refused)
     )
+
+
+def _is_message(entry: Any) -> bool:
+    """Whether it is a receiver, a kind and a frame, of which a long one is a view."""
+    return _is(entry, int, str, bytes) or _is(entry, int, str, memoryview)
 
 
 def _is(entry: Any, *kinds: type) -> bool:

@@ -11,6 +11,7 @@ import cbor2
 
 from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER
+from ..wire.codec import Buffer, encoding_of, plain_in
 from ..wire.messages import MAX_MODELS
 from .driving import Driven
 from .far import answer
@@ -42,14 +43,14 @@ class Said:
     kind: str = ""
     carried: bool = False
     round: int | None = None
-    told: bytes = field(default=b"", repr=False)
+    told: Buffer = field(default=b"", repr=False)
     aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
 
-def said(driven: Driven, data: bytes) -> Said:
+def said(driven: Driven, data: Buffer) -> Said:
     """What a client answers to a word of its coordinator, whatever that says. Nothing that it is told ends its program."""
     try:
-        what, *of = cbor2.loads(data)
+        what, *of = plain_in(data)
     except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
         return _refused("", "a word that is none")
     if type(what) is not str or what not in SERVED:
@@ -78,15 +79,15 @@ def said(driven: Driven, data: bytes) -> Said:
     names = tuple(name for name, _ in learned)
     told = of[1] if what == "frame" else b""
     kind = driven.heard if what == "frame" else ""
-    answered = cbor2.dumps([here, learned, refused])
+    answered = b"".join(encoding_of([here, learned, refused]))
     carried = bool(kind) and driven.carried
     return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
 
 
 def _final(driven: Driven, model: Any) -> bytes:
     """A model as it came, or one that the client holds, by its name; empty for what is neither."""
-    if type(model) is bytes:
-        return model if len(model) % 4 == 0 else b""
+    if type(model) in (bytes, memoryview):
+        return bytes(model) if len(model) % 4 == 0 else b""
     held = driven.client.model(model) if type(model) is str and driven.client.seated else None
     return b"" if held is None else to_bytes(held)
 
