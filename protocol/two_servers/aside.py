@@ -62,7 +62,8 @@ class Aside:
 
     def _play(self) -> None:
         try:
-            for number, session in self.link.words():
+            for number, word in self.link.words():
+                session = bytes(word)
                 with self._lock:
                     if len(session) != DIGEST_BYTES:
                         self.link.answer(number, b"")
