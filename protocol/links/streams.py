@@ -152,6 +152,7 @@ class Streams:
             if not owed.sent and number in peer.owed:
                 self._owing.sent_off(owed.size)
             owed.sent = True
+            del word, owed  # else it is here until the next one, when its answer has long come
 
     async def _hear(self, peer: Peer, flow: Flow) -> None:
         """Take answers. Raises Misplaced."""

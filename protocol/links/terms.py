@@ -49,7 +49,7 @@ class Limits:
     at_most: float = 1800.0
     back: float = 5.0
     ahead: int = 256 << 20
-    held: int = 16 << 20
+    held: int = 8 << 20
     opening: int = 2
     displacing: int = 6
     calm: float = 20.0
