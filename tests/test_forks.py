@@ -55,6 +55,19 @@ def test_noise_is_seldom_parted(n: int) -> None:
     assert found < 8
 
 
+@pytest.mark.parametrize("leaning", [0, 1, 3])
+def test_who_only_leans_to_what_some_share_stays_with_the_others(leaning: int) -> None:
+    """Six share a direction strongly, some a little: those six are a kind."""
+    shares = np.zeros(20)
+    shares[:6], shares[6 : 6 + leaning] = 3.0, 1.2
+    rng = np.random.default_rng(leaning)
+    direction = rng.standard_normal(D) / np.sqrt(D)
+    rows = shares[:, None] * direction + rng.standard_normal((20, D)) / np.sqrt(D)
+    sides = tight(about_their_mean(cosines_of(rows)), others(20), FEW)
+    assert sides is not None
+    assert {frozenset(side) for side in sides} == {frozenset(range(6)), frozenset(range(6, 20))}
+
+
 def test_what_is_not_known_is_no_ground_for_parting() -> None:
     cosines = np.where(others(8), -1.0, 0.0)
     assert opposed(np.zeros((8, 8)), np.zeros((8, 8), np.bool_)) is None
@@ -290,6 +303,8 @@ def test_copies_of_two_kinds_do_not_pull_the_others_after_them(monkeypatch: pyte
         return count
 
     assert fooled() <= 2
+    monkeypatch.setattr(cuts, "CORE", 0.0)
+    assert fooled() <= 2, "a look at those who show it least is enough here"
     monkeypatch.setattr(cuts, "STILL_TIGHT", -np.inf)
     assert fooled() >= 6
 

@@ -15,7 +15,7 @@ clients choose.
 - **Parted**: who was cut from each other by a round itself, of late. It fades, more slowly every time; until then it holds,
   however they behave.
 - **Tight**: what one side shares, and the other does not, is more than chance and different data give: copies (ALIE, Min-Max), a
-  backdoor, a planted group. Its eigenvalue stands out of the rest.
+  backdoor, a planted group. Its eigenvalue stands out of the rest. Who only leans to it stays with the others.
 - **Lengths**: no norm within a factor of three of where the sides meet.
 
 A few clients can make it look as if all others were of two kinds: half of them with one half of the others and against the rest,
@@ -56,6 +56,8 @@ TIGHT = 0.4
 """Mean cosine about the mean that is more than different data give."""
 STILL_TIGHT = 0.3
 """Mean cosine about the mean among that half of a tight side that is least so."""
+CORE = 0.75
+"""Times the likeness of whoever is most like a tight side: who has less does not belong to it."""
 FEW, SEVERAL = 8, 10
 """Clients among whom likeness is looked for, on average over rounds, and in a single one. FEW too are those who may have turned
 of whom the quieter half is asked once more."""
@@ -188,8 +190,23 @@ def tight(centred: Matrix, known: Mask, fewest: int) -> Sides | None:
         for side in sides or ():
             inside = centred[np.ix_(side, side)][known[np.ix_(side, side)]]
             if len(inside) and inside.mean() >= best and quietest(centred, known, side) >= STILL_TIGHT:
-                best, found = float(inside.mean()), sides
+                best, found = float(inside.mean()), cored(centred, known, side)
     return found
+
+
+def cored(centred: Matrix, known: Mask, side: Sequence[int]) -> Sides:
+    """The side without those that are less like it, in the mean, than `CORE` times whoever is most, one by one; and all others.
+
+    Who merely leans to what some share, as a loyal client to a coalition that pushes its way, is not of their kind.
+    """
+    core = list(side)
+    while len(core) > 2:
+        block = np.ix_(core, core)
+        likeness = centred[block].sum(axis=1) / np.maximum(known[block].sum(axis=1), 1)
+        if likeness.min() >= CORE * likeness.max():
+            break
+        del core[int(np.argmin(likeness))]
+    return core, sorted({*range(len(centred))} - {*core})
 
 
 def quietest(centred: Matrix, known: Mask, side: Sequence[int]) -> float:
