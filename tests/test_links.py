@@ -133,6 +133,23 @@ def test_words_wait_for_no_answers_that_do_not_come_and_not_for_what_they_have_i
         assert time.monotonic() - begun < 1.5  # one wait for all
 
 
+def test_the_words_of_a_stage_do_not_wait_for_ever_though_answers_come_steadily(monkeypatch):
+    monkeypatch.setattr(listener_of_links, "_IN_ALL", 0.3)
+    with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=1_000)) as listener:
+        listener._may_wait = 0.3
+        link = dialled(listener)
+        link.start()
+        answering(link, lambda data: threading.Event().wait(0.2))
+        for _ in range(2):  # the second one may wait again
+            begun = time.monotonic()
+            for _ in range(8):
+                listener.post(0, os.urandom(2_000))
+            assert 0.25 < time.monotonic() - begun < 1.0  # one after the other it would be 1.4
+            for _ in range(8):
+                listener.heard()
+            assert listener._owing.held == listener._owing.unsent == 0
+
+
 def test_words_are_carried_and_answered_whatever_their_length():
     with listening() as listener:
         links = [dialled(listener, i) for i in (0, 1)]

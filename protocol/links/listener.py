@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 
 from ..core.halt import Halt
@@ -31,6 +32,8 @@ _LOOK = 0.5
 """Seconds between looks at whether a wait is to end."""
 _STILL = 2.0
 """Seconds without an answer after which words are sent whatever they take."""
+_IN_ALL = 5.0
+"""Seconds that the words of one stage wait together, however steadily answers come."""
 
 
 class Listener:
@@ -66,7 +69,7 @@ class Listener:
         self._streams = Streams(door, self._owing, self._ending, self.limits, run, greeting, noted)
         self._attendance = Attendance(self._owing, door, standing, self.limits)
         self._last: tuple[bytes, ...] = ()
-        self._hasty = False
+        self._may_wait, self._looked = _IN_ALL, False
         self._background: Background | None = None
         self.port = 0
 
@@ -153,6 +156,7 @@ class Listener:
 
     def heard(self) -> Heard:
         """The next answer, of whomever; every word has one. Raises ConnectionError where the listener has ended, Halted."""
+        self._looked = True
         while True:
             with suppress(queue.Empty):
                 return self._owing.heard.get(timeout=_LOOK)
@@ -172,18 +176,16 @@ class Listener:
             self._there.soon(heard.free)
 
     def _wait_for_answers(self) -> None:
-        """While words without an answer are too long together, and answers come: where work is long, or whoever answers waits for
-        this thread, others are not kept from theirs. Raises Halted.
+        """While words without an answer are too long together, and answers come, but not for long in all: where work is long, or
+        whoever answers waits for this thread, others are not kept from theirs. Raises Halted.
         """
         owing, most = self._owing, self.limits.held
-        self._hasty = self._hasty and owing.held > most
-        while owing.held > most and not self._hasty:
-            self._hasty = not self._less_within(_STILL, owing.held)
-
-    def _less_within(self, seconds: float, held: int) -> bool:
-        """Whether words without an answer are less than this by then. Raises Halted."""
-        self._wait(self._owing.room, lambda: self._owing.held < held, seconds)
-        return self._owing.held < held
+        if self._looked and not owing.held:  # what was said before is answered, and this is another stage
+            self._may_wait, self._looked = _IN_ALL, False
+        while (held := owing.held) > most and self._may_wait > 0:
+            begun = time.monotonic()
+            self._wait(owing.room, partial(owing.less_than, held), min(_STILL, self._may_wait))
+            self._may_wait = self._may_wait - (time.monotonic() - begun) if owing.less_than(held) else 0.0
 
     def _wait(self, on: threading.Condition, until: Callable[[], bool], seconds: float) -> None:
         """Until it is so, or that long. Raises Halted."""

@@ -44,6 +44,10 @@ class Owing:
             peer.news.set()
         return number
 
+    def less_than(self, held: int) -> bool:
+        """Whether words without an answer are shorter together."""
+        return self.held < held
+
     def sent_off(self, size: int) -> None:
         """So many bytes are on their way no more."""
         with self.room:
@@ -52,10 +56,10 @@ class Owing:
 
     def anew(self, peer: Peer) -> None:
         """What it owes is sent again: the connection before may have lost it."""
-        for owed in peer.owed.values():
-            if owed.sent:
+        with self.room:
+            for owed in peer.owed.values():
+                self.unsent += owed.size if owed.sent else 0
                 owed.sent = False
-                self.unsent += owed.size
         peer.news.set()
 
     def drop(self, peer: Peer, why: str) -> None:
