@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cloister import Training, attacks, data, rules
+from cloister import Training, attacks, data
 from cloister.fl.clients.measures import measures
 from cloister.fl.data.function import as_data
 from cloister.fl.functions import Unfit
@@ -30,19 +30,20 @@ def test_dates_are_no_inputs():
 
 
 def test_a_client_without_records_and_a_shape_without_channels_are_refused():
-    with pytest.raises(ValueError, match="client 'b' of data sets has no records"):
+    with pytest.raises(ValueError, match=r"client 'b' of data sets has no records"):
         data.from_datasets({"a": [(torch.zeros(2), 0)] * 5, "b": []})
-    with pytest.raises(ValueError, match="shape is .channels, height, width."):
+    with pytest.raises(ValueError, match=r"shape is .channels, height, width."):
         data.from_folders("images", shape=(8, 8))
 
 
 def test_an_optimizer_and_metrics_that_do_not_fit():
-    with pytest.raises(ValueError, match="training.optimizer, .*takes p, and is called with parameters and lr"):
+    with pytest.raises(ValueError, match=r"training.optimizer, .*takes p, and is called with parameters and lr"):
         Training(epochs=1, batch=1, lr=0.1, optimizer=lambda p: p)
-    with pytest.raises(ValueError, match="metric .*takes o, and is called with outputs and targets"):
+    with pytest.raises(ValueError, match=r"metric .*takes o, and is called with outputs and targets"):
         Training(epochs=1, batch=1, lr=0.1, metrics=(lambda o: 1,))
+    (found,) = measures((lambda o, y: None,), False).values()
     with pytest.raises(Unfit, match="returned None, where one number is taken"):
-        next(iter(measures((lambda o, y: None,), False).values()))(np.zeros((1, 2)), np.zeros(1))
+        found(np.zeros((1, 2)), np.zeros(1))
 
 
 def test_a_rule_that_names_no_sight_and_an_attack_and_data_of_other_arguments():
