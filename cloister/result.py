@@ -97,10 +97,17 @@ class Result:
         return write_rows(self._chosen(rows), path)
 
     def models(self) -> dict[str, Any]:
-        """Parameters by cluster: tensors by name."""
+        """Parameters by cluster: tensors by name. Raises ValueError for a file that is damaged."""
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        return {path.stem: load_file(path) for path in sorted((self.folder / "models").glob("*.safetensors"))}
+        found = {}
+        for path in sorted((self.folder / "models").glob("*.safetensors")):
+            try:
+                found[path.stem] = load_file(path)
+            except SafetensorError as error:
+                raise ValueError(f"{path} is damaged, and no model can be read of it: {error}") from error
+        return found
 
     def plot(self, what: str = "accuracy") -> "Figure":
         """A picture: "accuracy" of every cluster over the rounds, "similarity" of clients at the last split or grouping,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.data.population import Examples
-from ..fl.functions import Unfit, as_vector, brief, called, name_of, parameters_of
+from ..fl.functions import Unfit, as_vector, brief, called, misfit, parameters_of
 from ..protocol.view.answers import Vector
 from .knowledge import Colluding, Level, Own, forged
 
@@ -70,7 +70,8 @@ class DataFunction:
     def __call__(self, situation: Any, /) -> Examples:
         found = self.function(situation)
         if not isinstance(found, Examples):
-            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
+            raise Unfit(f"{called(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
+        _check_poisoned(self.function, situation.examples, situation.classes, found)
         return found
 
 
@@ -98,7 +99,7 @@ class ChoiceFunction:
     def __call__(self, offered: Any, /) -> int:
         found, count = self.function(offered), len(offered.models)
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or not 0 <= found < count:
-            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
+            raise Unfit(f"{called(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
         return int(found)
 
 
@@ -130,24 +131,24 @@ def as_upload(attack: Any, knows: Level) -> Any:
     """The attack on uploads, a function that does not say what it needs at the level of its parameter, else at `knows`."""
     if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
         return attack
-    return OfHonest(attack) if _byzfl(attack) else UploadFunction(_function(attack), _level(attack, knows))
+    return OfHonest(attack) if _byzfl(attack) else UploadFunction(_function(attack, "known"), _level(attack, knows))
 
 
 def as_choice(attack: Any, knows: Level) -> Any:
     """The same for an attack on choices."""
     if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
         return attack
-    return ChoiceFunction(_function(attack), knows)
+    return ChoiceFunction(_function(attack, "offered"), knows)
 
 
 def as_poison(attack: Any) -> Any:
     """The attack on data, a plain function with what it returns checked."""
-    return DataFunction(attack) if inspect.isroutine(attack) else attack
+    return DataFunction(_function(attack, "situation")) if inspect.isroutine(attack) else attack
 
 
 def as_training(attack: Any) -> Any:
     """The attack on training, a plain function with what it returns checked."""
-    return TrainingFunction(attack) if inspect.isroutine(attack) else attack
+    return TrainingFunction(_function(attack, "situation")) if inspect.isroutine(attack) else attack
 
 
 def place_of(attack: Any) -> str | None:
@@ -164,13 +165,32 @@ def place_of(attack: Any) -> str | None:
     return None
 
 
-def _function(attack: Any) -> Callable[[Any], Any]:
+def _function(attack: Any, given: str) -> Callable[[Any], Any]:
     if isinstance(attack, type):
         raise Unfit(f"{attack.__name__} is a class; make one of it: {attack.__name__}(...)")
     if not callable(attack):
         raise Unfit(f"{brief(attack)} is no attack: it has neither `needs` nor can it be called")
+    if wrong := misfit(attack, [given]):
+        raise Unfit(f"attack {called(attack)} does not fit: {wrong}")
     found: Callable[[Any], Any] = attack
     return found
+
+
+def _check_poisoned(of: object, honest: Examples, classes: int, found: Examples) -> None:
+    """Raise Unfit for examples that nothing could be trained on, by the poison's name, file and line."""
+    x, y = found.x, found.y
+    if len(x) != len(y) or not len(y):
+        raise Unfit(f"{called(of)} returned {len(x)} inputs and {len(y)} labels; as many of both, and at least one")
+    if x.shape[1:] != honest.x.shape[1:] or y.shape[1:] != honest.y.shape[1:]:
+        raise Unfit(
+            f"{called(of)} returned inputs of shape {tuple(x.shape[1:])} and labels of shape {tuple(y.shape[1:])}, "
+            f"where {tuple(honest.x.shape[1:])} and {tuple(honest.y.shape[1:])} are taken"
+        )
+    if y.dtype != honest.y.dtype or x.dtype != honest.x.dtype:
+        wanted = f"where {honest.x.dtype} and {honest.y.dtype} are taken"
+        raise Unfit(f"{called(of)} returned inputs of {x.dtype} and labels of {y.dtype}, {wanted}")
+    if not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise Unfit(f"{called(of)} returned labels from {int(y.min())} to {int(y.max())}; there are {classes}, from 0")
 
 
 def _byzfl(attack: object) -> bool:

@@ -276,11 +276,18 @@ def _read(path: Path, missing: Any) -> Any:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON ({error}); delete it to report without it") from error
+        raise ValueError(f"{path} is not JSON ({error}): it is damaged; {_without(path)}") from error
     if type(value) is not type(missing):
         kind = "object" if isinstance(missing, dict) else "list"
-        raise ValueError(f"{path} should hold a JSON {kind}; delete it to report without it")
+        raise ValueError(f"{path} should hold a JSON {kind}; {_without(path)}")
     return value
+
+
+def _without(path: Path) -> str:
+    """What to do about a damaged file: without its summary a run counts as one that is not over."""
+    if path.name == "summary.json":
+        return "delete it and go on with the run (--resume, in Python resume=True), which writes it anew"
+    return "delete it to report without it"
 
 
 def _read_lines(path: Path) -> list[Row]:

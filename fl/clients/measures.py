@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..functions import Unfit, brief, called, misfit
+
 Values = NDArray[Any]
 Measure = Callable[[Values, Values], float]
 
@@ -69,6 +71,8 @@ LOWER = ("MSE", "MAE")
 
 def check_measures(given: Sequence[object]) -> None:
     """Raises ValueError for what is neither a name of a measure nor a function with a name, or is there twice."""
+    if isinstance(given, Mapping):
+        raise ValueError("metrics are a tuple of names or functions, ('AUC', mine), not a mapping; a function has its name")
     known = {**OF_LABELS, **OF_NUMBERS}
     for one in given:
         if isinstance(one, str) and one not in known:
@@ -78,6 +82,8 @@ def check_measures(given: Sequence[object]) -> None:
             raise ValueError(f"there is no metric {one!r}{meant}; there are {there}, or a function of (outputs, targets)")
         if not isinstance(one, str) and not callable(one):
             raise ValueError(f"a metric is a name or a function of (outputs, targets), not {one!r}")
+        if not isinstance(one, str) and (wrong := misfit(one, ["outputs", "targets"])):
+            raise ValueError(f"metric {called(one)} does not fit: {wrong}")
     names = [name_of(one) for one in given]
     if len(set(names)) < len(names):
         raise ValueError(f"two metrics have one name: {', '.join(names)}")
@@ -89,7 +95,20 @@ def measures(given: Sequence[str | Measure], numbers: bool) -> dict[str, Measure
     chosen = given or (("R2", "MSE") if numbers else ())
     if wrong := [one for one in chosen if isinstance(one, str) and one not in of]:
         raise ValueError(f"{wrong[0]} is no metric of {'numbers' if numbers else 'labels'}: take {', '.join(of)}")
-    return {name_of(one): of[one] if isinstance(one, str) else one for one in chosen}
+    return {name_of(one): of[one] if isinstance(one, str) else _a_number(one) for one in chosen}
+
+
+def _a_number(measure: Measure) -> Measure:
+    """A function of the user's, that raises Unfit where it gives no number."""
+
+    def measured(outputs: Values, y: Values) -> float:
+        found: Any = measure(outputs, y)
+        try:
+            return float(found)
+        except (TypeError, ValueError):
+            raise Unfit(f"metric {called(measure)} returned {brief(found)}, where one number is taken") from None
+
+    return measured
 
 
 def name_of(measure: object) -> str:

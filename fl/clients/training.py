@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from ..data.population import Examples
 from ..field_types import wrong_types
+from ..functions import Unfit, brief, called, misfit
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..near_names import near
 from .losses import CROSS_ENTROPY, IGNORED, LossFunction, check_loss, counts, losses
@@ -73,6 +74,8 @@ class Training:
             like = near(self.optimizer, OPTIMIZERS) if isinstance(self.optimizer, str) else ""
             known = f"{', '.join(OPTIMIZERS)} or a function of (parameters, lr)"
             raise ValueError(f"optimizer is {known}, not {self.optimizer!r}{like}")
+        if not isinstance(self.optimizer, str) and (wrong := misfit(self.optimizer, ["parameters", "lr"])):
+            raise ValueError(f"training.optimizer, {called(self.optimizer)}, does not fit: {wrong}")
         if self.momentum and self.optimizer != "SGD":
             raise ValueError(f"momentum is of SGD, and {self.optimizer} has its own: leave momentum at 0")
         if self.weight_decay and not isinstance(self.optimizer, str):
@@ -209,7 +212,10 @@ def optimizer_of(
         case "AdamW":
             return torch.optim.AdamW(parameters, lr=lr, weight_decay=decay)
         case make if not isinstance(make, str):
-            return make(parameters, lr)
+            made: object = make(parameters, lr)
+            if not isinstance(made, torch.optim.Optimizer):
+                raise Unfit(f"training.optimizer, {called(make)}, returned {brief(made)}, where an optimizer of torch is taken")
+            return made
     raise ValueError(f"there is no optimizer {training.optimizer!r}")
 
 

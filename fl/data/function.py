@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..functions import Unfit, brief, name_of
+from ..functions import Unfit, brief, called, misfit, name_of
 from .images import stratified
 from .population import Examples, Source
 
@@ -30,26 +30,34 @@ class DataFunction:
         if isinstance(found, Source):
             return found
         if not isinstance(found, tuple | list) or len(found) != 2:
-            raise Unfit(f"{name_of(self.function)} returned {brief(found)}; a data set is a Source, or inputs and labels: x, y")
-        return _source(name_of(self.function), found)
+            raise Unfit(f"{called(self.function)} returned {brief(found)}; a data set is a Source, or inputs and labels: x, y")
+        return _source(name_of(self.function), called(self.function), found)
 
 
 def as_data(data: Any) -> Any:
     """The loader, a plain function with what it returns checked."""
-    return DataFunction(data) if inspect.isroutine(data) else data
+    if not inspect.isroutine(data):
+        return data
+    if wrong := misfit(data, ["folder"]):
+        raise ValueError(f"data, {called(data)}, does not fit: {wrong}")
+    return DataFunction(data)
 
 
-def _source(name: str, found: Sequence[Any]) -> Source:
+def _source(name: str, of: str, found: Sequence[Any]) -> Source:
     try:
         x, y = np.asarray(found[0], np.float32), np.asarray(found[1])
     except (TypeError, ValueError):
-        raise Unfit(f"{name} returned inputs that are no numbers") from None
+        raise Unfit(f"{of} returned inputs that are no numbers") from None
     if x.ndim < 2 or y.shape != x.shape[:1]:
-        raise Unfit(f"{name} returned inputs of shape {x.shape} and labels of shape {y.shape}; they are (n, ...) and (n,)")
-    if not np.issubdtype(y.dtype, np.integer) or not len(y) or y.min() < 0:
-        raise Unfit(f"{name} returned labels of type {y.dtype}; they are whole numbers from 0")
+        raise Unfit(f"{of} returned inputs of shape {x.shape} and labels of shape {y.shape}; they are (n, ...) and (n,)")
+    if not len(y):
+        raise Unfit(f"{of} returned no examples")
+    if np.issubdtype(y.dtype, np.integer) and y.min() < 0:
+        raise Unfit(f"{of} returned the label {y.min()}; labels are whole numbers from 0")
+    if not np.issubdtype(y.dtype, np.integer):
+        raise Unfit(f"{of} returned labels of type {y.dtype}; they are whole numbers from 0")
     if not np.isfinite(x).all():
-        raise Unfit(f"{name} returned inputs that are not finite")
+        raise Unfit(f"{of} returned inputs that are not finite, the first in example {int(np.argwhere(~np.isfinite(x))[0, 0])}")
     labels = y.astype(np.int64)
     train, test = (torch.from_numpy(part) for part in stratified(labels, TEST_SHARE))
     every = Examples(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(labels))

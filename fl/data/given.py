@@ -148,6 +148,8 @@ def from_csv(
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
     """Images PATH/CLIENT/LABEL/IMAGE, .png or .jpg, resized to `shape` (channels 1 or 3, height, width), in [0, 1]."""
+    if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
+        raise ValueError(f"shape is (channels, height, width) with 1 or 3 channels, as (1, 32, 32), not {shape}")
     return FolderClients(str(path), shape, test_share)
 
 
@@ -164,6 +166,9 @@ def from_dataframe(
     check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
     x = np.column_stack([_inputs(frame, column) for column in columns])
+    for column in (label, client):
+        if empty := [row for row, cell in enumerate(frame[column], 1) if _missing(cell)]:
+            raise ValueError(f"column {column!r} of the data frame is empty in record {empty[0]}; fill it in, or leave it out")
     whose = [str(whose) for whose in frame[client]]
     return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
@@ -191,6 +196,8 @@ def from_datasets(
     whose = [str(client) for client, of in clients.items() for _ in range(len(of))]
     x, y = _stacked(clients)
     seen = y.max(initial=-1) + 1
+    if empty := [client for client, of in clients.items() if not len(of)]:
+        raise ValueError(f"client {empty[0]!r} of {name} has no records; leave it out")
     if test is None:
         return Given.of(source_of(name, x, y.tolist(), whose, test_share, classes or int(seen)))
     x_test, y_test = _stacked(test)
@@ -211,8 +218,8 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
     x, y = list[NDArray[np.float32]](), list[int]()
     for client, records in clients.items():
         for index in range(len(records)):
-            entry, label = records[index]
             try:
+                entry, label = records[index]
                 x.append(np.asarray(entry.detach() if isinstance(entry, Tensor) else entry, np.float32))
                 y.append(int(label))
             except (TypeError, ValueError) as error:
@@ -224,11 +231,21 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
 
 def _inputs(frame: Any, column: Any) -> NDArray[np.float32]:
     """A column of a data frame. Raises ValueError of one line, by its name, where it is not numbers alone."""
+    hint = "columns beside label and client are inputs, and have to be numbers"
+    if np.asarray(frame[column]).dtype.kind in "mM":
+        raise ValueError(f"column {column!r} of the data frame has dates or times; {hint}, such as days since an event")
     try:
         return np.asarray(frame[column], np.float32)
     except (TypeError, ValueError) as error:
-        hint = "columns beside label and client are inputs, and have to be numbers"
         raise ValueError(f"column {column!r} of the data frame: {error}; {hint}") from None
+
+
+def _missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, or what else a frame has for nothing: none of these is equal to itself."""
+    try:
+        return cell is None or bool(cell != cell)
+    except (TypeError, ValueError):
+        return True
 
 
 def _number(cell: str, file: Path, line: int, column: str) -> float:

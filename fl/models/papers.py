@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ..functions import Unfit, brief, called
+from ..functions import Unfit, brief, called, misfit
 
 
 class EmbeddingAndHead(nn.Module):
@@ -45,6 +45,8 @@ def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: 
     """
     if isinstance(factory, nn.Module):
         return deepcopy(factory)
+    if wrong := misfit(factory, ["shape", "classes"]):
+        raise Unfit(f"model, {called(factory)}, does not fit: {wrong}")
     with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         module = factory(shape, classes)

@@ -98,6 +98,9 @@ def as_rule(rule: Any) -> Rule:
     """The rule, a plain function as one. Raises ValueError for what is none, and says what it lacks."""
     if isinstance(rule, type):
         raise ValueError(f"rule is the class {called(rule)} itself; make one of it: {rule.__name__}(...)")
+    if hasattr(rule, "sees") and not isinstance(rule.sees, Sight):
+        there = ", ".join(f"Sight.{one.name}" for one in Sight)
+        raise ValueError(f"{called(rule)} says that it sees {brief(rule.sees)}; it is one of {there}, of cloister.rules")
     has = [name for name in KNOWN if callable(getattr(rule, name, None)) or (name == "steps" and hasattr(rule, name))]
     if isinstance(rule, FunctionRule) or (hasattr(rule, "sees") and has):
         if "weights" in has and not hasattr(rule, "shift_invariant"):
@@ -109,7 +112,7 @@ def as_rule(rule: Any) -> Rule:
         return found
     if hasattr(rule, "sees"):
         wanted = METHODS.get(rule.sees, "weights(gram, rng)")
-        raise ValueError(f"{name_of(rule)} says that it sees {_kind(rule.sees)}, and has no {wanted}")
+        raise ValueError(f"{called(rule)} says that it sees {_kind(rule.sees)}, and has no {wanted}")
     if has:
         raise ValueError(f"{name_of(rule)} has no sees: name the least that it must see, for example sees = Sight.GRAM")
     if callable(rule):

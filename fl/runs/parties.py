@@ -34,6 +34,7 @@ from ..clustering.subspaces import Unmeasured
 from ..data.population import Client, Examples, Population
 from ..emd.judging import tau_of
 from ..fields_at_fault import about
+from ..functions import Unfit, brief, called, misfit
 from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
@@ -81,7 +82,12 @@ class Parties:
         with about("data"):
             source = scenario.data(folder)
         with about("partition"):
+            if wrong := misfit(scenario.partition, ["source", "rng"]):
+                raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")
             population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
+            if not isinstance(population, Population):
+                said = f"returned {brief(population)}, where a Population is taken (cloister.data.Population)"
+                raise Unfit(f"{called(scenario.partition)} {said}")
         self.validation: Mapping[int, Client] = {}
         if scenario.validation > 0:
             parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}

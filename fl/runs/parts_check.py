@@ -11,7 +11,7 @@ from ..field_types import wrong_types
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "data": (callable, "data.Digits()"),
-    "partition": (callable, "partitions.Iid(clients=20)"),
+    "partition": (callable, "partitions.Iid(clients=20), or leave it out if the data have their clients already"),
     "model": (lambda part: callable(part) or isinstance(part, nn.Module), "models.Mlp(hidden=(64,)), or a module of torch"),
     "training": (lambda part: isinstance(part, Training), "Training(epochs=1, batch=10, lr=0.1)"),
     "algorithm": (lambda part: hasattr(part, "needs") and hasattr(part, "round"), "algorithms.FedAvg()"),
