@@ -1,14 +1,15 @@
 """Whether numbers, texts and tuples in the parts of a scenario are of their fields' types, in a user's words."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, get_args, get_origin
 
 import numpy as np
 
-OURS = f"{__name__.partition('.')[0]}."
+from .own_code import is_part_of_ours
+
 TYPES: dict[Any, tuple[Any, str]] = {
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
@@ -20,9 +21,9 @@ TYPES: dict[Any, tuple[Any, str]] = {
 
 def wrong_types(part: object, path: str) -> Iterator[str]:
     """A line for each field of a dataclass of ours, and of those in its fields, that holds what its type cannot be."""
-    if not is_dataclass(part) or isinstance(part, type) or not type(part).__module__.startswith(OURS):
+    if not is_part_of_ours(part):
         return
-    for field in fields(part):
+    for field in fields(part):  # type: ignore[arg-type]
         value, where = getattr(part, field.name, None), f"{path}.{field.name}"
         if wanted := _wanted(field.type, value):
             yield f"{where} is {value!r}; give {wanted}"

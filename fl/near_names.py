@@ -4,10 +4,10 @@ import builtins
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import is_dataclass
 from difflib import get_close_matches
 
-OURS = f"{__name__.partition('.')[0]}."
+from .own_code import is_part_of_ours
+
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
@@ -28,7 +28,7 @@ def meant(error: BaseException) -> str:
 
 def _has(of: object) -> str:
     """The names that an object of a dataclass of ours has; empty for any other object."""
-    if not is_dataclass(of) or isinstance(of, type) or not type(of).__module__.startswith(OURS):
+    if not is_part_of_ours(of):
         return ""
     return f"; it has {', '.join(name for name in dir(of) if not name.startswith('_'))}"
 

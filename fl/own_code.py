@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -51,6 +52,11 @@ def is_own(value: Any) -> bool:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or not installed(file)
+
+
+def is_part_of_ours(value: object) -> bool:
+    """Whether a value is of a dataclass of Cloister's."""
+    return is_dataclass(value) and not isinstance(value, type) and type(value).__module__.partition(".")[0] == OURS
 
 
 @cache

@@ -25,7 +25,6 @@ from cloister.threat_models.cluster_attacks import (
     agreed_direction,
     hiding_angle,
     typical_cosine,
-    unit,
 )
 from cloister.threat_models.cluster_timing import (
     Fragmentation,
@@ -36,6 +35,7 @@ from cloister.threat_models.cluster_timing import (
     late_assignment,
     mimic_then_flip,
 )
+from cloister.threat_models.geometry import unit
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -49,11 +49,10 @@ def test_data_of_a_comparison() -> None:
         Origin(file, ("data.iid.roundns=2",)).load()
 
 
-def test_an_attribute_of_what_an_attack_is_told() -> None:
-    told = Colluding(round=0, roster=(1,), own={}, memory={})
+@pytest.mark.parametrize(
+    ("name", "words"), [("updates", "it has faulty, memory, own, roster, round, seen"), ("rosters", "did you mean 'roster'")]
+)
+def test_an_attribute_of_what_an_attack_is_told(name: str, words: str) -> None:
     with pytest.raises(AttributeError) as caught:
-        told.updates  # type: ignore[attr-defined]  # noqa: B018
-    assert in_short(caught.value).endswith("; it has faulty, memory, own, roster, round, seen")
-    with pytest.raises(AttributeError) as caught:
-        told.rosters  # type: ignore[attr-defined]  # noqa: B018
-    assert in_short(caught.value).endswith("; did you mean 'roster'")
+        getattr(Colluding(round=0, roster=(1,), own={}, memory={}), name)
+    assert in_short(caught.value).endswith(f"; {words}")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from torch import nn
 
-from cloister.threat_models.dividing import FlippedClasses, TwoKinds, Unshared, unit
+from cloister.threat_models.dividing import FlippedClasses, TwoKinds, Unshared
+from cloister.threat_models.geometry import unit
 from cloister.threat_models.knowledge import Level
 
 from .coalition_sample import coalition, gaussian, own

@@ -70,20 +70,19 @@ def test_a_service_without_tls_is_said_and_grpc_writes_no_line_of_its_own(own, c
     assert "ssl_transport" not in capfd.readouterr().err
 
 
-def test_another_authoritys_server_is_told_from_an_expired_one(own, tmp_path):
+@pytest.mark.parametrize(
+    ("secure", "words"),
+    [
+        (True, "is of another authority than this party trusts: compare `cloister keys show FOLDER` at both ends"),
+        (False, "it asks for certificates (--keys, not --insecure-loopback)"),
+    ],
+    ids=["of another authority", "without certificates"],
+)
+def test_who_does_not_belong_to_a_server_is_not_told_that_its_certificate_has_expired(own, tmp_path, secure, words):
     listener = Listener("127.0.0.1:0", (0,), lambda _: b"", Standing(of(authority(tmp_path / "other", 1), -1)), QUICK)
     try:
-        words = said(f"127.0.0.1:{listener.start()}", own)
+        heard = said(f"127.0.0.1:{listener.start()}", own if secure else None)
     finally:
         listener.stop()
-    assert "is of another authority than this party trusts: compare `cloister keys show FOLDER` at both ends" in words
-
-
-def test_who_comes_without_certificates_is_not_told_that_its_own_has_expired(tmp_path):
-    listener = Listener("127.0.0.1:0", (0,), lambda _: b"", Standing(of(authority(tmp_path / "pki", 1), -1)), QUICK)
-    try:
-        words = said(f"127.0.0.1:{listener.start()}", None)
-    finally:
-        listener.stop()
-    assert "it asks for certificates (--keys, not --insecure-loopback)" in words
-    assert "expired" not in words
+    assert words in heard
+    assert "expired" not in heard

@@ -13,24 +13,13 @@ import numpy as np
 
 from ..protocol.parts.gram import cosine_block
 from ..protocol.view.answers import Vector
-from .geometry import mean_of
+from .geometry import mean_of, unit, without
 from .knowledge import Colluding, Level, Omniscient, Own, forged
-
-
-def unit(vector: Vector) -> Vector:
-    """The vector at norm 1; 0 stays 0."""
-    norm = float(np.linalg.norm(vector))
-    return vector / np.float32(norm) if norm > 0 else vector.copy()
 
 
 def agreed_direction(own: Own) -> Vector:
     """A random unit vector that all members draw alike in every round."""
     return unit(own.agreed.standard_normal(len(own.update), dtype=np.float32))
-
-
-def without(vector: Vector, direction: Vector) -> Vector:
-    """The vector less its component along a unit direction."""
-    return vector - np.float32(vector @ direction) * direction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,12 @@ from numpy.typing import NDArray
 
 from ..fl.models.vector import names_and_shapes
 from ..protocol.view.answers import Vector
+from .geometry import mean_of, unit, without
 from .knowledge import Colluding, Level, Own, forged
 
 Direction = Literal["most different", "halves"]
 FEWEST = 3
 """Updates seen without which members are honest: of fewer there is nothing to divide, or to share."""
-
-
-def unit(v: Vector) -> Vector:
-    """Its direction, float32 (d,); 0 for 0."""
-    length = np.linalg.norm(v)
-    return v / np.float32(length) if length > 0 else v
 
 
 def noise(own: Own) -> Vector:
@@ -100,10 +95,10 @@ class Unshared:
         members = [own.update for _, own in sorted(coalition.own.items())]
         if len(coalition.seen) < FEWEST:
             return forged(coalition, members)
-        shared = unit(np.mean([unit(v) for v in coalition.seen], axis=0))
+        shared = unit(mean_of([unit(v) for v in coalition.seen]))
         return forged(
             coalition,
-            [np.float32(-self.scale * np.linalg.norm(update)) * unit(update - (update @ shared) * shared) for update in members],
+            [np.float32(-self.scale * np.linalg.norm(update)) * unit(without(update, shared)) for update in members],
         )
 
 

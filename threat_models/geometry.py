@@ -102,3 +102,14 @@ def mean_of(updates: Sequence[Vector]) -> Vector:
         total += update
     mean: Vector = (total / len(updates)).astype(np.float32)
     return mean
+
+
+def unit(vector: Vector) -> Vector:
+    """The vector at norm 1; 0 stays 0."""
+    norm = float(np.linalg.norm(vector))
+    return vector / np.float32(norm) if norm > 0 else vector.copy()
+
+
+def without(vector: Vector, direction: Vector) -> Vector:
+    """The vector less its component along a unit direction."""
+    return vector - np.float32(vector @ direction) * direction

@@ -234,7 +234,8 @@ class InProcess:
 
     def _transmit(self, party: int, effect: Send | Posted) -> tuple[Frame, ...]:
         if isinstance(effect, Posted):
-            frame = Frame(self.messages, party, effect.receiver, effect.kind, effect.data)
+            kept = self._record or self._tap is not None  # a view would be neither searched nor hashed by who looks at frames
+            frame = Frame(self.messages, party, effect.receiver, effect.kind, bytes(effect.data) if kept else effect.data)
         else:
             envelope, started = effect.envelope, time.process_time()
             data = encode(envelope)
