@@ -6,6 +6,9 @@ random, nothing is trained. CPU seconds are of all threads of all processes, fro
 exchange of the run's seed included; with `--rounds 3` beside `--rounds 1` a round's alone can be told. Memory is the
 coordinator's peak, and the sum of all processes' peaks.
 
+Beside both, what is no cost of ours: the same rounds in one process with every signature and key checked by each client for
+itself, as clients apart have to, and the same vectors over gRPC alone (`bare_grpc`). The sum of these two is the least.
+
     python -m tests.benchmarks.linked_round [--json] [--clients 200] [--length 1000000] [--processes 4] [--rounds 1]
 """
 
@@ -32,6 +35,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 
 RUN = bytes(16)
+SIDES = ("in process", "each for itself", "bare gRPC", "linked")
 
 
 def main() -> None:
@@ -42,7 +46,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--side", choices=("both", "linked", "in process", "clients"), default="both", help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=("both", *SIDES, "clients"), default="both", help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     parser.add_argument("--initial", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ids", type=int, nargs="*", help=argparse.SUPPRESS)
@@ -51,17 +55,27 @@ def main() -> None:
         clients_of(options.address, tuple(options.ids), options.clients, options.length, options.initial)
         return
     if options.side != "both":
-        found = linked(options) if options.side == "linked" else in_process(options)
+        match options.side:
+            case "linked":
+                found = linked(options)
+            case "bare gRPC":
+                from .bare_grpc import moved  # here, as a link of ours has to be the first to import grpc
+
+                found = moved(options.clients, options.processes, options.rounds, 4 * options.length)
+            case side:
+                found = in_process(options, checks_once=side == "in process")
         sys.stdout.write(json.dumps(found) + "\n")
         return
     from cloister.fl.runs.run_folder import machine, versions  # here, as it imports torch, which neither side needs
 
-    sides = {side: _apart(options, side) for side in ("in process", "linked")}
+    sides = {side: _apart(options, side) for side in SIDES}
+    seconds = {side: found["cpu_seconds"] for side, found in sides.items()}
     found = {
         "benchmark": "linked_round",
         **{name: getattr(options, name) for name in ("clients", "length", "processes", "rounds")},
         **sides,
-        "cpu_ratio": sides["linked"]["cpu_seconds"] / sides["in process"]["cpu_seconds"],
+        "cpu_ratio": seconds["linked"] / seconds["in process"],
+        "least_cpu_ratio": (seconds["each for itself"] + seconds["bare gRPC"]) / seconds["in process"],
         "machine": machine(),
         "versions": versions(),
     }
@@ -118,11 +132,11 @@ def played(setup: Setup, clients: tuple[int, ...], rounds: int) -> tuple[float, 
     return seconds, float(np.abs(moved - expected / answer.weight).max())
 
 
-def in_process(options: argparse.Namespace) -> dict[str, Any]:
+def in_process(options: argparse.Namespace, checks_once: bool) -> dict[str, Any]:
     members = tuple(range(options.clients))
     work = updates(options.length)
     begun = process_time()
-    setup = Setup(RUN, np.zeros(options.length, np.float32), members, work, SimulatedEntropy(0))
+    setup = Setup(RUN, np.zeros(options.length, np.float32), members, work, SimulatedEntropy(0), checks_once=checks_once)
     seconds, error = played(setup, members, options.rounds)
     return {"cpu_seconds": process_time() - begun, "seconds": seconds, "error": error, "peak_bytes": _peak()}
 
