@@ -3,7 +3,7 @@
 Clients live in a few processes, one of a process at a time, on one connection each to the end. CPU seconds are of all threads of
 all processes, from the first connection to the last piece. `linked_round` plays it beside its own.
 
-    python -m tests.benchmarks.bare_grpc [--clients 200] [--processes 2] [--rounds 1] [--bytes 4000000]
+    python -m tests.benchmarks.bare_grpc [--json] [--clients 200] [--processes 2] [--rounds 1] [--bytes 4000000]
 """
 
 import argparse
@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--bytes", type=int, default=4_000_000)
+    parser.add_argument("--json", action="store_true", help="print JSON only, as it does anyway")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.port is None:
