@@ -200,7 +200,7 @@ def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int, fi
         link = Dialled(address, None, client)
         said_first = link.start()
         run = RUN if first is None else cbor2.loads(said_first)[1]
-        setup = Setup(run, initial, tuple(range(clients)), work, KeptEntropy())
+        setup = Setup(run, initial, tuple(range(clients)), work, KeptEntropy(), checks_once=False)  # as `cloister join` has it
         if first is not None:  # as FedAvg has it
             setup = replace(setup, works=frozenset({"update"}), recalls=0, span=1)
         driven = Driven(client, setup, maker, InFile(folder / str(client)))
