@@ -113,6 +113,9 @@ def test_an_attack_that_needs_no_level_is_refused_by_name_before_anything_is_pla
 
 
 def test_what_makes_no_backdoor_is_refused_by_its_field() -> None:
+    trigger: Any
+    wrong: Any
+    label: Any = np.int64(1)
     for trigger in (NoStamp(), NoStamp):
         with pytest.raises(ValueError, match=r"NoStamp \(test_own_parts_refused\.py, line \d+\) is no trigger: it has no stamp"):
             attacks.Backdoor(trigger, target=1)
@@ -120,8 +123,8 @@ def test_what_makes_no_backdoor_is_refused_by_its_field() -> None:
         with pytest.raises(ValueError, match=f"target is a label, a whole number, or None, not {wrong!r}"):
             attacks.Backdoor(attacks.Patch(), target=wrong)
     with pytest.raises(ValueError, match="source is a label"):
-        attacks.Backdoor(attacks.Patch(), source="2")
-    assert attacks.Backdoor(attacks.Patch(), target=np.int64(1)).target == 1
+        attacks.Backdoor(attacks.Patch(), source=wrong)
+    assert attacks.Backdoor(attacks.Patch(), target=label).target == 1
 
 
 def test_a_target_by_which_nothing_is_measured_is_refused() -> None:
