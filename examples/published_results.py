@@ -90,7 +90,10 @@ def played(folder: Path, quick: bool, seeds: list[int], table: bool) -> dict[int
                 partial.replace(file)
                 print(f"seed {seed}: {name}", file=sys.stderr, flush=True)
             if file.exists():
-                runs[name] = json.loads(file.read_text(encoding="utf-8"))
+                try:
+                    runs[name] = json.loads(file.read_text(encoding="utf-8"))
+                except ValueError as error:
+                    raise SystemExit(f"{file} is damaged ({error}); delete it, and its run is played anew") from None
         found[seed] = runs
     return found
 

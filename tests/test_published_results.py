@@ -113,3 +113,10 @@ def test_what_is_missing_is_not_played_with_table(
     published.main()
     assert "25 published numbers: 25 not played." in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_run_is_named(published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quick_flic_fedavg_0_seed_0.json").write_text('{"best"')
+    monkeypatch.setattr(sys, "argv", ["published_results.py", "--quick", "--table", "--seeds", "0", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"quick_flic_fedavg_0_seed_0\.json is damaged .*; delete it"):
+        published.main()
