@@ -88,3 +88,15 @@ def test_who_loses_nothing_since_the_data_alone_cost_it_all_says_what_it_has(tmp
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.5] * 3, ("b", "IPM"): [0.52] * 3}, absent=0.5))
     assert "Nothing is lost to an attack that is missing without the attackers' data, too: a with 3 attackers 50.0 %" in words
     assert "data, too" not in verdict(made_up(tmp_path / "b", {("a", "IPM"): [0.86] * 3}, absent=0.86))
+
+
+def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:
+    """Before: "a loses least: nothing", of one that has .1 on the third seed whether it is attacked or not."""
+    made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.1], ("b", "IPM"): [0.9] * 3}, absent=None)
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return row | ({"accuracy": {"late": 0.1}, "clean": {"late": 0.1}} if (row["defence"], row["seed"]) == ("a", 2) else {})
+
+    words = verdict(edited(tmp_path, edit))
+    assert "Next to nothing was learned without attack, so that little could be lost: by a on 1 of 3 seeds." in words
+    assert "Next to nothing" not in verdict(made_up(tmp_path / "b", GOOD))

@@ -6,6 +6,7 @@ from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
 from .judging import Finding, State
+from .learning import learns, seeds_without
 
 
 def unusable(grid: Grid) -> list[str]:
@@ -44,6 +45,18 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
             if one.state == State.HOLDS and one.held and whole and whole.mean - one.held.mean > grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %")
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
+
+
+def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds, and learns on its mean, but learned next to nothing on some seed: there an attack had nothing to take."""
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for name in dict.fromkeys(one.defence for one in several if one.state == State.HOLDS):
+            little, seeds = seeds_without(grid, name, place)
+            if little and learns(grid, name, place):
+                said.append(f"{name}{under} on {little} of {seeds} seeds")
+    return [f"Next to nothing was learned without attack, so that little could be lost: by {', '.join(said)}."] if said else []
 
 
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
