@@ -4,8 +4,7 @@ Run it:  cloister attack examples/attack_search.py --attackers 1-12             
          cloister attack examples/attack_search.py:skewed --attackers 1-9          the same with labels dealt by Dirichlet(0.5)
          cloister attack examples/attack_search.py:fashion --attackers 1-9         Fashion-MNIST, 100 images each; :skewed_fashion
          cloister attack examples/attack_search.py --against "MultiKrum(6)"        a rule, as an expression
-         cloister attack examples/attack_search.py --goal accuracy --fix samples=true
-                                                          no backdoors, and nobody lies about how many examples it has
+         cloister attack examples/attack_search.py --goal accuracy --fix schedule=always   no backdoors, all rounds attacked
 
 Needs the extra: pip install 'cloister[search]'. A search says what it found and how much it tried, never that there is nothing.
 """

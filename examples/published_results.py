@@ -16,8 +16,8 @@ it left there:
 - index: the adjusted Rand index of the groups that were found.
 
 A band is around the published number, by the rule in its `Band`; bands follow from it alone and not from what was played. A band
-that leaves nothing out, since the paper's own runs spread so far, is `open`. A failure is `explained` where `WHY` says a reason;
-with one that is not, the command ends with exit code 1.
+that leaves nothing out, since the paper's own runs spread so far, is `open`. A failure is `explained` where `WHY` says a reason
+for one on that side of the band; with one that is not, the command ends with exit code 1.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def backdoored(algorithm: Any, seed: int) -> dict[str, Any]:
 
 
 def played(folder: Path, quick: bool, seeds: list[int], table: bool) -> dict[int, Runs]:
-    """What is in the folder by seed, after what is missing was played; of whole seeds alone where `table`."""
+    """What is in the folder by seed, after what is missing was played, unless `table`."""
     folder.mkdir(parents=True, exist_ok=True)
     found: dict[int, Runs] = {}
     for seed in seeds:
@@ -90,7 +90,10 @@ def played(folder: Path, quick: bool, seeds: list[int], table: bool) -> dict[int
                 partial.replace(file)
                 print(f"seed {seed}: {name}", file=sys.stderr, flush=True)
             if file.exists():
-                runs[name] = json.loads(file.read_text(encoding="utf-8"))
+                try:
+                    runs[name] = json.loads(file.read_text(encoding="utf-8"))
+                except ValueError as error:
+                    raise SystemExit(f"{file} is damaged ({error}); delete it, and its run is played anew") from None
         found[seed] = runs
     return found
 
@@ -115,7 +118,8 @@ class Line:
     def why(self) -> str:
         paper, attack, defence, measure = self.published.place
         why = published_tables.WHY
-        places = [(paper, a, d, m) for a in (attack, "*") for d in (defence, "*") for m in (measure, "*")]
+        side = self.published.band.side(float(np.mean(self.values))) if self.values else ""
+        places = [((paper, a, d, m), side) for a in (attack, "*") for d in (defence, "*") for m in (measure, "*")]
         return next((why[place] for place in places if place in why), "")
 
 

@@ -69,7 +69,8 @@ def test_fields_of_ones_own_are_searched_in_their_spans_or_as_ours_are() -> None
     assert choose.ranges["Tuned.offset"] == (-1.0, 1.0, False, 0.25)
     assert choose.ranges["Tuned.waits"] == (1, 6, 2)
     assert choose.ranges["Tuned.share"] == (0.0, 1.0, False, 0.5)
-    for wrong in ((2, 1, False), (0, 1, True), (0, float("inf"), False)):
+    wrong: Any
+    for wrong in ((2, 1, False), (0, 1, True), (0, float("inf"), False), ("a", 2, False), (False, True, False)):
         with pytest.raises(ValueError, match="a span goes from"):
             Span(*wrong)
 
@@ -79,6 +80,16 @@ def test_fields_of_ones_own_are_searched_in_their_spans_or_as_ours_are() -> None
 
     with pytest.raises(NotSearched, match=r"Outside\.scale is 5 by default, outside of its Span"):
         made(Outside, choose, {}, 10)
+
+    @dataclass(frozen=True)
+    class Whole:
+        waits: Annotated[int, Span(1.2, 1.8)]
+        tries: Annotated[int, Span(1.2, 2.8)] = 2
+
+    with pytest.raises(NotSearched, match=r"Whole\.waits is an int, and there is none in its Span"):
+        made(Whole, choose, {}, 10)
+    made(Whole, choose, {}, 10, waits=1)
+    assert choose.ranges["Whole.tries"] == (2, 2, 2)
 
 
 def test_own_attacks_are_families_and_are_tried_early() -> None:

@@ -87,3 +87,50 @@ def test_a_function_of_a_strength_that_raises_says_its_own_error() -> None:
 
     with pytest.raises(ValueError, match="KeyError: 'mine'"):
         Space(sample.scenario, only=("made",), own={"made": made})
+
+
+@dataclass(frozen=True, slots=True)
+class OfNoLevel:
+    needs: ClassVar = "own"
+
+    def __call__(self, own: Any, /) -> Any:
+        return own.update
+
+
+@dataclass(frozen=True, slots=True)
+class NoStamp:
+    value: float = 1.0
+
+
+def test_an_attack_that_needs_no_level_is_refused_by_name_before_anything_is_played() -> None:
+    """Before: every cell failed, as "'>' not supported between instances of 'Level' and 'str'"."""
+    words = r"OfNoLevel \(test_own_parts_refused\.py, line \d+\): it says that it needs 'own'; that is one of Level\.OWN, "
+    with pytest.raises(ValueError, match=words):
+        replace(sample.evaluation, attacks={"mine": OfNoLevel()})
+    for field in ("upload", "choice"):
+        with pytest.raises(Unfit, match=words):
+            attacks.Adversary(members=attacks.Pool(1), **{field: OfNoLevel()})
+
+
+def test_what_makes_no_backdoor_is_refused_by_its_field() -> None:
+    trigger: Any
+    wrong: Any
+    label: Any = np.int64(1)
+    for trigger in (NoStamp(), NoStamp):
+        with pytest.raises(ValueError, match=r"NoStamp \(test_own_parts_refused\.py, line \d+\) is no trigger: it has no stamp"):
+            attacks.Backdoor(trigger, target=1)
+    for wrong in ("1", 1.0, True):
+        with pytest.raises(ValueError, match=f"target is a label, a whole number, or None, not {wrong!r}"):
+            attacks.Backdoor(attacks.Patch(), target=wrong)
+    with pytest.raises(ValueError, match="source is a label"):
+        attacks.Backdoor(attacks.Patch(), source=wrong)
+    assert attacks.Backdoor(attacks.Patch(), target=label).target == 1
+
+
+def test_a_target_by_which_nothing_is_measured_is_refused() -> None:
+    for target, words in (
+        (NoStamp(), r"has no test\(examples, classes\)"),
+        (NoStamp, r"is a class; make one of it, .*NoStamp\("),
+    ):
+        with pytest.raises(ValueError, match=rf"target 'minus': NoStamp \(test_own_parts_refused\.py, line \d+\) {words}"):
+            replace(sample.evaluation, targets={"minus": target})

@@ -85,11 +85,25 @@ def test_a_failure_ends_with_an_exit_code_unless_it_has_a_reason(
     with pytest.raises(SystemExit, match="1"):
         published.main()
     assert "25 published numbers: 23 pass, 1 FAIL, 1 open." in capsys.readouterr().out
-    monkeypatch.setattr(tables, "WHY", {(tables.FLIC, "*", "median", "left"): "a smaller net"})
+    place = (tables.FLIC, "*", "median", "left")
+    monkeypatch.setattr(tables, "WHY", {(place, "below"): "a smaller net"})
+    with pytest.raises(SystemExit, match="1"):  # it is above: no reason of the other side explains it
+        published.main()
+    assert "23 pass, 1 FAIL, 1 open." in capsys.readouterr().out
+    monkeypatch.setattr(tables, "WHY", {(place, "above"): "a smaller net"})
     published.main()
     said = capsys.readouterr().out
     assert "- minus gradient, 60 of 100, median: a smaller net." in said
     assert "25 published numbers: 23 pass, 1 explained, 1 open." in said
+
+
+def test_the_reasons_there_are_explain_neither_the_other_side_nor_what_is_no_number(published: ModuleType) -> None:
+    """Before: FLIC at 60 attackers far above its band, and a method of which nothing is known, were explained."""
+    runs = runs_of(published, flic_flic_60=1.3) | {"emd_CFL": {"clean": float("nan"), "backdoor": 0.0, "ari": -0.05}}
+    found = verdicts(published, runs)
+    assert found["FLIC, minus gradient, 60 of 100, left"] == "FAIL"
+    where = "CFL, a feature that tells the label, Backdoor MNIST"
+    assert [found[f"{where}, {measure}"] for measure in ("lost", "index")] == ["FAIL", "explained"]
 
 
 def test_what_is_missing_is_not_played_with_table(
@@ -99,3 +113,10 @@ def test_what_is_missing_is_not_played_with_table(
     published.main()
     assert "25 published numbers: 25 not played." in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_run_is_named(published: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "quick_flic_fedavg_0_seed_0.json").write_text('{"best"')
+    monkeypatch.setattr(sys, "argv", ["published_results.py", "--quick", "--table", "--seeds", "0", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"quick_flic_fedavg_0_seed_0\.json is damaged .*; delete it"):
+        published.main()

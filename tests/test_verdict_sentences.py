@@ -52,14 +52,17 @@ def test_who_has_no_result_with_as_many_attackers_as_it_is_built_for_is_not_said
 def test_what_has_no_result_beyond_what_it_is_built_for_takes_nothing_from_what_holds_within(tmp_path: Path) -> None:
     made_up(tmp_path, {}, strengths=(2, 4), by_strength=BY_STRENGTH, limits={"a": 3})
     words = verdict(edited(tmp_path, without("IPM", "a", 4.0)))
-    assert words.startswith("With as many attackers as it is built for, a holds")
+    assert words.startswith("With no more attackers than it is built for (a with 2 of 3), a holds")
     assert "Left out, as without a result: a under Plain with 4 attackers." in words
 
 
 def test_a_strength_in_other_words_is_within_by_the_attackers_that_others_meet_at_it(tmp_path: Path) -> None:
     """At a share of .4 there are 4 attackers by b's lines, and a is built for 4 in one table, and for 3 in the other."""
     by = {(d, "IPM", s): [0.89] * 3 for d in "ab" for s in (2.0, 4.0)}
-    for limit, opening in ((4, "With as many attackers as it is built for, b holds"), (3, "With as many attackers as they are")):
+    for limit, opening in (
+        (4, "With as many attackers as it is built for, b holds"),
+        (3, "With no more attackers than they are"),
+    ):
         path = tmp_path / str(limit)
         made_up(path, {}, strengths=(2, 4), by_strength=by, limits={"a": limit, "b": 4}, changes={"strength": "tenths"})
         assert verdict(edited(path, without("IPM", "a", 4.0))).startswith(opening)

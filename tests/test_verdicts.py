@@ -132,7 +132,7 @@ def test_what_breaks_beyond_what_a_defence_is_built_for_is_said_apart_from_what_
         limits={"a": 3, "b": 4},
     )  # fmt: skip
     words = verdict(grid)
-    assert words.startswith("With as many attackers as it is built for, a holds against every attack played.")
+    assert words.startswith("With no more attackers than it is built for (a with 2 of 3), a holds against every attack played.")
     assert "2 attackers, within what they are built for: a holds; b breaks (loses 40.0 points of accuracy to IPM, from" in words
     assert (
         "4 attackers, within what they are built for: b breaks (loses 50.0 points of accuracy to IPM, from 90.0 to 40.0 %)."

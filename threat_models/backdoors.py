@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..fl.data.population import Examples
+from ..fl.functions import called
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
 from .label_attacks import check_rate, labels_alone
@@ -58,6 +60,11 @@ class Backdoor:
 
     def __post_init__(self) -> None:
         check_rate("share", self.share)
+        if isinstance(self.trigger, type) or not callable(getattr(self.trigger, "stamp", None)):
+            raise ValueError(f"{called(self.trigger)} is no trigger: it has no stamp(x), of images to new ones")
+        for name, label in (("target", self.target), ("source", self.source)):
+            if label is not None and (isinstance(label, bool) or not isinstance(label, Integral)):
+                raise ValueError(f"{name} is a label, a whole number, or None, not {label!r}")
         if self.clean_label and (self.target is None or self.source is not None):
             raise ValueError("a clean-label backdoor has one target and no source")
         if self.source is not None and self.source == self.target:

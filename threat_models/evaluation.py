@@ -28,7 +28,7 @@ from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths
+from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths, check_targets
 
 __all__ = [
     "ABSENT",
@@ -129,6 +129,7 @@ class Evaluation:
         check_attacks(self.attacks, self.strengths[0], self.scenario)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
+        check_targets(self.targets)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
             raise ValueError(f"limits names defences that are not there: {', '.join(unknown)}")
 

@@ -11,7 +11,7 @@ from ..fl.runs.scenario import Scenario
 from ..protocol.core.errors import Refused
 from ..protocol.uploaded.plain import Plain
 from .evaluation_attack import Informed, adversary_of
-from .functions import place_of
+from .functions import no_level, place_of
 
 ATTACKERS = "attackers"
 """What strengths are where nothing else is said."""
@@ -77,6 +77,16 @@ def _no_change(defence: Any, scenario: Scenario) -> str:
     return f"{called(defence)} was called with the scenario and returned {brief(found)}; {A_CHANGE}, and {rule}"
 
 
+def check_targets(targets: Mapping[str, Any]) -> None:
+    """Raises ValueError of one line for the first by which no success can be measured."""
+    for name, target in targets.items():
+        if isinstance(target, type):
+            made = f"{target.__name__}(...)"
+            raise ValueError(f"target {name!r}: {called(target)} is a class; make one of it, with parentheses: {made}")
+        if not any(callable(getattr(target, method, None)) for method in ("test", "given")):
+            raise ValueError(f"target {name!r}: {called(target)} has no test(examples, classes), by which success is measured")
+
+
 def check_attacks(attacks: Mapping[str, Any], strength: float, scenario: Scenario) -> None:
     """Raises ValueError of one line for the first that is none. What an attack raises by itself, its cells say."""
     for name, attack in attacks.items():
@@ -94,6 +104,7 @@ def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> s
     if place_of(attack) is not None:
         given = "what it attacks"
         wrong = misfit(attack, [given]) if callable(attack) else "it cannot be called: it has `needs`, and no __call__"
+        wrong = wrong or no_level(attack)
         return f"attack {name!r}: {called(attack)}: {wrong}" if wrong else ""
     if callable(attack) and (wrong := misfit(attack, ["a strength"])):
         return f"attack {name!r}: {called(attack)}: {wrong}"

@@ -130,15 +130,28 @@ class OfHonest:
 def as_upload(attack: Any, knows: Level) -> Any:
     """The attack on uploads, a function that does not say what it needs at the level of its parameter, else at `knows`."""
     if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
-        return attack
+        return _of_a_level(attack)
     return OfHonest(attack) if _byzfl(attack) else UploadFunction(_function(attack, "known"), _level(attack, knows))
 
 
 def as_choice(attack: Any, knows: Level) -> Any:
     """The same for an attack on choices."""
     if attack is None or (hasattr(attack, "needs") and not isinstance(attack, type)):
-        return attack
+        return _of_a_level(attack)
     return ChoiceFunction(_function(attack, "offered"), knows)
+
+
+def no_level(attack: Any) -> str:
+    """Why what an attack says it needs is no level of knowledge; empty where it is one."""
+    needs = getattr(attack, "needs", None)
+    levels = ", ".join(f"Level.{level.name}" for level in Level)
+    return "" if needs is None or isinstance(needs, int) else f"it says that it needs {needs!r}; that is one of {levels}"
+
+
+def _of_a_level(attack: Any) -> Any:
+    if wrong := no_level(attack):
+        raise Unfit(f"attack {called(attack)}: {wrong}")
+    return attack
 
 
 def as_poison(attack: Any) -> Any:

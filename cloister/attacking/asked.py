@@ -96,10 +96,10 @@ def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds) -> Plan:
     scenario's, and two others are held out.
     """
     seeds = seeds_of(asked.seeds) or (space.scenario.seed,)
-    held_out = seeds_of(asked.held_out) or tuple(s for s in range(max(seeds) + 1, max(seeds) + 3))
+    held_out = seeds_of(asked.held_out, "--held-out") or tuple(s for s in range(max(seeds) + 1, max(seeds) + 3))
     least, most = 1, _most(space, clients)
     if asked.attackers is not None:
-        counts = seeds_of(asked.attackers)
+        counts = seeds_of(asked.attackers, "--attackers")
         if not counts or max(counts) >= clients:
             raise ValueError(
                 f"--attackers takes a number or a range below {clients}, for example 1-{most}, not {asked.attackers!r}"

@@ -31,7 +31,7 @@ def attack(
         ),
     ] = None,
     fix: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. samples=true, schedule=always. Repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Not searched, e.g. schedule=always. Repeatable.")
     ] = None,
     knows: Annotated[str, typer.Option(metavar="LEVEL", help="At most: own, colluding, omniscient or insider.")] = "insider",
     budget: Annotated[

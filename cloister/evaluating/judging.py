@@ -9,7 +9,7 @@ if they are like those played, are counted.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, sqrt
 
 from scipy.stats import t as student
 
@@ -22,6 +22,7 @@ DECIDE = 3
 """Seeds below which nothing but a break is decided."""
 MANY = 1000
 """Seeds beyond which none are counted."""
+NO_MEASURE = " or, where that is no measure, "
 
 
 class State(IntEnum):
@@ -111,10 +112,12 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     """The defence judged at this strength, by what is done."""
     rows = {attack: grid.rows(attack, defence, strength, protection) for attack in grid.attacks}
     absent = grid.absent(defence, strength, protection)
-    losses, rates = {}, {}
+    losses, rates, judged = {}, {}, {}
     for attack, of in rows.items():
-        losses[attack] = [*lost_by_seed(of, absent).values()]
-        rates[attack] = [gain for row in of if (gain := gained(row.get("success"))) is not None]
+        by_seed = lost_by_seed(of, absent)
+        gains = {row["seed"]: gain for row in of if (gain := gained(row.get("success"))) is not None}
+        losses[attack], rates[attack] = [*by_seed.values()], [*gains.values()]
+        judged[attack] = sum(isfinite(v) and isfinite(gains.get(seed, v)) for seed, v in by_seed.items())
     seeds, limit = len(grid.about["seeds"]), grid.about["bounds"]
     harms, backdoors = _harms(losses, limit["loss"]), _harms(rates, limit["success"])
     open_: dict[str, float] = {}
@@ -131,9 +134,9 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
         worst,
         _worst(backdoors),
         open_,
-        {attack: seeds - len(of) for attack, of in rows.items() if len(of) < seeds},
+        {attack: seeds - n for attack, n in judged.items() if n < seeds},
         seeds,
-        LOWER if absent else CLEAN,
+        reference_of(every, absent),
         None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
     )
 
@@ -142,13 +145,16 @@ def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, 
     """Accuracy of the loyal clients late in the run that an attack cost them, by seed.
 
     absent: what they have without the attackers' data, by seed, of which and of what the same clients have without attack the
-    lower counts; empty for the latter alone.
+    lower counts; on seeds that it lacks the latter alone.
     """
-    found = {}
-    for row in rows:
-        seed, of = row["seed"], (metric(row, "accuracy", "late"), metric(row, "clean", "late"))
-        found[seed] = nan if absent and seed not in absent else lost(*of, absent.get(seed))
-    return found
+    late = {row["seed"]: (metric(row, "accuracy", "late"), metric(row, "clean", "late")) for row in rows}
+    return {seed: lost(*of, absent.get(seed)) for seed, of in late.items()}
+
+
+def reference_of(rows: Sequence[Row], absent: Mapping[int, float]) -> str:
+    """What `lost_by_seed` holds these lines against, in words."""
+    there = {row["seed"] in absent for row in rows}
+    return NO_MEASURE.join(words for words, is_there in ((LOWER, True), (CLEAN, False)) if is_there in there or not there)
 
 
 def held_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:

@@ -20,6 +20,12 @@ def learns(grid: Grid, defence: str, protection: str) -> bool:
     return own is None or not (at_chance(grid, own.mean) or own.mean < LEARNED * _best(grid, protection)[1])
 
 
+def seeds_without(grid: Grid, defence: str, protection: str) -> tuple[int, int]:
+    """On how many of its seeds a defence learned as little without attack as `learns` does not praise; and of how many."""
+    own, best = grid.clean_by_seed(defence, protection), _best(grid, protection)[1]
+    return sum(at_chance(grid, a) or a < LEARNED * best for a in own.values()), len(own)
+
+
 def at_chance(grid: Grid, accuracy: float) -> bool:
     """Whether an accuracy is hardly above that of a guess among the labels; False where their number is not known."""
     chance = grid.chance

@@ -8,11 +8,11 @@ from ..fl.runs.results_folder import Row
 from ..grids.spread import in_points, metric
 from ..reporting.run_data import DASH
 from ..tables_out import SHARE, in_markdown, markdown_of, tidy
-from ..threat_models.broken import CLEAN, LOWER, breaks, gained
+from ..threat_models.broken import breaks, gained
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
-from .judging import Finding, findings, lost_by_seed
+from .judging import Finding, findings, lost_by_seed, reference_of
 from .tables import bounds_words, reasons
 from .verdict import verdict
 
@@ -65,7 +65,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
                 "verdict": words,
                 "lost": loss if known else None,
                 "gained": gain,
-                "lost_against": (LOWER if absent else CLEAN) if known else None,
+                "lost_against": reference_of([line], absent) if known else None,
                 "loss_bound": bounds.loss,
                 "success_bound": bounds.success,
                 "unit": SHARE,

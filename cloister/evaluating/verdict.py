@@ -8,10 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..grids.panels import Said
 from ..grids.spread import spread
-from ..threat_models.broken import CLEAN
-from ..threat_models.evaluation import ABSENT
+from ..threat_models.broken import CLEAN, LOWER
+from .caveats import fewer_than_built_for, little_on_some_seeds, nobody_at_work, of_missing_data, unusable
 from .data import Grid, at
-from .judging import DECIDE, Finding, Harm, State, findings, lost_by_seed, seeds_needed, seeds_words, without_words
+from .judging import (
+    DECIDE,
+    NO_MEASURE,
+    Finding,
+    Harm,
+    State,
+    findings,
+    lost_by_seed,
+    seeds_needed,
+    seeds_words,
+    without_words,
+)
 from .learning import enough_words, learns, little_words, without_attack
 from .over_seeds import least_words, median_words
 
@@ -48,22 +59,9 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    return Said(tuple(places), (*_measured(found), *_unusable(grid), *_left_out(grid, found), *([few] if seeds < DECIDE else [])))
-
-
-def _unusable(grid: Grid) -> list[str]:
-    """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
-    runs: dict[str, list[bool]] = {}
-    for rows in grid.cells.values():
-        for row in rows:
-            if row["status"] == "done" and row["attack"] not in (None, ABSENT):
-                runs.setdefault(row["attack"], []).append(bool((row.get("rejected") or {}).get("members")))
-    return [
-        f"In {sum(bad)} of {len(bad)} runs updates that {attack} made were refused, as not finite or too large: there it did less"
-        " than it was to do."
-        for attack, bad in runs.items()
-        if any(bad)
-    ]
+    less = (*of_missing_data(grid, found), *little_on_some_seeds(grid, found), *unusable(grid), *nobody_at_work(grid))
+    less += tuple(_left_out(grid, found))
+    return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
 
 def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
@@ -107,20 +105,18 @@ def _best(grid: Grid, found: Sequence[Finding]) -> str:
             of = f"{_names(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
             return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."
         return f"no defence{nothing} holds against every attack played {WITHIN}."
+    fewer = fewer_than_built_for(by, holding)
+    many = "no more attackers than" if fewer else "as many attackers as"
+    who = f"with {many} {_they(holding)} built for{fewer}, {_names(holding)} {_s(holding, 'hold')} against every attack played."
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
-        who = f"{_names(holding)} {_s(holding, 'hold')}"
-        words = f"with as many attackers as {_they(holding)} built for, {who} against every attack played."
-        return f"{words} {without_attack(grid, holding, place)}"
+        return f"{who} {without_attack(grid, holding, place)}"
     strength = max(common)
     least, *others = sorted(
         (one for d in holding for one in by[d] if one.strength == strength),
         key=_lost_in_the_mean,
     )
-    words = (
-        f"with as many attackers as they are built for, {_names(holding)} hold against every attack played."
-        f" With {at(grid, strength)} {least.defence} loses least: {_points(least)}{_rate(least)}."
-    )
+    words = f"{who} With {at(grid, strength)} {least.defence} loses least: {_points(least)}{_rate(least)}."
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
 
@@ -231,15 +227,11 @@ def _lost_in_the_mean(one: Finding) -> float:
 def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Whose accuracy the points are of, when, below which run, and over what they are means."""
     of = [one for several in found.values() for one in several if one.harm]
-    against = " or, where that is no measure, ".join(dict.fromkeys(one.reference for one in sorted(of, key=_clean_last)))
+    against = NO_MEASURE.join(words for words in (LOWER, CLEAN) if any(words in one.reference for one in of))
     most = max((one.harm.lost.count for one in of if one.harm), default=0)
     mean = f", in the mean of {most} seeds" if most > 1 else ""
     words = f"Points lost: the loyal clients' accuracy late in the run below that of {against}, of the same seed{mean}."
     return [words] if of else []
-
-
-def _clean_last(one: Finding) -> bool:
-    return one.reference == CLEAN
 
 
 def _success(harm: Harm, most: str = "") -> str:

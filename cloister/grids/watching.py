@@ -16,17 +16,17 @@ FAILED = 3
 """The exit code where cells failed."""
 
 
-def seeds_of(text: str | None) -> tuple[int, ...]:
-    """ "0,1,5" or "0-4" as numbers; nothing as none. Raises ValueError."""
+def seeds_of(text: str | None, option: str = "--seeds") -> tuple[int, ...]:
+    """ "0,1,5" or "0-4" as numbers; nothing as none. option: whose they are. Raises ValueError."""
     if text is None:
         return ()
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"--seeds takes numbers and ranges, for example 0,1,5 or 0-4, not {text!r}")
+            raise ValueError(f"{option} takes numbers and ranges, for example 0,1,5 or 0-4, not {text!r}")
         if dash and not int(first) <= int(last) < int(first) + 10_000:
-            raise ValueError(f"--seeds {part.strip()} is no range of at most 10000 seeds")
+            raise ValueError(f"{option} {part.strip()} is no range upwards of at most 10000 numbers")
         found += range(int(first), int(last) + 1) if dash else [int(first)]
     return tuple(dict.fromkeys(found))
 

@@ -40,7 +40,11 @@ class Span:
     log: bool = False
 
     def __post_init__(self) -> None:
-        if not -inf < self.least < self.most < inf or (self.log and self.least <= 0):
+        ends = (self.least, self.most)
+        numbers = all(isinstance(end, int | float) for end in ends) and not any(isinstance(end, bool) for end in ends)
+        if not numbers or not -inf < self.least < self.most < inf:
+            raise ValueError(f"a span goes from a number up to a greater one, not {self}")
+        if self.log and self.least <= 0:
             raise ValueError(f"a span goes from a number up to a greater one, and with log from above 0 on, not {self}")
 
     @property
@@ -169,7 +173,10 @@ def _within(kind: type, field: str, span: Span, hint: Any, default: Any, choose:
     if not span.least <= usual <= span.most:
         raise NotSearched(f"{kind.__name__}.{field} is {usual:g} by default, outside of its {span}")
     if hint is int:
-        return choose.whole(name, ceil(span.least), floor(span.most), round(usual))
+        least, most = ceil(span.least), floor(span.most)
+        if least > most:
+            raise NotSearched(f"{kind.__name__}.{field} is an int, and there is none in its {span}")
+        return choose.whole(name, least, most, min(max(round(usual), least), most))
     return choose.number(name, span.least, span.most, span.log, usual)
 
 

@@ -1,0 +1,75 @@
+"""What a verdict says of itself: where what was played was less than it looks, so that "holds" is not taken for more."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..fl.runs.results_folder import Row
+from ..threat_models.evaluation import ABSENT
+from .data import Grid, at
+from .judging import Finding, State
+from .learning import learns, seeds_without
+
+
+def unusable(grid: Grid) -> list[str]:
+    """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
+    runs: dict[str, list[bool]] = {}
+    for row in _attacked(grid):
+        runs.setdefault(row["attack"], []).append(bool((row.get("rejected") or {}).get("members")))
+    return [
+        f"In {sum(bad)} of {len(bad)} runs updates that {attack} made were refused, as not finite or too large: there it did less"
+        " than it was to do."
+        for attack, bad in runs.items()
+        if any(bad)
+    ]
+
+
+def nobody_at_work(grid: Grid) -> list[str]:
+    """Attacks in whose runs no attacker was at work in any round, as of a schedule that begins after the last."""
+    runs: dict[str, list[bool]] = {}
+    for row in _attacked(grid):
+        if row["strength"]:
+            runs.setdefault(row["attack"], []).append(not row.get("attackers"))
+    return [
+        f"In {sum(idle)} of {len(idle)} runs of {attack} no attacker was at work in any round: there it did nothing."
+        for attack, idle in runs.items()
+        if any(idle)
+    ]
+
+
+def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds, but has less than it has without attack by more than the bound, since the attackers' data are missing."""
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for one in several:
+            whole = grid.clean(one.defence, place)
+            if one.state == State.HOLDS and one.held and whole and whole.mean - one.held.mean > grid.bounds.loss:
+                said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %")
+    return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
+
+
+def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds, and learns on its mean, but learned next to nothing on some seed: there an attack had nothing to take."""
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for name in dict.fromkeys(one.defence for one in several if one.state == State.HOLDS):
+            little, seeds = seeds_without(grid, name, place)
+            if little and learns(grid, name, place):
+                said.append(f"{name}{under} on {little} of {seeds} seeds")
+    return [f"Next to nothing was learned without attack, so that little could be lost: by {', '.join(said)}."] if said else []
+
+
+def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
+    """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
+    said = []
+    for name in holding:
+        most, limit = max(one.attackers for one in by[name]), min(one.built_for or 0 for one in by[name])
+        said += [f"{name} with {most} of {limit}"] if most < limit else []
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _attacked(grid: Grid) -> Iterator[Row]:
+    for rows in grid.cells.values():
+        for row in rows:
+            if row["status"] == "done" and row["attack"] not in (None, ABSENT):
+                yield row

@@ -1,0 +1,102 @@
+"""Where less was played, or measured, than a verdict's "holds" would say: made-up tables in which it flattered."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloister.evaluating.judging import State, finding
+from cloister.evaluating.verdict import verdict
+from cloister.threat_models.broken import CLEAN, LOWER
+from cloister.threat_models.evaluation import ABSENT
+
+from .test_verdict_sentences import edited
+from .test_verdicts import made_up
+
+GOOD = {("a", "IPM"): [0.89] * 3, ("a", "ALIE"): [0.9] * 3}
+UNMEASURED = {"accuracy": {"late": "nan", "final": "nan"}}
+
+
+@pytest.mark.parametrize(("seeds", "words"), [((0, 1, 2), "no result"), ((1,), "no result on 1 of 3 seeds")])
+def test_an_attack_of_which_nothing_was_measured_is_none_that_a_defence_holds_against(
+    tmp_path: Path, seeds: tuple[int, ...], words: str
+) -> None:
+    """Before: "holds against every attack played", though no client has an accuracy under ALIE."""
+    made_up(tmp_path, GOOD)
+    grid = edited(tmp_path, lambda row: row | (UNMEASURED if row["attack"] == "ALIE" and row["seed"] in seeds else {}))
+    assert finding(grid, "a", 3.0, "Plain").without == {"ALIE": len(seeds)}
+    assert verdict(grid).startswith("Undecided: ")
+    assert f"a is undecided ({words} against " in verdict(grid)
+
+
+def test_a_backdoor_whose_success_was_not_measured_is_not_kept_out(tmp_path: Path) -> None:
+    made_up(tmp_path, GOOD | {("a", "BadNets"): [0.9] * 3}, success={("a", "BadNets"): [0.01] * 3})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        success = row.get("success")
+        return row | ({"success": success | {"last_poisoned": "nan"}} if success and row["seed"] else {})
+
+    grid = edited(tmp_path, edit)
+    assert finding(grid, "a", 3.0, "Plain").without == {"BadNets": 2}
+    assert verdict(grid).startswith("Undecided: ")
+
+
+def test_a_break_on_a_seed_without_a_run_without_the_attackers_data_is_one(tmp_path: Path) -> None:
+    """Before: "holds", by the two seeds on which that run came to an end; it is held against the run without attack there."""
+    made_up(tmp_path, {("a", "IPM"): [0.89, 0.89, 0.2], ("a", "ALIE"): [0.9] * 3})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return row | ({"status": "failed", "reason": "no"} if row["attack"] == ABSENT and row["seed"] == 2 else {})
+
+    grid = edited(tmp_path, edit)
+    found = finding(grid, "a", 3.0, "Plain")
+    assert found.harm is not None
+    assert (found.state, found.harm.broke, found.harm.lost.count) == (State.BREAKS, 1, 3)
+    assert found.reference == f"{LOWER} or, where that is no measure, {CLEAN}"
+    assert f"below that of {found.reference}, of the same seed" in verdict(grid)
+
+
+def test_an_attack_that_nobody_carried_out_is_named(tmp_path: Path) -> None:
+    """Its schedule begins after the last round: it costs nothing anybody."""
+    made_up(tmp_path, GOOD)
+    words = verdict(edited(tmp_path, lambda row: row | ({"attackers": 0} if row["attack"] == "ALIE" else {})))
+    assert "In 3 of 3 runs of ALIE no attacker was at work in any round: there it did nothing." in words
+    assert "runs of IPM" not in words
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"a": 9}, "With no more attackers than it is built for (a with 3 of 9), a holds against every attack played. Acc"),
+        (
+            {"a": 9, "b": 3},
+            "With no more attackers than they are built for (a with 3 of 9), a and b hold against every attack played. With 3",
+        ),
+        ({"a": 3, "b": 3}, "With as many attackers as they are built for, a and b hold against every attack played. With 3"),
+    ],
+)
+def test_who_was_played_with_fewer_attackers_than_it_is_built_for_is_not_said_to_stand_as_many(
+    tmp_path: Path, limits: Mapping[str, int], words: str
+) -> None:
+    table = {(name, "IPM"): [0.89 - 0.01 * (name == "b")] * 3 for name in limits}
+    assert verdict(made_up(tmp_path, table, limits=limits)).startswith(words)
+
+
+def test_who_loses_nothing_since_the_data_alone_cost_it_all_says_what_it_has(tmp_path: Path) -> None:
+    """Before: "a loses least: nothing. Accuracy without attack: a 90.0 %", of one that has 50.0 % under every attack."""
+    words = verdict(made_up(tmp_path, {("a", "IPM"): [0.5] * 3, ("b", "IPM"): [0.52] * 3}, absent=0.5))
+    assert "Nothing is lost to an attack that is missing without the attackers' data, too: a with 3 attackers 50.0 %" in words
+    assert "data, too" not in verdict(made_up(tmp_path / "b", {("a", "IPM"): [0.86] * 3}, absent=0.86))
+
+
+def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:
+    """Before: "a loses least: nothing", of one that has .1 on the third seed whether it is attacked or not."""
+    made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.1], ("b", "IPM"): [0.9] * 3}, absent=None)
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return row | ({"accuracy": {"late": 0.1}, "clean": {"late": 0.1}} if (row["defence"], row["seed"]) == ("a", 2) else {})
+
+    words = verdict(edited(tmp_path, edit))
+    assert "Next to nothing was learned without attack, so that little could be lost: by a on 1 of 3 seeds." in words
+    assert "Next to nothing" not in verdict(made_up(tmp_path / "b", GOOD))
