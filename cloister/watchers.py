@@ -14,10 +14,10 @@ Watcher = Callable[[Round], object]
 def watchers(given: Watcher | Iterable[Watcher]) -> tuple[Watcher, ...]:
     """Raises TypeError, before anything is trained, for what is no callback, or a class of which none was made."""
     told = (given,) if callable(given) or isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    classes: dict[object, str] = {TensorBoard: 'TensorBoard("FOLDER")', MLflow: 'MLflow("EXPERIMENT")'}
     for tell in told:
-        if tell is TensorBoard or tell is MLflow:
-            made = 'TensorBoard("FOLDER")' if tell is TensorBoard else 'MLflow("EXPERIMENT")'
-            raise TypeError(f"a class watches nothing; give one that is made of it: callbacks.{made}")
+        if isinstance(tell, type) and tell in classes:
+            raise TypeError(f"a class watches nothing; give one that is made of it: callbacks.{classes[tell]}")
         if not callable(tell):
             raise TypeError(
                 f"a callback is a function of a round, callbacks.TensorBoard(...) or callbacks.MLflow(...), not {brief(tell)}"

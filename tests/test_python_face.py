@@ -8,12 +8,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.plots import picture
 from cloister.reporting.headline import ADJACENT, privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
@@ -111,6 +113,17 @@ def test_pictures_have_named_axes(played, what, tmp_path):
     figure.savefig(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 1000
     assert mpl.get_backend() is not None
+
+
+def test_pictures_say_of_what_they_are(tmp_path):
+    line = {"round": 2, "clients": [0, 1], "similarity": [[1, -1], [-1, 1]]}
+    run = SimpleNamespace(
+        similarities=[line], splits=[], kin={}, kind="group", summary={"account": {"leverage": {"largest": 0.25}}}
+    )
+    assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates, round 2"
+    run.similarities[0]["about"] = "mean"
+    assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates less their mean, round 2"
+    assert "share of an update" not in picture(run, "leakage").axes[0].get_xlabel()  # taking part is none
 
 
 @pytest.mark.trains
