@@ -55,9 +55,13 @@ def run(
     told = watchers(callbacks)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
-    for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
-        for tell in told:
-            tell(done)
+    try:
+        for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
+            for tell in told:
+                tell(done)
+    except KeyboardInterrupt as stopped:  # a notebook shows a note below the traceback, which is long
+        stopped.add_note(f"The run was stopped; cloister.run(scenario, {str(folder)!r}, resume=True) goes on.")
+        raise
     if yardsticks:
         with shown(sys.stderr, quiet=quiet) as show:
             where = None if data is None else Path(data)

@@ -140,6 +140,21 @@ def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
 
 
 @pytest.mark.trains
+def test_a_run_that_was_stopped_says_how_it_goes_on(tmp_path):
+    def stop(done):
+        if done.round == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        cloister.run(small, tmp_path / "r", quiet=True, callbacks=stop)
+    (note,) = stopped.value.__notes__
+    assert note == f"The run was stopped; cloister.run(scenario, {str(tmp_path / 'r')!r}, resume=True) goes on."
+    seen = []
+    cloister.run(small, str(tmp_path / "r"), resume=True, quiet=True, callbacks=seen.append)
+    assert [done.round for done in seen] == [3, 4]
+
+
+@pytest.mark.trains
 def test_rounds_are_played_one_by_one_and_a_run_goes_on(tmp_path):
     rounds = cloister.iterate(small, tmp_path / "r")
     assert next(rounds).round == 1
