@@ -50,7 +50,8 @@ def _similarity(run: Run, axes: Any) -> None:
     if len(ids) <= 40:
         axes.set_xticks(range(len(ids)), ids, fontsize=7)
         axes.set_yticks(range(len(ids)), ids, fontsize=7)
-    axes.set(xlabel=f"client, by {run.kind}", ylabel="client", title=f"cosine similarity of updates, round {last['round']}")
+    of = "updates less their mean" if last.get("about") == "mean" else "updates"
+    axes.set(xlabel=f"client, by {run.kind}", ylabel="client", title=f"cosine similarity of {of}, round {last['round']}")
     axes.figure.colorbar(shown, label="1: the same direction, -1: opposite")
 
 
@@ -69,6 +70,4 @@ def _leakage(run: Run, axes: Any) -> None:
         raise ValueError("the server sees every update in this run: there is nothing to piece together")
     known = {label: number(account[key].get("largest")) for key, label in METERS.items() if isinstance(account.get(key), dict)}
     axes.barh([*known][::-1], [*known.values()][::-1])
-    axes.set(
-        xlim=(0, 1), xlabel="share of an update, of the client of whom most is known; lower is better", title="pieced together"
-    )
+    axes.set(xlim=(0, 1), xlabel="of the client of whom most is known; 0: nothing, 1: everything", title="pieced together")

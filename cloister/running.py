@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
 from .scenario_file import check_not_reading
+from .watchers import Watcher, watchers
 from .what_was_given import check_given
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def run(
     resume: bool = False,
     quiet: bool = False,
     yardsticks: bool = False,
-    callbacks: Callable[[Round], object] | Iterable[Callable[[Round], object]] = (),
+    callbacks: Watcher | Iterable[Watcher] = (),
     engine: Engine | None = None,
 ) -> Result:
     """Play the scenario to its end; what came out.
@@ -47,16 +48,20 @@ def run(
     default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow, TypeError for what
-    is no scenario.
+    is no scenario, or no callback.
     """
     check_not_reading("run")
     check_given(scenario, "run", Scenario)
+    told = watchers(callbacks)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
-    told = (callbacks,) if callable(callbacks) else tuple(callbacks)
     rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
-    for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
-        for tell in told:
-            tell(done)
+    try:
+        for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
+            for tell in told:
+                tell(done)
+    except KeyboardInterrupt as stopped:  # a notebook shows a note below the traceback, which is long
+        stopped.add_note(f"The run was stopped; cloister.run(scenario, {str(folder)!r}, resume=True) goes on.")
+        raise
     if yardsticks:
         with shown(sys.stderr, quiet=quiet) as show:
             where = None if data is None else Path(data)

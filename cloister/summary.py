@@ -85,7 +85,8 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for party, answers in summary["disclosed"].items():
         for answer in answers:
-            yield f"the {party} learned", f"{answer['words']}  ({answer['times']} times, {answer['scalars']:,} numbers)"
+            times = "once" if answer["times"] == 1 else f"{answer['times']} times"
+            yield f"the {party} learned", f"{answer['words']}  ({times}, {answer['scalars']:,} numbers)"
         if not answers:
             yield f"the {party} learned", "nothing"
     if account := summary.get("account"):

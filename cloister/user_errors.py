@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from types import TracebackType
 from typing import Any
 
@@ -60,7 +61,17 @@ def meant(error: BaseException) -> str:
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
         return f"; {found[1]} takes {', '.join(known)}" if known else ""
-    return ""
+    return _of_a_loader(error)
+
+
+def _of_a_loader(error: BaseException) -> str:
+    """How a function of ours for own data is called, where it was called otherwise; empty of other errors."""
+    found = re.match(r"(from_\w+)\(\) (?:missing|takes|got) ", str(error)) if isinstance(error, TypeError) else None
+    loader = getattr(import_module(f"{__package__}.data"), found[1], None) if found else None
+    if found is None or loader is None:
+        return ""
+    bare = [given.replace(annotation=Parameter.empty) for given in signature(loader).parameters.values()]
+    return f"; it is data.{found[1]}{Signature(bare)}"
 
 
 def _in_a_part(error: BaseException) -> str:

@@ -1,25 +1,56 @@
-"""Callbacks that keep a run's numbers elsewhere: TensorBoard, MLflow."""
+"""Callbacks that keep a run's numbers elsewhere: TensorBoard, MLflow; and what may be a callback at all."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
+from .fl.functions import brief
 from .fl.runs.experiment import Round
+
+Watcher = Callable[[Round], object]
+
+
+def watchers(given: Watcher | Iterable[Watcher]) -> tuple[Watcher, ...]:
+    """Raises TypeError, before anything is trained, for what is no callback, or a class of which none was made."""
+    told = (given,) if callable(given) or isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    classes: dict[object, str] = {TensorBoard: 'TensorBoard("FOLDER")', MLflow: 'MLflow("EXPERIMENT")'}
+    for tell in told:
+        if isinstance(tell, type) and tell in classes:
+            raise TypeError(f"a class watches nothing; give one that is made of it: callbacks.{classes[tell]}")
+        if not callable(tell):
+            raise TypeError(
+                f"a callback is a function of a round, callbacks.TensorBoard(...) or callbacks.MLflow(...), not {brief(tell)}"
+            )
+    return told
+
+
+def _check_installed(module: str, what: str, extra: str) -> None:
+    try:
+        there = find_spec(module) is not None
+    except ValueError:  # it was imported without a finder
+        there = True
+    if not there:
+        raise ImportError(f"{what} needs a package that is not installed: pip install 'cloister[{extra}]'")
 
 
 @dataclass(slots=True)
 class TensorBoard:
-    """Writes every round's numbers to an event folder of TensorBoard (extra `tensorboard`): tensorboard --logdir FOLDER."""
+    """Writes every round's numbers to an event folder of TensorBoard (extra `tensorboard`): tensorboard --logdir FOLDER.
+
+    Raises ImportError where TensorBoard is not installed.
+    """
 
     folder: str
     _writer: Any = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        _check_installed("tensorboard", "TensorBoard", "tensorboard")
+
     def __call__(self, done: Round, /) -> None:
-        """Raises ImportError where TensorBoard is not installed."""
         if self._writer is None:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise ImportError("events for TensorBoard need it: pip install 'cloister[tensorboard]'") from None
+            from torch.utils.tensorboard import SummaryWriter
+
             self._writer = SummaryWriter(self.folder)
         for name, value in done.numbers.items():
             self._writer.add_scalar(name, value, done.round)
@@ -34,7 +65,8 @@ class MLflow:
     """Logs every round's numbers as metrics of one run of MLflow (extra `mlflow`), which ends with the last round.
 
     experiment: its name, made if it is not there. run: a name, or None. uri: of the tracking server or store; None for MLflow's
-    own choice.
+    own choice. A run that was interrupted ends as KILLED where another begins with the same callback; one that goes on
+    (`resume=True`) goes on there, too. Raises ImportError where MLflow is not installed.
     """
 
     experiment: str
@@ -42,13 +74,17 @@ class MLflow:
     uri: str | None = None
     _begun: Any = field(default=None, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        _check_installed("mlflow", "MLflow", "mlflow")
+
     def __call__(self, done: Round, /) -> None:
-        """Raises ImportError where MLflow is not installed."""
+        if self._begun is not None and done.round == 1:  # another run, after one that never came to its end
+            client, left = self._begun
+            client.set_terminated(left, "KILLED")
+            self._begun = None
         if self._begun is None:
-            try:
-                from mlflow import MlflowClient
-            except ImportError:
-                raise ImportError("metrics for MLflow need it: pip install 'cloister[mlflow]'") from None
+            from mlflow import MlflowClient
+
             client = MlflowClient(self.uri)
             known = client.get_experiment_by_name(self.experiment)
             experiment = client.create_experiment(self.experiment) if known is None else known.experiment_id

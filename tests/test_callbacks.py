@@ -59,6 +59,7 @@ def test_events_for_tensorboard_are_written_by_round(monkeypatch):
         def close(self):
             closed.append(True)
 
+    monkeypatch.setitem(sys.modules, "tensorboard", types.SimpleNamespace())
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", types.SimpleNamespace(SummaryWriter=Writer))
     tell = callbacks.TensorBoard("events")
     for done in rounds():
@@ -67,9 +68,9 @@ def test_events_for_tensorboard_are_written_by_round(monkeypatch):
         "events", ("accuracy_mean", 0.1, 1), ("clusters", 1.0, 1), ("accuracy_mean", 0.2, 2), ("clusters", 1.0, 2),
     ]  # fmt: skip
     assert closed == [True]
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ImportError, match=r"pip install 'cloister\[tensorboard\]'"):
-        callbacks.TensorBoard("events")(rounds()[0])
+        callbacks.TensorBoard("events")
 
 
 def test_metrics_for_mlflow_are_of_one_run_that_ends(monkeypatch):
@@ -93,17 +94,39 @@ def test_metrics_for_mlflow_are_of_one_run_that_ends(monkeypatch):
         def log_metric(self, run, name, value, step):
             calls.append((run, name, value, step))
 
-        def set_terminated(self, run):
-            calls.append(("ended", run))
+        def set_terminated(self, run, status="FINISHED"):
+            calls.append(("ended", run, status))
 
     monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(MlflowClient=Client))
     tell = callbacks.MLflow("mine", run="first", uri="file:x")
     for done in rounds(1):
         tell(done)
-    assert calls == ["file:x", "mine", ("7", "first"), ("r", "accuracy_mean", 0.1, 1), ("r", "clusters", 1.0, 1), ("ended", "r")]
+    begun = ["file:x", "mine", ("7", "first"), ("r", "accuracy_mean", 0.1, 1), ("r", "clusters", 1.0, 1)]
+    assert calls == [*begun, ("ended", "r", "FINISHED")]
+    calls.clear()
+    for done in (rounds(2)[0], *rounds(1)):  # one that was interrupted, and another with the same callback
+        tell(done)
+    assert calls == [*begun, ("ended", "r", "KILLED"), *begun, ("ended", "r", "FINISHED")]
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r"pip install 'cloister\[mlflow\]'"):
-        callbacks.MLflow("mine")(rounds()[0])
+        callbacks.MLflow("mine")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([callbacks.TensorBoard], 'give one that is made of it: callbacks.TensorBoard("FOLDER")'),
+        (callbacks.MLflow, 'callbacks.MLflow("EXPERIMENT")'),
+        ("tensorboard", "not 'tensorboard'"),
+        ([print, None], "not None"),
+        (7, "not 7"),
+    ],
+)
+def test_what_is_no_callback_is_refused_before_a_round_is_played(tmp_path, given, said):
+    with pytest.raises(TypeError) as refused:
+        cloister.run(small, tmp_path / "run", quiet=True, callbacks=given)
+    assert said in str(refused.value)
+    assert not (tmp_path / "run").exists()
 
 
 def test_tensorboard_itself_reads_what_was_written(tmp_path):

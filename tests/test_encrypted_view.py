@@ -317,6 +317,8 @@ def test_the_log_says_what_each_party_learned():
     assert {row["what"]: row["scalars"] for row in totals(view.record.log)["clients"]} == {"sums": D + 1}
     assert {row["what"]: row["scalars"] for row in totals(view.record.log)["key holder"]} == {"gram": 15}
     assert "the seed that every client holds" in view.record.log[1].words
+    words = [row["words"] for row in totals(view.record.log)["server"]]
+    assert len(set(words)) == len(words)  # each says of what it is
 
 
 def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_clients():

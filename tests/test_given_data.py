@@ -146,6 +146,14 @@ def test_tables_of_other_columns_and_a_single_file_without_a_column_are_refused(
             data.from_csv(path)(None)
 
 
+def test_pictures_that_are_not_there_are_said_with_where_they_are_looked_for(tmp_path):
+    with pytest.raises(ValueError, match=r"no file or folder picz; it is looked for in .*, where the command runs"):
+        data.from_folders("picz", shape=(1, 8, 8))(None)
+    (tmp_path / "pics").write_text("")
+    with pytest.raises(ValueError, match="pics is a file; give a folder with one for each client"):
+        data.from_folders(tmp_path / "pics", shape=(1, 8, 8))(None)
+
+
 def test_a_misspelt_folder_is_said_with_what_there_is_and_hidden_files_are_nobodys(tmp_path):
     hospitals(tmp_path / "hospitals", 3)
     with pytest.raises(ValueError, match=rf"no file or folder .*; did you mean {re.escape(str(tmp_path / 'hospitals'))}$"):

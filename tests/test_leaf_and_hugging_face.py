@@ -89,8 +89,11 @@ def test_what_is_not_of_leafs_form_is_one_line(content, words, tmp_path):
     with pytest.raises(ValueError, match=words) as caught:
         data.from_leaf(tmp_path / "x.json")(None)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"there is no .json file at"):
-        data.from_leaf(tmp_path / "none")(None)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"there is no .json file at .*empty"):
+        data.from_leaf(tmp_path / "empty")(None)
+    with pytest.raises(ValueError, match=r"there is no file or folder .*/y.json; did you mean .*/x.json"):
+        data.from_leaf(tmp_path / "y.json")(None)
 
 
 class Rows:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister.plots import picture
 from cloister.reporting.headline import ADJACENT, privacy_in_words, smallest_sum
 from cloister.reporting.run_data import Run, read_run
 
@@ -113,6 +115,17 @@ def test_pictures_have_named_axes(played, what, tmp_path):
     assert mpl.get_backend() is not None
 
 
+def test_pictures_say_of_what_they_are(tmp_path):
+    line = {"round": 2, "clients": [0, 1], "similarity": [[1, -1], [-1, 1]]}
+    run = SimpleNamespace(
+        similarities=[line], splits=[], kin={}, kind="group", summary={"account": {"leverage": {"largest": 0.25}}}
+    )
+    assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates, round 2"
+    run.similarities[0]["about"] = "mean"
+    assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates less their mean, round 2"
+    assert "share of an update" not in picture(run, "leakage").axes[0].get_xlabel()  # taking part is none
+
+
 @pytest.mark.trains
 def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
     with pytest.raises(ValueError, match="no picture of 'x'; there are: accuracy, similarity"):
@@ -124,6 +137,21 @@ def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
         plain.plot("leakage")
     with pytest.raises(ValueError, match="nothing was split or grouped"):
         plain.plot("similarity")
+
+
+@pytest.mark.trains
+def test_a_run_that_was_stopped_says_how_it_goes_on(tmp_path):
+    def stop(done):
+        if done.round == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        cloister.run(small, tmp_path / "r", quiet=True, callbacks=stop)
+    (note,) = stopped.value.__notes__
+    assert note == f"The run was stopped; cloister.run(scenario, {str(tmp_path / 'r')!r}, resume=True) goes on."
+    seen = []
+    cloister.run(small, str(tmp_path / "r"), resume=True, quiet=True, callbacks=seen.append)
+    assert [done.round for done in seen] == [3, 4]
 
 
 @pytest.mark.trains

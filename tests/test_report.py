@@ -333,6 +333,8 @@ def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
         write_report(tmp_path)
     with pytest.raises(ValueError, match="there is no folder"):
         write_report(tmp_path / "missing")
+    with pytest.raises(ValueError, match=f"there is no folder runs; it is looked for in {re.escape(str(Path.cwd()))}"):
+        write_report(Path("runs"))
     write_sample(tmp_path, TINY)
     (tmp_path / "splits.jsonl").write_text("nonsense\n{}\n")
     with pytest.raises(ValueError, match=r"line 1 of .*splits.jsonl"):

@@ -38,6 +38,11 @@ MISTAKES = {
         "__import__('torch').nn.Linear",
         r"line 3: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
     ),
+    "a loader's argument": (
+        "data.Digits()",
+        'data.from_folders("pics")',
+        r"line 5: TypeError: .*'shape'; it is data.from_folders\(path, \*, shape, test_share=0.2\)$",
+    ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
     "a number for several": ("hidden=(8,)", "hidden=8", r"line 3: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
     "a text for a number": ("clients=8", "clients='8'", "line 3: partition.clients is '8'; give a whole number$"),

@@ -76,7 +76,7 @@ def test_words_name_every_measure():
     words = dict(worth_in_words({"silhouette": {"value": 0.61, "round": 9, "clients": 12}, "yardsticks": yardsticks}))
     assert words["silhouette"].startswith("0.61, by the similarities of 12 clients that the server saw in round 9")
     assert words["stability over seeds"] == "ARI 1.00 between the clusters of two seeds (least 0.80; also seeds 1, 2)"
-    assert words["gain over one model"] == "+0.300 of accuracy, 0.900 against 0.600"
+    assert words["gain over one model"] == "+0.300 of accuracy, 0.900 against 0.600; of one seed, which tells nothing of chance"
     assert words["gain over LOCAL"].startswith("-0.050 of accuracy")
     assert dict(worth_in_words({"silhouette": None, "yardsticks": {}})) == {}
 

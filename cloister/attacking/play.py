@@ -189,7 +189,7 @@ def _search_words(about: Row) -> str:
     """What is searched, and with what budget: "median attacked by 1 to 6 of 20 clients, in at most 200 runs"."""
     many = f"{about['least']} to {about['most']}" if about["least"] < about["most"] else f"{about['most']}"
     budget = [f"{about['runs']} runs"] if about["runs"] else []
-    budget += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
+    budget += [f"{about['minutes']:g} CPU minute{'s' * (about['minutes'] != 1)}"] if about["minutes"] else []
     return f"{about['defence']} attacked by {many} of {about['clients']} clients, in at most {' and '.join(budget)}"
 
 

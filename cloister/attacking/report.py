@@ -87,7 +87,7 @@ def _worst_words(search: Search, point: Point | None) -> str:
 
 def _budget(about: Row) -> str:
     limits = [f"{about['runs']} runs"] if about["runs"] else []
-    limits += [f"{about['minutes']:g} CPU minutes"] if about["minutes"] else []
+    limits += [f"{about['minutes']:g} CPU minute{'s' * (about['minutes'] != 1)}"] if about["minutes"] else []
     return f"budget {' and '.join(limits)}"
 
 

@@ -156,7 +156,7 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     table.add_column("attack")
     table.add_column("defence")
     table.add_column("protection")
-    table.add_column("broken with")
+    table.add_column("broken in")
     table.add_column("median over seeds", justify="right")
     table.add_column("interval of the median", justify="right")
     table.add_column("breaks by")

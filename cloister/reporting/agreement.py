@@ -43,7 +43,8 @@ def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
     for name, gain in (of.get("gains") or {}).items():
         metric = str(of.get("metric"))
         words = f"{number(gain):+.3f} of {metric}, {number(of.get('own')):.3f} against {number(sides.get(name)):.3f}"
-        yield f"gain {name}", words + (" (less is better; the gain counts how much less)" if metric in LESS else "")
+        words += " (less is better; the gain counts how much less)" if metric in LESS else ""
+        yield f"gain {name}", f"{words}; of one seed, which tells nothing of chance"
 
 
 LESS = ("loss", "MSE", "MAE")

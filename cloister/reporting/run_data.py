@@ -104,7 +104,8 @@ def read_run(folder: Path) -> Run:
     """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
     names = ("summary.json", "scenario.json", "metrics.jsonl")
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; runs are under runs/ where nothing else was said")
+        where = "" if folder.is_absolute() else f"it is looked for in {Path.cwd()}; "
+        raise ValueError(f"there is no folder {folder}; {where}runs are under runs/ where nothing else was said")
     if not any((folder / name).is_file() for name in names):
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")

@@ -132,5 +132,6 @@ def _messages_of_a_round(protection: Protection, load: Workload) -> int:
 
 def _trouble(view: ServerView) -> list[str]:
     record = view.record
-    few = {f"{len(b.clients)} clients are below the floor of {b.floor}" for b in record.below_floor if len(b.clients) < b.floor}
+    below = [(len(b.clients), b.floor) for b in record.below_floor if len(b.clients) < b.floor]
+    few = {f"{count} client{'s are' if count != 1 else ' is'} below the floor of {floor}" for count, floor in below}
     return sorted(few | {fault.reason for fault in record.faults})

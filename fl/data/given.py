@@ -6,9 +6,8 @@ distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. 
 a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from .gathered import Given, check_finite, check_labels, examples_of, in_order, source_of
 from .own import TableSchema
+from .paths import nothing_at, seen
 from .pictures import IMAGES, picture
 from .population import Source
 from .spelling import check_columns
@@ -56,7 +56,7 @@ class CsvClients:
         """Of all files."""
         path = Path(self.path)
         if path.is_dir():
-            files = sorted(file for file in _seen(path) if file.suffix.lower() == ".csv")
+            files = sorted(file for file in seen(path) if file.suffix.lower() == ".csv")
             if not files:
                 raise ValueError(f"{path} holds no .csv file; give a folder with one for each client, or one file")
         elif path.is_file():
@@ -64,7 +64,7 @@ class CsvClients:
             if self.client is None:
                 raise ValueError(f"{path} is one file: name the column that says whose a row is, from_csv(..., client=COLUMN)")
         else:
-            raise ValueError(_nothing_at(path))
+            raise ValueError(nothing_at(path))
         columns: tuple[str, ...] = ()
         x, y, whose = list[list[float]](), list[Hashable](), list[str]()
         for file in files:
@@ -116,14 +116,15 @@ class FolderClients:
         """folder: not used. Raises ValueError of one line for what does not fit."""
         path = Path(self.path)
         if not path.is_dir():
-            raise ValueError(f"there is no folder {path}")
+            wrong = f"{path} is a file; give a folder with one for each client" if path.exists() else nothing_at(path)
+            raise ValueError(wrong)
         found = [
             (image, kind.name, home.name)
-            for home in sorted(_seen(path))
+            for home in sorted(seen(path))
             if home.is_dir()
-            for kind in sorted(_seen(home))
+            for kind in sorted(seen(home))
             if kind.is_dir()
-            for image in sorted(_seen(kind))
+            for image in sorted(seen(kind))
             if image.suffix.lower() in IMAGES
         ]
         if not found:
@@ -261,20 +262,3 @@ def _text(cell: str, file: Path, line: int, column: str) -> str:
     if not cell:
         raise ValueError(f"line {line} of {file}: column {column!r} is empty; fill it in, or leave the row out")
     return cell
-
-
-def _seen(folder: Path) -> Iterator[Path]:
-    """What a folder holds, without what is hidden: systems leave `._NAME` and the like beside a copied NAME."""
-    return (one for one in folder.iterdir() if not one.name.startswith("."))
-
-
-def _nothing_at(path: Path) -> str:
-    """That there is nothing of this name, what there is instead, and from where a relative name is looked for."""
-    said = f"there is no file or folder {path}"
-    there = [one.name for one in _seen(path.parent)] if path.parent.is_dir() else []
-    if close := get_close_matches(path.name, there, 1, 0.75):
-        said += f"; did you mean {path.with_name(close[0])}"
-    if path.is_absolute():
-        return said
-    beside = f"beside a scenario's file: Path(__file__).parent / {str(path)!r}"
-    return f"{said}; it is looked for in {Path.cwd()}, where the command runs; {beside}"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..clients.losses import IGNORED
 from .gathered import check_finite, divided, examples_of
+from .paths import nothing_at
 from .population import Source
 
 
@@ -79,7 +80,9 @@ def from_leaf(
 def _users(path: Path) -> dict[str, Any]:
     """x and y by user, of all files. Raises ValueError for what is not of LEAF's form."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    if not files or not files[0].is_file():
+    if not path.exists():
+        raise ValueError(nothing_at(path))
+    if not files:
         raise ValueError(f"there is no .json file at {path}")
     found: dict[str, Any] = {}
     for file in files:

@@ -22,6 +22,7 @@ from ..clients.corruption import Corruption
 from ..clients.losses import OF_NUMBERS
 from ..data.partition import Partition
 from ..data.population import Population, Source
+from .comparison_check import check_parts
 from .scenario import Scenario, replaced
 from .simulation import Simulation, held_out, seed_of
 
@@ -104,6 +105,7 @@ class Comparison:
     margin: float = 0.01
 
     def __post_init__(self) -> None:
+        check_parts(self, Method, Search)
         for name in ("data", "methods", "protections", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"a comparison needs {name}")

@@ -119,7 +119,9 @@ class EncryptedSimilarities:
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._holders.play({session.digest: server}, encrypted_scores.invite(state))
         received: Mapping[int, EncryptedVector] = server.state.received
-        self._run.record.disclose(updates.round, "server", f"ciphertexts of {made.kind} sketches", tuple(received), 0, OF_ALL)
+        sketches = f"ciphertexts of {made.kind} sketches"
+        words = f"a sketch of each update, encrypted: {OF_ALL}"
+        self._run.record.disclose(updates.round, "server", sketches, tuple(received), 0, words)
         self.sketches[updates.name] = received
         under = self._run.setup.run if self._holders.policy.keys == "run" else session.digest
         self._run.record.sketched.append(Sketched(under, "raw", made.kind, updates.round, updates.cluster, tuple(received)))

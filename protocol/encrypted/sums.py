@@ -94,7 +94,7 @@ class EncryptedSums:
         if question.alone is None:
             sent = isinstance(ended, encrypted_sum.MeanOpened) or bool(ended.shown)
             self._came_true(question, [{i: question.row[i] for i in about}] if sent else [])
-        run.record.disclose(round, "server", "ciphertexts of updates", about, 0, OF_ALL)
+        run.record.disclose(round, "server", "ciphertexts of updates", about, 0, f"each update, encrypted: {OF_ALL}")
         if isinstance(ended, Shortfall):
             self._holders.failed(ended, f"the encrypted sum {question.label}")
             if digest in opened:  # members have it; the server did not hear of it

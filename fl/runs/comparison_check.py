@@ -1,0 +1,55 @@
+"""What a comparison was built of, where that is not what it takes: errors that name the field and say what to give."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..functions import brief
+from .scenario import Scenario
+
+
+def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
+    """Raises ValueError for a comparison whose methods, data, protections, seeds or search are of another kind."""
+    _check_named("data", built.data, '{"digits": scenario}')
+    _check_named("methods", built.methods, '{"FedAvg": Method(algorithm=FedAvg())}')
+    _check_named("protections", built.protections, '{"Masked": Masked()}')
+    for name, scenario in built.data.items():
+        if not isinstance(scenario, Scenario):
+            raise ValueError(f"data[{name!r}] is a Scenario, not {brief(scenario)}: it says which data, model and training")
+    for name, given in built.methods.items():
+        if not isinstance(given, method):
+            raise ValueError(f"methods[{name!r}] is a Method, not {brief(given)}: give Method(algorithm={_made(given)})")
+        if not (hasattr(given.algorithm, "needs") or callable(given.algorithm)):
+            raise ValueError(f"methods[{name!r}].algorithm is an algorithm, for example FedAvg(), not {brief(given.algorithm)}")
+        _check_list(f"methods[{name!r}].fits", given.fits, "names of data")
+        _check_grid(name, given.grid)
+    for name, protection in built.protections.items():
+        if not hasattr(protection, "gives") or isinstance(protection, type):
+            raise ValueError(f"protections[{name!r}] is a protection, for example Masked(), not {brief(protection)}")
+    _check_list("seeds", built.seeds, "whole numbers")
+    if wrong := [seed for seed in built.seeds if type(seed) is not int]:
+        raise ValueError(f"seeds are whole numbers, and {brief(wrong[0])} is none")
+    if built.search is not None and not isinstance(built.search, search):
+        raise ValueError(f"search is a Search(seeds=..., configurations=...) or None, not {brief(built.search)}")
+
+
+def _check_named(field: str, given: object, example: str) -> None:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"a comparison's {field} go by name, {field}={example}, and not {brief(given)}")
+
+
+def _check_list(field: str, given: object, what: str) -> None:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ValueError(f"{field} are {what}, with a comma even after one alone: ({given!r},), not {given!r}")
+
+
+def _check_grid(name: str, grid: Mapping[str, Any]) -> None:
+    for path, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ValueError(f"the grid of {name} has values to try for {path}: ({values!r},), not {values!r}")
+
+
+def _made(given: object) -> str:
+    """An algorithm as it would be written, in few words."""
+    if isinstance(given, type):
+        return f"{given.__name__}()"
+    return f"{type(given).__name__}(...)" if hasattr(given, "needs") else "FedAvg()"

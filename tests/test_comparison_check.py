@@ -1,0 +1,44 @@
+"""What a comparison is built of is refused by its field where it is of another kind, with what to give instead."""
+
+from dataclasses import replace
+
+import pytest
+
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.runs.comparison import Method
+from cloister.protocol import Masked
+
+from .comparison_sample import comparison
+
+METHOD = Method(algorithm=FedAvg())
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "said"),
+    [
+        ("methods", {"A": FedAvg()}, r"methods\['A'\] is a Method, not a FedAvg: give Method\(algorithm=FedAvg\(...\)\)"),
+        ("methods", {"A": FedAvg}, r"methods\['A'\] is a Method, .*: give Method\(algorithm=FedAvg\(\)\)"),
+        ("methods", [METHOD], r'methods go by name, methods=\{"FedAvg": Method'),
+        (
+            "methods",
+            {"A": Method(algorithm="FedAvg")},
+            r"methods\['A'\].algorithm is an algorithm, for example FedAvg\(\), not 'FedAvg'",
+        ),
+        ("methods", {"A": replace(METHOD, fits="turned")}, r"methods\['A'\].fits are names of data, .*\('turned',\)"),
+        (
+            "methods",
+            {"A": replace(METHOD, grid={"training.lr": 0.1})},
+            r"the grid of A has values to try for training.lr: \(0.1,\)",
+        ),
+        ("data", {"d": 3}, r"data\['d'\] is a Scenario, not 3"),
+        ("data", 3, r'data go by name, data=\{"digits": scenario\}, and not 3'),
+        ("seeds", 3, r"seeds are whole numbers, .*\(3,\), not 3"),
+        ("seeds", (0, "1"), r"seeds are whole numbers, and '1' is none"),
+        ("protections", Masked(), r'protections go by name, protections=\{"Masked": Masked\(\)\}'),
+        ("protections", {"M": "Masked"}, r"protections\['M'\] is a protection, for example Masked\(\), not 'Masked'"),
+        ("search", 3, r"search is a Search\(.*\) or None, not 3"),
+    ],
+)
+def test_a_part_of_another_kind_is_refused_by_its_field(field, given, said):
+    with pytest.raises(ValueError, match=said):
+        replace(comparison, **{field: given})
