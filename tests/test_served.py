@@ -13,13 +13,16 @@ from cloister.fl.algorithms.fedavg import FedAvg, Local
 from cloister.fl.algorithms.fedem import FedEM
 from cloister.fl.algorithms.fedsoft import FedSoft
 from cloister.fl.algorithms.ifca import IFCA
+from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.data.partition import LabelSwap, Rotation
 from cloister.fl.emd.subsample import Size
+from cloister.fl.models.vector import load_vector
 from cloister.fl.runs.greeting import Greeting
 from cloister.fl.runs.listening import greeting_of, longest
 from cloister.fl.runs.member import Member
 from cloister.fl.runs.parties import Parties
+from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.protocol.masked.noise import Noise
@@ -76,6 +79,17 @@ def test_a_served_run_is_its_simulation(changes, asked, tmp_path):
     if not isinstance(scenario.protection, Plain | Masked):
         assert not list((found.folder / "models").iterdir())
     assert not found.read("faults.jsonl")
+
+
+def test_a_client_that_adapts_its_model_ends_with_the_adapted_one(tmp_path):
+    scenario = replace(SMALL, rounds=1, algorithm=PerFedAvg(alpha=0.1), protection=Plain())
+    found = played(scenario, tmp_path)
+    simulation = Simulation(scenario, None)
+    simulation.step()
+    for i, vector in simulation.vectors().items():
+        load_vector(simulation.module, vector)
+        for name, tensor in simulation.module.state_dict().items():
+            assert np.allclose(found.model(i)[name], tensor.numpy(), atol=1e-5)
 
 
 def test_who_does_not_say_how_well_it_predicts_is_no_fault_and_takes_part_all_the_same(tmp_path):

@@ -50,6 +50,13 @@ def test_a_name_that_no_machine_has_is_said():
         assert why_ended(grpc.StatusCode.UNAVAILABLE, details, -1, True).startswith("no machine has that name")
 
 
+def test_a_connection_that_breaks_off_is_said_without_grpcs_words():
+    import grpc
+
+    for details in ("Stream removed (recvmsg:Connection reset by peer (104))", "Stream removed (Socket closed)"):
+        assert why_ended(grpc.StatusCode.UNAVAILABLE, details, -1, True).startswith("the connection broke off")
+
+
 def test_a_service_without_tls_is_said_and_grpc_writes_no_line_of_its_own(own, capfd):
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

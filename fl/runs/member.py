@@ -34,7 +34,7 @@ from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
 from .agreement import agreed_table
 from .greeting import Greeting, listed_of, maker_of, own_parties
-from .own_model import predictor_of, score_of
+from .own_model import made_its_own, predictor_of, score_of
 from .parties import Parties
 from .privacy import headline, spent
 from .scenario import Scenario
@@ -215,13 +215,13 @@ class Member:
     def _write_models(self, models: Sequence[Vector]) -> None:
         """What it predicts with, as safetensors of named tensors; of a mixture each model, and the weights.
 
-        Raises ValueError for what is no such model.
+        Where clients adapt a model before they use it, the adapted one. Raises ValueError for what is no such model.
         """
         parties, client = self._parties, self._driven.client.id
         if any(len(model) != len(parties.setup.initial) or not np.isfinite(model).all() for model in models):
             raise ValueError("the final model is not one of this scenario")
         found = predictor_of(parties, client, self._rounds, models)
-        _write_model(parties, found.vector, self._folder / MODEL)
+        _write_model(parties, made_its_own(parties, client, found.vector), self._folder / MODEL)
         if found.weights is not None:
             for k, model in enumerate(models):
                 _write_model(parties, model[: len(found.vector)], self._folder / f"model-{k}.safetensors")

@@ -1,9 +1,10 @@
 """What one client predicts with, of the models that it was given, and how well: on its own computer and test records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from torch import nn
 
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalScore
@@ -48,8 +49,15 @@ def score_of(parties: Parties, client: int, rounds: int, models: Sequence[Vector
     if found.weights is not None and parties.weighing is not None:
         score: ModelScore = parties.weighing.mixtures(models, {client: found.weights})[client]
     else:
-        vector, adapt = found.vector, getattr(parties.scenario.algorithm, "adapt", None)
-        if adapt is not None:
-            vector = adapt(parties.module, Job(client, vector, own.train, seed_of(parties.scenario.seed, "adapt", client)))
+        vector = made_its_own(parties, client, found.vector)
         score = accuracies(parties.module, [ScoringJob(client, vector, own.test)], parties.scenario.training.loss)[client]
     return LocalScore(targets, round(score.accuracy * targets), score.loss, found.which)
+
+
+def made_its_own(parties: Parties, client: int, vector: Vector) -> Vector:
+    """What a client uses of its model, float32 (d,): adapted where the algorithm has clients do so."""
+    adapt: Callable[[nn.Module, Job], Vector] | None = getattr(parties.scenario.algorithm, "adapt", None)
+    if adapt is None:
+        return vector
+    train = parties.population.clients[client].train
+    return adapt(parties.module, Job(client, vector, train, seed_of(parties.scenario.seed, "adapt", client)))
