@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "SignBalanced": (ALIE(),),
     "OfHonest": (len,),
     "Magnified": (MinusGradient(),),
+    "Diminished": (MinusGradient(),),
     "LoneInLayer": (MinusGradient(),),
     "InLayer": (ALIE(),),
     "CerP": (Backdoor(Patch()),),

@@ -30,7 +30,7 @@ from cloister.threat_models.evaluation import backdoor_of
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.line_search import WithExtra
-from cloister.threat_models.magnified import Magnified
+from cloister.threat_models.magnified import Diminished, Magnified
 from cloister.threat_models.membership import Fixed, Pool
 from cloister.threat_models.partial import InLayer, LoneInLayer
 from cloister.threat_models.search.catalogue import ASIDE, AT_REQUEST, ATTACKS, PARTS
@@ -300,6 +300,7 @@ def test_an_attack_in_one_layer_leaves_the_others_honest() -> None:
         np.testing.assert_array_equal(sent[at], -2 * update[at])
         np.testing.assert_array_equal(sent[other], update[other])
     np.testing.assert_array_equal(Magnified(MinusGradient(2.0), 10.0)(own(update)), -20 * update)
+    np.testing.assert_allclose(Diminished(MinusGradient(2.0))(own(update)), -2e-6 * update, rtol=1e-6)
     together = InLayer(IPM(1.0), "last")(coalition([update, 3 * update, update], 2, Level.COLLUDING))
     for i, honest in ((0, update), (1, 3 * update)):
         np.testing.assert_array_equal(together[i][last], -2 * update[last])

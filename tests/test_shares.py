@@ -5,36 +5,42 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.algorithms.hardened.shares import GROWTH, USUAL, against, counted, of_their_own, shortened
+from cloister.fl.algorithms.hardened.shares import GROWTH, USUAL, against, counted, lengthened, of_their_own, shortened
 
 
 @settings(max_examples=50)
-@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12), st.one_of(st.none(), st.floats(1e-3, 1e3)))
-def test_no_update_is_longer_than_the_limit_and_none_is_left_out(values: list[float], usual: float | None) -> None:
+@given(
+    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12),
+    st.lists(st.floats(1e-6, 1e6), max_size=12),
+    st.one_of(st.none(), st.floats(1e-3, 1e3)),
+)
+def test_no_update_is_longer_than_the_limit_and_none_is_left_out(
+    values: list[float], elsewhere: list[float], usual: float | None
+) -> None:
     norms = np.array(values)
-    factors, following = shortened(norms, 1.5, usual)
-    limit = 1.5 * np.median(norms)
+    factors = shortened(norms, 1.5, elsewhere, usual)
+    limit = 1.5 * np.median([*values, *elsewhere])
     limit = limit if usual is None else min(limit, USUAL * usual)
     assert (factors > 0).all()
     assert (factors * norms <= limit * (1 + 1e-9)).all()
     np.testing.assert_allclose(factors[norms <= limit], 1.0)
-    assert following is not None
-    assert following <= np.median(norms)
-    assert usual is None or following <= GROWTH * usual * (1 + 1e-12)
 
 
-def test_what_is_usual_falls_at_once_and_grows_slowly() -> None:
-    assert shortened(np.array([5.0, 5.0]), 1.5, 1.0)[1] == GROWTH
-    assert shortened(np.array([0.2, 0.2]), 1.5, 1.0)[1] == 0.2
+def test_who_is_most_of_a_session_and_less_than_half_of_a_part_shortens_nobody() -> None:
+    """Three of five that are drawn send next to nothing: by the five alone the others would be shortened to that."""
+    norms = np.array([1e-6, 1e-6, 1e-6, 1.0, 1.1])
+    assert shortened(norms, 1.5)[3] < 2e-6
+    assert (shortened(norms, 1.5, [1.0] * 9 + [1e-6] * 6, 1.0) == 1).all()
+
+
+def test_what_is_usual_for_a_client_falls_at_once_and_grows_slowly() -> None:
+    before = {0: 1.0, 1: 1.0, 5: 3.0}
+    assert lengthened(before, (0, 1, 2), np.array([5.0, 0.2, 7.0])) == {0: GROWTH, 1: 0.2, 2: 7.0, 5: 3.0}
 
 
 def test_updates_of_zero_count_for_nothing_in_the_median_and_in_the_sum() -> None:
-    factors, usual = shortened(np.array([0.0, 0.0, 0.0, 2.0]), 1.5, None)
-    assert factors.tolist() == [0, 0, 0, 1]
-    assert usual == 2.0
-    factors, usual = shortened(np.zeros(3), 1.5, 0.7)
-    assert not factors.any()
-    assert usual == 0.7
+    assert shortened(np.array([0.0, 0.0, 0.0, 2.0]), 1.5).tolist() == [0, 0, 0, 1]
+    assert not shortened(np.zeros(3), 1.5).any()
     assert counted((4, 5, 6), np.array([0.5, 0.0, 1.0])) == {4: 0.5, 6: 1.0}
 
 

@@ -25,7 +25,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | upload | K0: LoneFaker; K1: Faker: a similarity that stays, an update that does not | similarity_attacks |
 | upload | K0: FlippedClasses; K1: TwoKinds, Unshared: by who has read how a defence parts clients | dividing |
 | upload | Jittered, SignBalanced: about another attack, at its level | variants |
-| upload | K0: Magnified: another attack's upload, at any length | magnified |
+| upload | K0: Magnified, Diminished: another attack's upload, at any length | magnified |
 | upload | K0: LoneInLayer; InLayer: another attack in one layer, at its level | partial |
 | upload, shown | K0: KernelPoison; shown alone: a member with two faces | liars |
 | upload | K2: OfHonest: a function of the honest updates, such as another library's | functions |

@@ -69,7 +69,7 @@ from .hardened.choices import quorum
 from .hardened.evidence import Evidence, forgiven, parted_in
 from .hardened.forks import by_evidence, by_round, with_session
 from .hardened.serving import moved, offers, regrouped
-from .hardened.shares import against, counted, of_their_own, shortened
+from .hardened.shares import against, counted, lengthened, of_their_own, shortened
 from .hardened.state import FIRST, Anchor, State
 from .usual import says_what_is_usual
 
@@ -192,19 +192,17 @@ class HardenedFLIC:
         left_out = {i: ALONE for part in parts if part not in going for i in part.present}
         labels = [name] if len(going) == 1 else [f"{name}.{k}" for k in range(1, len(going) + 1)]
         asked: dict[str, Weights] = {}
-        usual = {other: norm for other, norm in state.usual.items() if other != name}
         for label, part in zip(labels, going, strict=True):
             rows = [gram.clients.index(i) for i in part.present]
-            weights, norm, opposed = self._weights(gram, cosines, evidence, rows, state.usual.get(name), rng)
+            weights, opposed = self._weights(gram, cosines, evidence, rows, _shorten(state, part, of[rows], self.guard), rng)
             left_out |= dict.fromkeys(opposed, OPPOSED)
             asked |= {label: weights} if weights is not None else {}
-            usual |= {label: norm} if norm is not None else {}
         means = view.sums(updates, asked) if asked else {}
         on = {label: advanced(view, cluster, means.get(label)) for label in labels}
         following = replace(
             state,
             evidence=evidence,
-            usual=usual,
+            lengths=lengthened(state.lengths, gram.clients, of),
             measured={**state.measured, name: _measured(gram, cosines, asked, left_out)},
         )
         if len(going) == 1:
@@ -217,12 +215,11 @@ class HardenedFLIC:
         cosines: NDArray[np.float64],
         evidence: Evidence,
         rows: Sequence[int],
-        usual: float | None,
+        factors: NDArray[np.float64],
         rng: np.random.Generator,
-    ) -> tuple[Weights | None, float | None, list[int]]:
-        """The weights of a part's updates, or None where nobody is left; the norm usual from now on; and who is not summed."""
+    ) -> tuple[Weights | None, list[int]]:
+        """The weights of a part's updates, or None where nobody is left; and who is not summed. factors: for their lengths."""
         clients, block = [gram.clients[k] for k in rows], np.ix_(rows, rows)
-        factors, norm = shortened(norms(gram.matrix)[rows], self.guard, usual)
         opposed = against(cosines[block])
         factors[opposed] = 0.0
         left_out = [clients[k] for k in opposed]
@@ -233,7 +230,7 @@ class HardenedFLIC:
             lengths = np.outer(factors[kept], factors[kept])
             factors[kept] *= _inner(self.inner, gram.matrix[np.ix_(np.array(rows)[kept], np.array(rows)[kept])] * lengths, rng)
         of = counted(clients, factors)
-        return Weights(of, times_samples=self.by_samples and self.inner is None) if of else None, norm, left_out
+        return Weights(of, times_samples=self.by_samples and self.inner is None) if of else None, left_out
 
 
 def _parts(
@@ -256,6 +253,14 @@ def _parts(
         absent = tuple(i for i in way if i not in set(present))
         parts += [Branch(first, absent), *(Branch(part) for part in rest)]
     return sorted(parts, key=lambda part: len(part.present), reverse=True), after
+
+
+def _shorten(state: State, part: Branch, of: NDArray[np.float64], guard: float) -> NDArray[np.float64]:
+    """Factors for the lengths of a part's updates, of these norms, by what is known of all its clients when all were drawn."""
+    clients = (*part.present, *part.absent)
+    elsewhere = [state.lengths[i] for i in part.absent if i in state.lengths]
+    known = [state.lengths[i] for i in clients if i in state.lengths] if all(i in state.drawn for i in clients) else []
+    return shortened(of, guard, elsewhere, float(np.median(known)) if known else None)
 
 
 def _that_move(gram: Gram) -> Gram:

@@ -84,6 +84,7 @@ PARTS = {
     "Jittered": "variant",
     "SignBalanced": "variant",
     "Magnified": "variant",
+    "Diminished": "variant",
     "KernelPoison": "variant",
     "LoneInLayer": "layers",
     "InLayer": "layers",

@@ -35,7 +35,7 @@ from ..knowledge import Colluding, Level, Own, Situation
 from ..label_attacks import LabelFlip
 from ..liars import KernelPoison
 from ..line_search import WithExtra, last_aggregate
-from ..magnified import Magnified
+from ..magnified import Diminished, Magnified
 from ..membership import ALWAYS, Members, Pool, Schedule
 from ..offers import Offered
 from ..partial import InLayer, LoneInLayer
@@ -55,7 +55,7 @@ PLAIN, NONE, HONEST = "as it is", "none", "Honest"
 NO_BACKDOOR = "backdoors alone are sought, and it has no `test` of what it is after"
 ASKS = frozenset({Functionality.CHOICE, Functionality.SLOTS})
 """Where clients choose: the server asks them, or they take to slots inside their work."""
-AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, KernelPoison)
+AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, Diminished, KernelPoison)
 """Attacks about another one."""
 
 

@@ -40,7 +40,6 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
     kin = {offer: [o for o in today if origin[o] and origin[o] == origin[offer]] for offer in today}
     clusters: dict[str, Cluster] = {}
     contributors: dict[str, tuple[int, ...]] = {}
-    usual: dict[str, float] = {}
     names = state.names
     for model, block in blocks(everybody, votes, own, kin, models, state.evidence).items():
         for part in _parts(state, block, least, state.contributors.get(today.get(model, ""), ())):
@@ -49,8 +48,6 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
             served = tuple(i for i in part if (vote := votes.get(i)) == model or (vote in today and vote not in models))
             clusters[label] = Cluster(served, offered[model], state.round)
             contributors[label] = part
-            norm = state.usual.get(today[model]) if model in today else state.anchors[model].usual
-            usual |= {} if norm is None else {label: norm}
     has = {i for cluster in clusters.values() for i in cluster.members}
     for model in offered:
         keepers = tuple(i for i in everybody if i not in has and votes.get(i) == model)
@@ -60,8 +57,7 @@ def regrouped(state: State, chosen: Mapping[int, str], offered: Mapping[str, Mod
         state,
         clusters=clusters,
         contributors=contributors,
-        anchors=_anchors(state, {n: Anchor(clusters[n].model, state.round, usual.get(n)) for n in contributors}, every),
-        usual=usual,
+        anchors=_anchors(state, {n: Anchor(clusters[n].model, state.round) for n in contributors}, every),
         forks={},
         waiting=tuple(i for i in everybody if i not in votes),
         names=names,

@@ -1,8 +1,10 @@
 """How much an update counts in its community's sum, in the hardened FLIC. Nothing here asks for more than cosines and norms.
 
-- **Shortening.** An update longer than `factor` times the median norm of its part, or twice what was usual in its community, is
-  shortened to that. It is never left out for its length, and its direction is evidence whatever its length: whoever owns the
-  median can slow its own part, and nobody else's.
+- **Shortening.** An update longer than `factor` times the median norm of its part, or twice what is usual there, is shortened to
+  that. It is never left out for its length, and its direction is evidence whatever its length. Both medians are over all clients
+  of the part, also those that are not in the session, by the norms that they were seen with last: of a few that are drawn those
+  who lie may be most, and next to updates of next to nothing all others would be shortened to nothing, too. Who is more than half
+  of a part can slow it.
 - **Likeness.** Who shares with others what the rest lacks counts the less, the more there are of its kind: m copies count as one.
 - **Against.** An update that is against its part's by more than a standard error is not summed in that round.
 
@@ -12,7 +14,6 @@ What they do not stand against: updates that are like nobody else's, of usual le
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .evidence import Matrix
 
@@ -23,21 +24,26 @@ SLACK = 0.1
 USUAL = 2.0
 """Times what was usual that an update may be long."""
 GROWTH = 1.2
-"""By how much what is usual may grow in a round; it may fall at once."""
+"""By how much what is usual for a client may grow from session to session; it may fall at once."""
 
 
-def shortened(norms: NDArray[np.float64], factor: float, usual: float | None) -> tuple[Matrix, float | None]:
-    """Factors of at most 1 for updates of these norms, 0 for an update of 0; and what is usual from now on.
+def shortened(norms: Matrix, factor: float, elsewhere: Sequence[float] = (), usual: float | None = None) -> Matrix:
+    """Factors of at most 1, (n,), for updates of these norms, (n,); 0 for an update of 0, which does not count in the median.
 
-    usual: the community's so far, None if there is none. Zeros do not count in the median.
+    elsewhere: the last norms of the part's other clients. usual: of all of them before this session, None if that is not known.
     """
-    some = norms[norms > 0]
-    if not len(some):
-        return np.zeros_like(norms), usual
-    median = float(np.median(some))
-    limit = factor * median if usual is None else min(factor * median, USUAL * usual)
-    factors = np.minimum(1.0, np.divide(limit, norms, out=np.zeros_like(norms), where=norms > 0))
-    return factors, median if usual is None else min(median, GROWTH * usual)
+    some = [*norms[norms > 0], *elsewhere]
+    if not some:
+        return np.zeros_like(norms)
+    limit = factor * float(np.median(some))
+    limit = limit if usual is None else min(limit, USUAL * usual)
+    return np.minimum(1.0, np.divide(limit, norms, out=np.zeros_like(norms), where=norms > 0))
+
+
+def lengthened(lengths: Mapping[int, float], clients: Sequence[int], norms: Matrix) -> Mapping[int, float]:
+    """The norms that clients were seen with last, with those of a session, (n,), of which none grows faster than `GROWTH`."""
+    of = zip(clients, norms, strict=True)
+    return {**lengths, **{i: min(float(norm), GROWTH * lengths[i]) if i in lengths else float(norm) for i, norm in of}}
 
 
 def of_their_own(centred: Matrix) -> Matrix:

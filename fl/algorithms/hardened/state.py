@@ -13,11 +13,10 @@ FIRST = "round 0"
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An earlier model that clients may go back to, when a community went on from it, and the norm that was usual there."""
+    """An earlier model that clients may go back to, and when a community went on from it."""
 
     model: Model
     round: int
-    usual: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +24,9 @@ class State:
     """clusters: who is served by what. contributors: whose updates make a cluster's model, where anybody's do. anchors: earlier
     models to go back to.
 
-    evidence: what sessions have shown. usual: the norm that is usual in a community. forks: of communities that have just been
-    forked, the name of what they were one of. drawn: when a client was last invited. waiting: clients that no cluster has yet.
-    names: how many communities have been named. measured: of the last round, for the record.
+    evidence: what sessions have shown. lengths: the norm that each client was seen with last. forks: of communities that have
+    just been forked, the name of what they were one of. drawn: when a client was last invited. waiting: clients that no cluster
+    has yet. names: how many communities have been named. measured: of the last round, for the record.
     """
 
     round: int
@@ -35,7 +34,7 @@ class State:
     contributors: Mapping[str, tuple[int, ...]]
     anchors: Mapping[str, Anchor]
     evidence: Evidence = field(default_factory=Evidence)
-    usual: Mapping[str, float] = field(default_factory=dict)
+    lengths: Mapping[int, float] = field(default_factory=dict)
     forks: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[int, int] = field(default_factory=dict)
     waiting: tuple[int, ...] = ()
