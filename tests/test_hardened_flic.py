@@ -229,6 +229,15 @@ def test_a_minority_that_sends_next_to_nothing_keeps_nobody_from_learning(factor
     assert max(distance(toy, state, i) for i in range(9, 20)) < 0.15 * START
 
 
+def test_who_is_most_of_the_first_session_carries_nobody_away() -> None:
+    """Of five that are drawn in the first round three are attackers, in some seeds: no length of theirs is what is usual then."""
+    played = replace(HARDENED, participation=0.25)
+    for seed in range(6):
+        toy = Toy(range(20), lambda job: honest(job) * (1e6 if job.client < 9 else 1), D, wants=everybody_wants())
+        state = toy.play(played, 4, seed=seed)
+        assert max(distance(toy, state, i) for i in range(9, 20)) < 1.5 * START
+
+
 # --- those who are cleverer -------------------------------------------------------------------------------------------
 
 

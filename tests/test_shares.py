@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.algorithms.hardened.shares import GROWTH, USUAL, against, counted, lengthened, of_their_own, shortened
+from cloister.fl.algorithms.hardened.shares import GROWTH, SHORT, USUAL, against, counted, lengthened, of_their_own, shortened
 
 
 @settings(max_examples=50)
@@ -23,14 +23,20 @@ def test_no_update_is_longer_than_the_limit_and_none_is_left_out(
     limit = limit if usual is None else min(limit, USUAL * usual)
     assert (factors > 0).all()
     assert (factors * norms <= limit * (1 + 1e-9)).all()
-    np.testing.assert_allclose(factors[norms <= limit], 1.0)
+    least = SHORT * np.median([*values, *elsewhere])
+    np.testing.assert_allclose(factors[(norms <= limit) & (norms >= least)], 1.0)
+    np.testing.assert_allclose(factors[norms < least], np.minimum(1, limit / norms[norms < least]) * norms[norms < least] / least)
+    early = shortened(norms, 1.5, elsewhere, all_drawn=False)
+    assert (early * norms <= 1.5 * min(*values, *elsewhere, np.inf) * (1 + 1e-9)).all()
 
 
 def test_who_is_most_of_a_session_and_less_than_half_of_a_part_shortens_nobody() -> None:
     """Three of five that are drawn send next to nothing: by the five alone the others would be shortened to that."""
     norms = np.array([1e-6, 1e-6, 1e-6, 1.0, 1.1])
     assert shortened(norms, 1.5)[3] < 2e-6
-    assert (shortened(norms, 1.5, [1.0] * 9 + [1e-6] * 6, 1.0) == 1).all()
+    factors = shortened(norms, 1.5, [1.0] * 9 + [1e-6] * 6, 1.0)
+    assert (factors[3:] == 1).all()
+    assert (factors[:3] < 1e-5).all()  # nor do they count in the divisor
 
 
 def test_what_is_usual_for_a_client_falls_at_once_and_grows_slowly() -> None:

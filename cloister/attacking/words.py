@@ -10,7 +10,7 @@ AROUND: Mapping[str, str] = {
     "Jittered": "each with noise of its own, {spread} times as long as what it sends",
     "SignBalanced": "turned round, seen from the honest mean, in a random half of the coordinates",
     "Magnified": "what each sends times {factor}",
-    "Diminished": "what each sends times {factor}, next to nothing",
+    "Diminished": "what each sends times {factor}",
     "KernelPoison": "only what the protection's sketch does not see of it",
 }
 """What is done to what an attack sends, by the class that does."""

@@ -256,11 +256,12 @@ def _parts(
 
 
 def _shorten(state: State, part: Branch, of: NDArray[np.float64], guard: float) -> NDArray[np.float64]:
-    """Factors for the lengths of a part's updates, of these norms, by what is known of all its clients when all were drawn."""
+    """Factors for the lengths of a part's updates, of these norms, by what is known of all its clients."""
     clients = (*part.present, *part.absent)
     elsewhere = [state.lengths[i] for i in part.absent if i in state.lengths]
-    known = [state.lengths[i] for i in clients if i in state.lengths] if all(i in state.drawn for i in clients) else []
-    return shortened(of, guard, elsewhere, float(np.median(known)) if known else None)
+    all_drawn = all(i in state.drawn for i in clients)
+    known = [state.lengths[i] for i in clients if i in state.lengths] if all_drawn else []
+    return shortened(of, guard, elsewhere, float(np.median(known)) if known else None, all_drawn)
 
 
 def _that_move(gram: Gram) -> Gram:
