@@ -51,11 +51,11 @@ def called_with(function: Callable[[Any], Any], given: Any) -> Any:
     except ValueError as error:
         if not is_own(function):
             raise
-        place = _own_place(error)
+        place = own_place(error)
         raise Unfit(f"{name_of(function)}{f' ({place})' if place else ''} raised {type(error).__name__}: {error}") from error
 
 
-def _own_place(error: BaseException) -> str:
+def own_place(error: BaseException) -> str:
     """The last line of a user's own code that an error passed: "mine.py, line 12"; empty where it passed none."""
     found, place = "", error.__traceback__
     while place is not None:

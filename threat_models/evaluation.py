@@ -23,7 +23,7 @@ from ..fl.near_names import in_short
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
-from .backdoors import LearnedTarget, Target
+from .backdoors import LearnedTarget, Target, check_target
 from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
@@ -127,6 +127,8 @@ class Evaluation:
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths[0], self.scenario)
+        for target in self.targets.values():
+            check_target(target)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
         if unknown := sorted(self.limits.keys() - self.defences.keys()):

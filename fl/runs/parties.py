@@ -120,7 +120,8 @@ class Parties:
             slots: InSlots | None = getattr(scenario.algorithm, "in_slots", None)
             kind = "update" if slots is None else slots.kind
             found = Computers(population.clients, population.classes, self.module, open_, seed, self._train, self._judge, kind)
-            workers = self.corrupted = scenario.adversary.corrupt(found)
+            with about("adversary"):
+                workers = self.corrupted = scenario.adversary.corrupt(found)
             judge = self.corrupted.judge
         embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         if embedders is not None and self.corrupted is not None:
