@@ -13,7 +13,14 @@ from .agreement import agreement_in_words, worth_in_words
 from .byte_words import byte_words
 from .distances import distances_panel
 from .gaps import gaps
-from .headline import attacked_in_words, privacy_in_words, turned_down_in_words, unmoved_in_words
+from .headline import (
+    attacked_in_words,
+    diverged_in_words,
+    privacy_in_words,
+    rejected_in_words,
+    turned_down_in_words,
+    unmoved_in_words,
+)
 from .hues import HUES
 from .matrices import filling_panels, matrix_panel
 from .matrix_picture import MATRIX_PIXELS
@@ -124,6 +131,7 @@ def render(run: Run) -> str:
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
         missing="; ".join(gaps(run)),
+        trouble=[*filter(None, [diverged_in_words(run.summary), rejected_in_words(run.summary.get("rejected") or [])])],
         privacy=epsilons(run),
         traffic=traffic_charts(run),
         table=table(run),
