@@ -32,6 +32,7 @@ from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
 from ..clustering.subspaces import Unmeasured
 from ..data.population import Client, Examples, Population
+from ..data.rare import rare_labels
 from ..emd.judging import tau_of
 from ..fields_at_fault import about
 from ..functions import Unfit, brief, called, misfit
@@ -81,6 +82,7 @@ class Parties:
         self.scenario = scenario
         with about("data"):
             source = scenario.data(folder)
+            self.rare = rare_labels(source)
         with about("partition"):
             if wrong := misfit(scenario.partition, ["source", "rng"]):
                 raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")

@@ -57,6 +57,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     unmoved = [line["unmoved"] for line in lines if "unmoved" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
+    doubtful = doubts(scenario, len(simulation.population.clients), groups) + simulation.rare
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
@@ -79,7 +80,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "groups": {str(i): g for i, g in sorted(groups.items())},
         **agreement(clusters, groups),
         **clearness(clusters, folder),
-        **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
+        **({"doubts": doubtful} if doubtful else {}),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
