@@ -27,9 +27,11 @@ def report(
     from .comparing.report import write_comparison_report
     from .evaluating.merging import merge
     from .evaluating.report import write_evaluation_report
+    from .fl.runs.results_folder import cut_off
+    from .reporting.gaps import gaps
     from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
-    from .reporting.run_data import missing_answers, read_run
+    from .reporting.run_data import read_run
 
     with one_line_errors():
         if len(folders) > 1 and out is None:
@@ -37,15 +39,18 @@ def report(
         if len(folders) == 1 and out is not None:
             raise ValueError("--out is for several folders, cloister report A B --out C; one keeps its report in itself")
         folder = folders[0] if out is None else merge(folders, out)
+        lost: list[str] = []
         if is_record(folder):
             path = write_client_report(folder)
         elif (folder / "comparison.json").is_file():
             path = write_comparison_report(folder)
         elif (folder / "search.json").is_file():
             path = write_search_report(folder)
+        elif (folder / "evaluation.json").is_file() or (folder / "results.jsonl").is_file():
+            path = write_evaluation_report(folder)
         else:
-            grid = (folder / "results.jsonl").is_file()
-            path = write_evaluation_report(folder) if grid else write_report(folder)
-            if not grid and (words := missing_answers(read_run(folder))):
-                say(f"note: {words}")
+            path = write_report(folder)
+            lost = gaps(read_run(folder))
+        for words in [*lost, *cut_off(folder)]:
+            say(f"note: {words}")
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)

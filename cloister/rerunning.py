@@ -14,8 +14,10 @@ from .fl.runs.run_folder import versions
 from .fl.runs.scenario import Scenario, described
 from .progress import watched
 from .repeating import OTHERWISE
+from .reporting.gaps import gaps
 from .reporting.repeat import DRAWN, is_finished_module
 from .reporting.report import write_report
+from .reporting.run_data import read_run
 from .running import free_folder
 from .scenario_file import load, with_settings
 from .scenario_origin import Origin
@@ -45,6 +47,8 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             f"the run in {folder} was played from Python, which has its scenario: play it there again, cloister.run(scenario),"
             f" and compare: cloister rerun {folder} --against OTHER_FOLDER"
         )
+    if lost := gaps(read_run(folder)):
+        raise ValueError(f"{lost[0]}; there is no whole run to compare with")
     scenario = _scenario(folder, recorded)
     if places := _at_odds(record(folder / "scenario.json"), json.loads(json.dumps(described(scenario))), recorded):
         raise Failure(

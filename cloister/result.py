@@ -44,7 +44,7 @@ class Result:
         """A row for each client and evaluated round: round, client, cluster, group (None where nobody planted any), accuracy
         (None of numbers), loss, and further metrics by their name.
         """
-        run = self._run
+        run = self.read()
         rows = []
         for line in run.rounds:
             of = {str(i): name for name, members in line.get("clusters", {}).items() for i in members}
@@ -59,12 +59,12 @@ class Result:
     def rounds(self) -> list[dict[str, Any]]:
         """A row for each round: clusters, bytes sent and received, seconds, mean and worst accuracy (or None)."""
         kept = ("round", "accuracy_mean", "accuracy_worst", "bytes_up", "bytes_down", "seconds")
-        return [{key: line.get(key) for key in kept} | {"clusters": len(line["clusters"])} for line in self._run.rounds]
+        return [{key: line.get(key) for key in kept} | {"clusters": len(line["clusters"])} for line in self.read().rounds]
 
     @property
     def disclosures(self) -> list[dict[str, Any]]:
         """What each party was told, answer by answer: round, recipient, what, about whom, how many numbers."""
-        return [dict(entry) for entry in self._run.answers]
+        return [dict(entry) for entry in self.read().answers]
 
     @property
     def privacy(self) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class Result:
         less the clients that the protection reckons to be corrupt: among so many an honest one hides.
         """
         epsilon, account = self.summary.get("privacy", {}), self.summary.get("account", {})
-        least = smallest_sum(self._run)
-        hides = None if least is None else max(least - corrupt_of(self._run), 0)
+        least = smallest_sum(self.read())
+        hides = None if least is None else max(least - corrupt_of(self.read()), 0)
         return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": least, "hides_among": hides}
 
     @property
@@ -116,7 +116,7 @@ class Result:
         """
         from .plots import picture
 
-        return picture(self._run, what)
+        return picture(self.read(), what)
 
     def _chosen(self, rows: str) -> list[dict[str, Any]]:
         if rows not in ("metrics", "rounds", "disclosures"):
@@ -124,8 +124,8 @@ class Result:
         found: list[dict[str, Any]] = getattr(self, rows)
         return found
 
-    @property
-    def _run(self) -> Run:
+    def read(self) -> Run:
+        """The folder as its report reads it."""
         return read_run(self.folder)
 
     @property

@@ -66,6 +66,7 @@ def run(
     A run that was stopped, even by a kill, goes on with the same command plus --out FOLDER --resume.
     A recording, with clients' data and the scenario's source, is written when the run ends; what was stopped is not recorded.
     """
+    from .reporting.headline import rejected_in_words
     from .reporting.repeat import DRAWN
     from .reporting.report import write_report
     from .running import free_folder
@@ -99,8 +100,7 @@ def run(
         Console().print(summary_table(summary))
         Console().print(f"run folder  {folder}\nreport      {report}", highlight=False, soft_wrap=True)
     if summary["rejected"]:
-        first, count = summary["rejected"][0], len(summary["rejected"])
-        say(f"{count} updates were rejected, first of client {first['client']} in round {first['round']}: {first['reason']}")
+        say(rejected_in_words(summary["rejected"]))
         raise typer.Exit(REJECTED)
 
 

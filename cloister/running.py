@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
 from .fl.runs.scenario import Scenario
 from .fl.runs.yardsticks import add_yardsticks
+from .loading import load
 from .progress import shown, watched
 from .reporting.report import write_report
 from .result import Result
@@ -18,12 +18,6 @@ from .result import load as load_run
 from .scenario_file import check_not_reading
 from .watchers import Watcher, watchers
 from .what_was_given import check_given
-
-if TYPE_CHECKING:
-    from .attacking.result import Attacked
-    from .auditing.result import Audited
-    from .comparing.result import Compared
-    from .evaluating.result import Evaluated
 
 __all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
 
@@ -94,29 +88,3 @@ def free_folder(scenario: Scenario, resume: bool = False) -> Path:
             raise ValueError(f"there is no run folder {stem} to resume; name it")
         return existing[-1]
     return next(path for path in taken if not path.exists())
-
-
-def load(folder: str | Path) -> Result | Evaluated | Compared | Audited | Attacked:
-    """What came out of the run, evaluation, comparison, audit or search for a break that this folder holds, whether it is over
-    or not.
-
-    Raises ValueError where it holds none.
-    """
-    path = Path(folder)
-    if (path / "audit.json").is_file():
-        from .auditing.result import Audited
-
-        return Audited(path)
-    if (path / "comparison.json").is_file():
-        from .comparing.result import Compared
-
-        return Compared(path)
-    if (path / "search.json").is_file():
-        from .attacking.result import Attacked
-
-        return Attacked(path)
-    if (path / "evaluation.json").is_file():
-        from .evaluating.result import Evaluated
-
-        return Evaluated(path)
-    return load_run(path)

@@ -9,9 +9,19 @@ from rich.table import Table
 from .reporting.account_words import account_meters, account_notes
 from .reporting.agreement import agreement_in_words, worth_in_words
 from .reporting.byte_words import byte_words
-from .reporting.headline import corrupt_in_words, loyal_in_words, ran_out_in_words, turned_down_in_words, unmoved_in_words, up
+from .reporting.headline import (
+    corrupt_in_words,
+    diverged_in_words,
+    loyal_in_words,
+    ran_out_in_words,
+    rejected_in_words,
+    turned_down_in_words,
+    unmoved_in_words,
+    up,
+)
 
-UNDECIDED, UNMOVED = "not compared", "no result"
+UNDECIDED, UNMOVED, REJECTED, DIVERGED = "not compared", "no result", "rejected", "not finite"
+WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED)
 """The rows that warn."""
 
 
@@ -22,13 +32,14 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, words in summary_rows(summary):
-        table.add_row(name, f"[yellow]warning:[/yellow] {escape(words)}" if name in (UNDECIDED, UNMOVED) else escape(words))
+        table.add_row(name, f"[yellow]warning:[/yellow] {escape(words)}" if name in WARNED else escape(words))
     return table
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The same as pairs of a name and words; a name may be empty."""
-    return [*_scores(summary), *_corrupt(summary), *_groups(summary), *_learned(summary), *_epsilons(summary), *_course(summary)]
+    of = (_scores, _trouble, _corrupt, _groups, _learned, _epsilons, _course)
+    return [row for part in of for row in part(summary)]
 
 
 def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -53,6 +64,14 @@ def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             continue
         some = f", of the {of['clients']} clients for which it is defined" if of["clients"] < len(_placed(summary)) else ""
         yield name, f"{of['mean']:.3g}  (worst client {of['worst']:.3g}{some})"
+
+
+def _trouble(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What makes the scores worth less than they seem."""
+    if words := diverged_in_words(summary):
+        yield DIVERGED, words
+    if words := rejected_in_words(summary["rejected"]):
+        yield REJECTED, words
 
 
 def _corrupt(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

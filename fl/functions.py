@@ -1,7 +1,8 @@
 """Functions that users give in the place of parts of ours: what they are called, and whether what they return fits."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .near_names import in_short
 from .own_code import installed, is_own, plain
 
 OWN = f"{__name__.partition('.fl.')[0]}."
@@ -51,11 +53,25 @@ def called_with(function: Callable[[Any], Any], given: Any) -> Any:
     except ValueError as error:
         if not is_own(function):
             raise
-        place = _own_place(error)
+        place = own_place(error)
         raise Unfit(f"{name_of(function)}{f' ({place})' if place else ''} raised {type(error).__name__}: {error}") from error
 
 
-def _own_place(error: BaseException) -> str:
+@contextmanager
+def raised_by(what: str, function: object) -> Iterator[None]:
+    """Whatever a function of the user's raises inside is Unfit of one line: what it is, its name, file and line, and what it
+    raised. Of what is a library's, its place in it says nothing, and is left out.
+    """
+    try:
+        yield
+    except Unfit:
+        raise
+    except Exception as error:
+        place = own_place(error)
+        raise Unfit(f"{what}, {called(function)}, failed{f' in {place}' if place else ''}: {in_short(error)}") from error
+
+
+def own_place(error: BaseException) -> str:
     """The last line of a user's own code that an error passed: "mine.py, line 12"; empty where it passed none."""
     found, place = "", error.__traceback__
     while place is not None:

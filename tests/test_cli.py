@@ -165,7 +165,7 @@ def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -
     result = cloister("run", "scenario.py:rejecting", "--json", "--out", "r")
     assert result.code == 3
     assert json.loads(result.out)["rejected"] == summary("r")["rejected"] != []
-    assert "1 updates were rejected, first of client 3 in round 1" in result.complaint
+    assert "1 update was rejected, of client 3, first in round 1" in result.complaint
 
 
 @pytest.mark.trains

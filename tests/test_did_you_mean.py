@@ -1,5 +1,7 @@
 """What is misspelt on a command line is named with what was perhaps meant."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,17 @@ def test_a_mechanism() -> None:
         named(["gauss"], FAULTS)
     with pytest.raises(ValueError, match=r"there is no mechanism 'zebra'; there are "):
         named(["zebra"], FAULTS)
+    with pytest.raises(ValueError, match=r"did you mean 'distributed discrete Gaussian, two sums' or 'noise of a trusted server"):
+        named(["noisy sums"], FAULTS)
+
+
+def test_a_misspelt_mechanism_is_refused_before_anything_that_computes_is_imported() -> None:
+    """The names are written down for it; that they are those of the mechanisms is tested where these are built."""
+    asked = "import sys; from cloister.cli import main; sys.argv = ['cloister', 'audit', '--self-test', '--mechanism', 'cloud']"
+    code = f"{asked}\ntry:\n    main()\nexcept SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "there is no mechanism 'cloud'; did you mean 'clouds of four clients'; there are " in found.stderr
+    assert found.stdout == "1 False\n"
 
 
 def test_data_of_a_comparison() -> None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from cloister import Training, attacks, data
+from cloister.fl.clients.losses import losses
 from cloister.fl.clients.measures import measures
 from cloister.fl.data.function import as_data
 from cloister.fl.functions import Unfit
@@ -60,3 +61,15 @@ def test_a_rule_that_names_no_sight_and_an_attack_and_data_of_other_arguments():
         attacks.Adversary(members=attacks.Pool(1), upload=lambda own, more: own)
     with pytest.raises(ValueError, match=r"test_own_mistakes.py, line \d+\), does not fit"):
         as_data(lambda: None)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("oops\nand more"), ValueError("oops"), KeyError("oops")], ids=repr)
+def test_what_a_loss_or_a_metric_raises_is_said_by_its_name_and_line(error):
+    def mine(outputs, targets):
+        raise error
+
+    where = r"mine \(test_own_mistakes.py, line \d+\), failed in test_own_mistakes.py, line \d+: "
+    with pytest.raises(Unfit, match=rf"^training.loss, {where}{type(error).__name__}: '?oops"):
+        losses(torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64), mine)
+    with pytest.raises(Unfit, match=rf"^metric, {where}{type(error).__name__}: '?oops"):
+        measures((mine,), False)["mine"](np.zeros((1, 2)), np.zeros(1))

@@ -29,6 +29,7 @@ from cloister.threat_models.privacy import (
     distance_releases,
     head_release,
     local_training,
+    names,
     noisy_sum,
     pair_releases,
     self_test,
@@ -277,6 +278,7 @@ def test_a_small_self_test_passes(training: bool, trials: int, shipped: dict[str
 
 
 def test_every_mechanism_is_in_a_small_self_test(shipped: dict[str, Any]) -> None:
+    assert tuple(shipped) == names.MECHANISMS
     assert shipped.keys() > TRAINING
     assert {mechanism for _, mechanism in FEW} == shipped.keys()
 

@@ -20,10 +20,11 @@ from PIL import Image
 
 from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
+from cloister.reporting.gaps import missing_answers
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.panels import cluster_lines
 from cloister.reporting.report import read_run, tiles, write_report
-from cloister.reporting.run_data import missing_answers, scores
+from cloister.reporting.run_data import scores
 from cloister.reporting.tree_drawing import draw_tree
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample

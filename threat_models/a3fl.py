@@ -16,7 +16,7 @@ from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .backdoors import Backdoor
 from .knowledge import Situation
-from .label_attacks import check_rate, labels_alone
+from .label_attacks import check_among, check_class, check_rate, labels_alone
 from .training_attacks import nothing, trained
 from .triggers import Patch, Pixels, check_images, put
 
@@ -56,6 +56,7 @@ class A3FL:
     initial: float = 0.5
 
     def __post_init__(self) -> None:
+        check_class("target", self.target)
         check_rate("share", self.share)
         check_rate("initial", self.initial)
         if min(self.row, self.column) < 0 or min(self.height, self.width) < 1:
@@ -67,6 +68,7 @@ class A3FL:
 
     def learn(self, situation: Situation, /) -> dict[str, Vector]:
         """The trigger of this round. Models that it is held against are in evaluation mode."""
+        check_among(self, situation.classes)
         labels_alone(situation.examples)
         check_images(situation.examples.x)
         device = next(situation.module.parameters()).device

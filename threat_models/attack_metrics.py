@@ -11,7 +11,7 @@ from ..fl.data.population import Examples
 from ..fl.runs.evaluation import ScoringJob, accuracies
 from ..fl.runs.metrics import late_count
 from ..protocol.view.answers import Vector
-from .backdoors import Target
+from .backdoors import Target, tested
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def attack_success(
 
     models, clean: float32 (d,) by client, of the run with the attack and of the same seed's run without. Give loyal clients.
     """
-    triggered = {i: found for i in sorted(models) if len(found := backdoor.test(tests[i], classes))}
+    triggered = {i: found for i in sorted(models) if len(found := tested(backdoor, tests[i], classes))}
     if not triggered:
         raise ValueError("no client has a test example that the backdoor is about")
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,11 +9,12 @@ import torch
 from torch import Tensor
 
 from ..fl.data.population import Examples
-from ..fl.functions import called
+from ..fl.functions import Unfit, brief, called
 from ..protocol.view.answers import Vector
+from .functions import check_trainable
 from .knowledge import Situation
-from .label_attacks import check_rate, labels_alone
-from .triggers import Parts, Trigger
+from .label_attacks import check_among, check_class, check_rate, labels_alone
+from .triggers import Parts, Trigger, check_trigger, stamped
 
 
 class Target(Protocol):
@@ -43,6 +43,24 @@ def as_learned(target: Target | LearnedTarget, learned: Mapping[str, Vector]) ->
     return resolved
 
 
+def check_target(target: Any) -> None:
+    """Raise Unfit for what cannot measure a backdoor: a class instead of one of it, or what has neither `test` nor `given`."""
+    if isinstance(target, type):
+        raise Unfit(f"a target is the class {called(target)} itself; make one of it: {target.__name__}(...)")
+    if not callable(getattr(target, "test", getattr(target, "given", None))):
+        raise Unfit(f"a target has test(examples, classes), as attacks.Backdoor; {called(target)}, {brief(target)}, has none")
+
+
+def tested(target: Target, examples: Examples, classes: int) -> Examples:
+    """What it makes of test examples. Raises Unfit, by its name, file and line, for what no model could be tested with."""
+    found: object = target.test(examples, classes)
+    if not isinstance(found, Examples):
+        raise Unfit(f"{called(target)}.test returned {brief(found)}, where Examples(x, y) are taken")
+    if len(found):
+        check_trainable(target, examples, classes, found)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Backdoor:
     """The trigger on a share of the training examples, with the label y* (BadNets, Gu et al. 2017; Chen et al. 2017 with Blend).
@@ -59,18 +77,17 @@ class Backdoor:
     clean_label: bool = False
 
     def __post_init__(self) -> None:
+        check_trigger(self.trigger)
         check_rate("share", self.share)
-        if isinstance(self.trigger, type) or not callable(getattr(self.trigger, "stamp", None)):
-            raise ValueError(f"{called(self.trigger)} is no trigger: it has no stamp(x), of images to new ones")
-        for name, label in (("target", self.target), ("source", self.source)):
-            if label is not None and (isinstance(label, bool) or not isinstance(label, Integral)):
-                raise ValueError(f"{name} is a label, a whole number, or None, not {label!r}")
+        check_class("target", self.target)
+        check_class("source", self.source)
         if self.clean_label and (self.target is None or self.source is not None):
             raise ValueError("a clean-label backdoor has one target and no source")
         if self.source is not None and self.source == self.target:
             raise ValueError("source and target differ")
 
     def __call__(self, situation: Situation, /) -> Examples:
+        check_among(self, situation.classes)
         examples = situation.examples
         y = labels_alone(examples)
         open_to = torch.eq(y, self.target or 0) if self.clean_label else self._about(y)
@@ -78,9 +95,10 @@ class Backdoor:
         return poisoned(examples, chosen, self.trigger, self._wanted(y[chosen], situation.classes))
 
     def test(self, examples: Examples, classes: int, /) -> Examples:
+        check_among(self, classes)
         index = torch.nonzero(self._about(labels_alone(examples))).flatten()
         about = examples.take(index)
-        return replace(about, x=self.trigger.stamp(about.x), y=self._wanted(about.y, classes))
+        return replace(about, x=stamped(self.trigger, about.x), y=self._wanted(about.y, classes))
 
     def _about(self, y: Tensor) -> Tensor:
         if self.source is not None:
@@ -98,6 +116,12 @@ class DistributedBackdoor:
     parts: Parts
     target: int = 0
     share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, Parts) or not self.parts.parts:
+            raise ValueError(f"parts are Parts((...)) of one trigger or more, not {brief(self.parts)}")
+        check_class("target", self.target)
+        check_rate("share", self.share)
 
     def __call__(self, situation: Situation, /) -> Examples:
         part = self.parts.parts[situation.place % len(self.parts.parts)]
@@ -119,9 +143,11 @@ class EdgeCase:
     neighbours: int = 5
 
     def __post_init__(self) -> None:
+        check_class("target", self.target)
         check_rate("share", self.share)
 
     def __call__(self, situation: Situation, /) -> Examples:
+        check_among(self, situation.classes)
         examples = situation.examples
         chosen = self._tail(examples)
         y = labels_alone(examples).clone()
@@ -129,6 +155,7 @@ class EdgeCase:
         return replace(examples, y=y)
 
     def test(self, examples: Examples, classes: int, /) -> Examples:
+        check_among(self, classes)
         about = examples.take(self._tail(examples))
         return replace(about, y=torch.full_like(about.y, self.target))
 
@@ -147,7 +174,7 @@ def poisoned(examples: Examples, chosen: Tensor, trigger: Trigger, y: Tensor) ->
     """The examples with the trigger on the chosen ones, which get the labels y. Nothing given is changed."""
     x, labels = examples.x.clone(), examples.y.clone()
     if len(chosen):
-        x[chosen] = trigger.stamp(examples.x[chosen])
+        x[chosen] = stamped(trigger, examples.x[chosen])
         labels[chosen] = y
     return replace(examples, x=x, y=labels)
 

@@ -14,7 +14,7 @@ from ..fl.models.vector import trainable
 from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
-from .label_attacks import labels_alone
+from .label_attacks import check_among, check_class, labels_alone
 from .training_attacks import AfterStep, bounded, nothing, trained
 
 
@@ -44,6 +44,7 @@ class Chameleon:
     bound: float = inf
 
     def __post_init__(self) -> None:
+        check_class("target", self.target)
         if not self.temperature > 0 or not self.weight > 0 or not self.bound > 0:
             raise ValueError("temperature, weight and bound are above 0")
         if self.contrastive_epochs < 1 or (self.classifier_epochs is not None and self.classifier_epochs < 1):
@@ -52,6 +53,7 @@ class Chameleon:
             raise ValueError(f"encoder_lr is above 0, or None for the clients' rate, not {self.encoder_lr}")
 
     def __call__(self, situation: Situation, /) -> Vector:
+        check_among(self, situation.classes)
         labels_alone(situation.examples)
         head, training = head_of(situation.module), situation.training
         first = replace(training, epochs=self.contrastive_epochs, lr=self.encoder_lr or training.lr)

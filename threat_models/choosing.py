@@ -10,6 +10,7 @@ from ..fl.clients.corruption import Computers
 from ..fl.runs.simulation import seed_of
 from ..protocol.view.work import LocalOffer
 from .conduct import Conduct
+from .handing import handed
 from .knowledge import Level
 from .offers import Offered, OfferedTogether, whose
 
@@ -33,12 +34,13 @@ class Choosing:
             return None
         if attack is None or offer.round not in conduct.when:
             return self._honestly(offer)
-        return attack(self._offered(offer, members, attack.needs, self._of(offer)))
+        said: int | None = handed(attack, self._offered(offer, members, attack.needs, self._of(offer)))
+        return said
 
     def forged(self, offer: LocalOffer, members: frozenset[int], honest: Mapping[int, int]) -> int:
         """The slot that a member says serves it best, where clients choose inside their work. honest: what each takes."""
         attack: Any = self._conduct.choice
-        return int(attack(self._offered(offer, members, attack.needs, honest.get)))
+        return int(handed(attack, self._offered(offer, members, attack.needs, honest.get)))
 
     def _of(self, offer: LocalOffer) -> Callable[[int], int | None]:
         """What clients honestly choose among these models."""

@@ -12,14 +12,17 @@ import numpy as np
 
 from ..fl.clients.corruption import Computers
 from ..fl.data.population import Examples
+from ..fl.functions import as_vector
 from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import COMPUTED, Vector
 from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .attack import looks_back
 from .choosing import Choosing
 from .conduct import Conduct
-from .functions import alone, together
+from .functions import alone, poisoned_by, together
+from .handing import handed
 from .knowledge import Level, Own, Situation, colluding
+from .label_attacks import check_among
 from .sittings import Sitting, Sittings
 from .slot_members import Taken, check, uploaded
 
@@ -45,6 +48,8 @@ class Coalition:
         self._conduct = conduct
         self._computers = computers
         clients = tuple(sorted(computers.clients))
+        for attack in (conduct.data, conduct.local, conduct.upload):
+            check_among(attack, computers.classes)
         self._members = conduct.members.everyone(clients, computers.seed)
         self._present: frozenset[int] = frozenset()
         self._places = {client: place for place, client in enumerate(sorted(self._members))}
@@ -112,7 +117,7 @@ class Coalition:
             if member:
                 at_work[job.client] = situation = self._situation(job, sittings[job.client], None)
                 if active and self._conduct.data is not None:
-                    instead[job.client] = self._conduct.data(situation)
+                    instead[job.client] = poisoned_by(self._conduct.data, situation)
                     at_work[job.client] = self._situation(job, sittings[job.client], instead[job.client])
             (own if member and active and self._conduct.local is not None and kind == "update" else honest).append(job)
         for client, answer in self._computers.honest(honest, instead) if honest else ():
@@ -169,7 +174,7 @@ class Coalition:
             yield client, work
         elif not self._colludes:
             upload: Any = self._conduct.upload
-            yield client, self._answer(own, work.vector if upload is None else alone(upload, own, upload(own)))
+            yield client, self._answer(own, work.vector if upload is None else alone(upload, own, handed(upload, own)))
 
     def _colluded(self, sitting: Sitting, active: bool) -> Iterator[tuple[int, LocalWork]]:
         if not sitting.own:
@@ -177,20 +182,22 @@ class Coalition:
         attack: Any = self._conduct.upload
         if self._learns:
             known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
-            self._memory = dict(attack.learn(known))
+            self._memory = dict(handed(attack, known, attack.learn))
         if active:
             known = colluding(self._conduct.knows, sitting.own, sitting.honest, self._conduct.rule, self._memory)
-            vectors = together(attack, known, attack(known))
+            vectors = together(attack, known, handed(attack, known))
             for client in sorted(sitting.own):
                 yield client, self._answer(sitting.own[client], vectors[client])
 
     def _answer(self, own: Own, vector: Vector) -> LocalWork:
         shown = self._conduct.shown
-        return LocalWork(vector, own.samples) if shown is None else TwoFacedWork(vector, own.samples, shown=shown(own))
+        if shown is None:
+            return LocalWork(vector, own.samples)
+        return TwoFacedWork(vector, own.samples, shown=alone(shown, own, handed(shown, own)))
 
     def _trained(self, situation: Situation) -> Vector:
         local: Any = self._conduct.local
-        return np.asarray(local(situation), dtype=np.float32)
+        return as_vector(handed(local, situation), situation.start.shape, local)
 
     def judge(self, offer: LocalOffer, /) -> int | None:
         """What a client says when it is offered models; None where it is a member and silent."""

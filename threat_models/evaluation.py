@@ -23,12 +23,12 @@ from ..fl.near_names import in_short
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
-from .backdoors import LearnedTarget, Target
+from .backdoors import LearnedTarget, Target, check_target
 from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths, check_targets
+from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths
 
 __all__ = [
     "ABSENT",
@@ -127,9 +127,10 @@ class Evaluation:
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths[0], self.scenario)
+        for target in self.targets.values():
+            check_target(target)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
-        check_targets(self.targets)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
             raise ValueError(f"limits names defences that are not there: {', '.join(unknown)}")
 

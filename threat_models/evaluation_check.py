@@ -77,16 +77,6 @@ def _no_change(defence: Any, scenario: Scenario) -> str:
     return f"{called(defence)} was called with the scenario and returned {brief(found)}; {A_CHANGE}, and {rule}"
 
 
-def check_targets(targets: Mapping[str, Any]) -> None:
-    """Raises ValueError of one line for the first by which no success can be measured."""
-    for name, target in targets.items():
-        if isinstance(target, type):
-            made = f"{target.__name__}(...)"
-            raise ValueError(f"target {name!r}: {called(target)} is a class; make one of it, with parentheses: {made}")
-        if not any(callable(getattr(target, method, None)) for method in ("test", "given")):
-            raise ValueError(f"target {name!r}: {called(target)} has no test(examples, classes), by which success is measured")
-
-
 def check_attacks(attacks: Mapping[str, Any], strength: float, scenario: Scenario) -> None:
     """Raises ValueError of one line for the first that is none. What an attack raises by itself, its cells say."""
     for name, attack in attacks.items():

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fl.clients.losses import IGNORED
 from ..fl.data.population import Examples
 from ..fl.functions import Unfit, as_vector, brief, called, misfit, parameters_of
 from ..protocol.view.answers import Vector
+from .handing import handed
 from .knowledge import Colluding, Level, Own, forged
 
 LEVELS = {"Own": Level.OWN, "Colluding": Level.COLLUDING, "Omniscient": Level.OMNISCIENT, "Insider": Level.INSIDER}
@@ -57,7 +59,7 @@ class UploadFunction:
     identical: ClassVar[bool] = False
 
     def __call__(self, known: Any, /) -> Any:
-        found = self.function(known)
+        found = handed(self.function, known)
         return alone(self.function, known, found) if isinstance(known, Own) else together(self.function, known, found)
 
 
@@ -68,11 +70,7 @@ class DataFunction:
     function: Callable[[Any], Any]
 
     def __call__(self, situation: Any, /) -> Examples:
-        found = self.function(situation)
-        if not isinstance(found, Examples):
-            raise Unfit(f"{called(self.function)} returned {brief(found)}; a poison returns Examples(x, y)")
-        _check_poisoned(self.function, situation.examples, situation.classes, found)
-        return found
+        return poisoned_by(self.function, situation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class TrainingFunction:
     function: Callable[[Any], Any]
 
     def __call__(self, situation: Any, /) -> Vector:
-        found = self.function(situation)
+        found = handed(self.function, situation)
         if isinstance(found, Examples):
             said = f"{called(self.function)} returned Examples and was taken for training; of a poison its type says so: write"
             raise Unfit(f"{said} `-> data.Examples`, or give it as Adversary(data=...)")
@@ -97,7 +95,7 @@ class ChoiceFunction:
     needs: Level
 
     def __call__(self, offered: Any, /) -> int:
-        found, count = self.function(offered), len(offered.models)
+        found, count = handed(self.function, offered), len(offered.models)
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or not 0 <= found < count:
             raise Unfit(f"{called(self.function)} returned {brief(found)}; a choice is a whole number from 0 to {count - 1}")
         return int(found)
@@ -189,8 +187,17 @@ def _function(attack: Any, given: str) -> Callable[[Any], Any]:
     return found
 
 
-def _check_poisoned(of: object, honest: Examples, classes: int, found: Examples) -> None:
-    """Raise Unfit for examples that nothing could be trained on, by the poison's name, file and line."""
+def poisoned_by(attack: Any, situation: Any) -> Examples:
+    """What a poison makes of a member's examples. Raises Unfit, by its name, file and line, where none can be trained on."""
+    found = handed(attack, situation)
+    if not isinstance(found, Examples):
+        raise Unfit(f"{called(attack)} returned {brief(found)}; a poison returns Examples(x, y)")
+    check_trainable(attack, situation.examples, situation.classes, found)
+    return found
+
+
+def check_trainable(of: object, honest: Examples, classes: int, found: Examples) -> None:
+    """Raise Unfit for examples that no model could be trained on or tested with, by the attack's name, file and line."""
     x, y = found.x, found.y
     if len(x) != len(y) or not len(y):
         raise Unfit(f"{called(of)} returned {len(x)} inputs and {len(y)} labels; as many of both, and at least one")
@@ -202,7 +209,8 @@ def _check_poisoned(of: object, honest: Examples, classes: int, found: Examples)
     if y.dtype != honest.y.dtype or x.dtype != honest.x.dtype:
         wanted = f"where {honest.x.dtype} and {honest.y.dtype} are taken"
         raise Unfit(f"{called(of)} returned inputs of {x.dtype} and labels of {y.dtype}, {wanted}")
-    if not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < classes:
+    y = y[y != IGNORED] if y.ndim > 1 and not y.is_floating_point() else y  # without padding
+    if len(y) and not y.is_floating_point() and not 0 <= int(y.min()) <= int(y.max()) < classes:
         raise Unfit(f"{called(of)} returned labels from {int(y.min())} to {int(y.max())}; there are {classes}, from 0")
 
 

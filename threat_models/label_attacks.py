@@ -1,15 +1,18 @@
 """Attacks on the labels of a member's training data (attacks of group 5.2). Inputs stay as they are."""
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..fl.clients.losses import IGNORED
 from ..fl.clients.training import EVALUATION_BATCH
 from ..fl.data.population import Examples
+from ..fl.functions import brief
 from ..fl.models.vector import load_vector
+from ..fl.own_code import is_part_of_ours
 from .knowledge import Situation
 
 
@@ -31,6 +34,23 @@ def check_rate(name: str, rate: float) -> None:
         raise ValueError(f"{name} is from 0 to 1, not {rate}")
 
 
+def check_class(name: str, label: object) -> None:
+    """Raise ValueError unless it is a whole number from 0, as labels are, or None."""
+    if label is not None and (isinstance(label, bool) or not isinstance(label, int | np.integer) or label < 0):
+        raise ValueError(f"{name} is the number of a class, from 0, not {brief(label)}")
+
+
+def check_among(attack: object, classes: int) -> None:
+    """Raise ValueError where a source or target of the attack, or of one inside it, is no class of the data."""
+    for name in ("source", "target"):
+        label = getattr(attack, name, None)
+        if isinstance(label, int | np.integer) and label >= classes:
+            said = f"{type(attack).__name__}({name}={label})"
+            raise ValueError(f"{said}: the data have {classes} classes, 0 to {classes - 1}")
+    for field in fields(attack) if is_part_of_ours(attack) else ():  # type: ignore[arg-type]
+        check_among(getattr(attack, field.name), classes)
+
+
 @dataclass(frozen=True, slots=True)
 class LabelFlip:
     """y -> C - 1 - y on all examples (Fang et al. 2020); or source -> target alone (Tolpegin et al. 2020)."""
@@ -41,8 +61,11 @@ class LabelFlip:
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
             raise ValueError("give both source and target, or neither")
+        check_class("source", self.source)
+        check_class("target", self.target)
 
     def __call__(self, situation: Situation, /) -> Examples:
+        check_among(self, situation.classes)
         y = situation.examples.y
         if self.source is None or self.target is None:
             return relabelled(situation.examples, situation.classes - 1 - y)

@@ -18,6 +18,7 @@ from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 from .choosing import Choosing
 from .conduct import Conduct
 from .functions import alone
+from .handing import handed
 from .knowledge import Own, Situation
 
 
@@ -78,5 +79,5 @@ def uploaded(conduct: Conduct, member: Situation, work: LocalWork, samples: int)
     known = {f.name: getattr(member, f.name) for f in fields(Situation)}
     for k in (k for k, share in enumerate(work.shares) if share and upload is not None):
         own = Own(**(known | {"start": member.starts[k]}), update=work.vector[k], samples=samples)
-        vectors[k] = alone(upload, own, upload(own))
+        vectors[k] = alone(upload, own, handed(upload, own))
     return replace(work, vector=vectors, samples=samples)

@@ -2,21 +2,50 @@
 
 from dataclasses import dataclass
 from math import pi
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..fl.functions import Unfit, brief, called, misfit
+
 Value = float | tuple[float, ...]
 
 
 class Trigger(Protocol):
-    """Puts itself into images."""
+    """Puts itself into images. A plain function of images does for one, too."""
 
     def stamp(self, x: Tensor, /) -> Tensor:
         """New images of the same shape (n, channels, height, width), values in [0, 1]."""
         ...
+
+
+def check_trigger(trigger: Any) -> None:
+    """Raise Unfit for what is no trigger: a class instead of one of it, or what can neither stamp nor be called with images."""
+    if isinstance(trigger, type):
+        raise Unfit(f"trigger is the class {called(trigger)} itself; make one of it: {trigger.__name__}(...)")
+    stamp = getattr(trigger, "stamp", trigger)
+    if not callable(stamp):
+        known = "it is a Patch() of cloister.attacks for instance, or a function of images"
+        raise Unfit(f"trigger {called(trigger)}, {brief(trigger)}, has no stamp(x) and cannot be called; {known}")
+    if wrong := misfit(stamp, ["x"]):
+        raise Unfit(f"trigger {called(trigger)} does not fit: {wrong}")
+
+
+def stamped(trigger: Any, x: Tensor) -> Tensor:
+    """The images with the trigger. Raises Unfit, by its name, file and line, where it gives none like those that it was given."""
+    found = getattr(trigger, "stamp", trigger)(x)
+    wanted = f"a trigger returns new images of shape {tuple(x.shape)} and {x.dtype}, as it is given"
+    if not isinstance(found, Tensor):
+        raise Unfit(f"trigger {called(trigger)} returned {brief(found)}; {wanted}")
+    if found.shape != x.shape:
+        raise Unfit(f"trigger {called(trigger)} returned images of shape {tuple(found.shape)}; {wanted}")
+    if found.dtype != x.dtype:
+        raise Unfit(f"trigger {called(trigger)} returned images of {found.dtype}; {wanted}")
+    if wrong := int((~torch.isfinite(found)).sum()) if found.is_floating_point() else 0:
+        raise Unfit(f"trigger {called(trigger)} returned numbers that are not finite: {wrong} of {found.numel()}")
+    return found
 
 
 def check_images(x: Tensor) -> None:
@@ -89,9 +118,13 @@ class Parts:
 
     parts: tuple[Trigger, ...]
 
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            check_trigger(part)
+
     def stamp(self, x: Tensor, /) -> Tensor:
         for part in self.parts:
-            x = part.stamp(x)
+            x = stamped(part, x)
         return x
 
 

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from ..errors_in_one_line import one_line_errors
 from ..grids.options import Data, Json, Out, Set
+from ..threat_models.privacy.names import check_mechanisms
 
 
 class Spend(StrEnum):
@@ -101,6 +103,11 @@ def audit(
     Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is, 3 if none is but an attack of yours failed. Claims of papers
     that are refuted are shown, and expected.
     """
+    if mechanism:
+        with one_line_errors():
+            if not self_test:
+                raise ValueError("--mechanism is of --self-test")
+            check_mechanisms(mechanism)
     from .play import play
 
     play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json, mechanism or ())

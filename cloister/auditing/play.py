@@ -71,8 +71,6 @@ def play(
 
             play_self_test(budget, as_json, mechanisms)
             return
-        if mechanisms:
-            raise ValueError("--mechanism is of --self-test")
         if file is None:
             raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)

@@ -93,10 +93,17 @@ class Audited:
     @property
     def _found(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self.folder / "audit.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            text = (self.folder / "audit.json").read_text(encoding="utf-8")
+        except OSError:
             raise ValueError(f"{self.folder} holds no audit") from None
+        with whole(self.folder):
+            found: dict[str, Any] = dict(json.loads(text))
         return found
+
+    def check(self) -> None:
+        """Raise ValueError of one line where the folder holds no audit, or a damaged one."""
+        with whole(self.folder):
+            tables(self._found)
 
     def __str__(self) -> str:
         with whole(self.folder):

@@ -1,7 +1,7 @@
 """The first sentence about privacy in a run's report: who saw what, at most."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .run_data import Run, number
@@ -15,6 +15,8 @@ IN_CLEAR = {
 }
 
 
+NAMED = 6
+"""Clients that are listed in a sentence; of more it is said how many."""
 ADJACENT = {
     "add or remove": " (there or not)",
     "replace": " (itself, or any other in its place)",
@@ -105,6 +107,25 @@ def unmoved_in_words(unmoved: Mapping[str, Any], rounds: int) -> str:
     """That a robust rule had no result, so that the model stayed as it was. unmoved: as in a summary."""
     times = f"{unmoved['rounds']} of {rounds} round{'s' * (rounds != 1)}"
     return f"In {times} the rule had no result, and the model stayed as it was: {unmoved['reason']}"
+
+
+def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
+    """That updates were rejected, whose, and why the first was; empty where none was. rejected: as in a summary."""
+    if not rejected:
+        return ""
+    whose, first, count = sorted({row.get("client") for row in rejected}, key=str), rejected[0], len(rejected)
+    some = ", ".join(map(str, whose[:NAMED])) + (f" and {len(whose) - NAMED} more" if len(whose) > NAMED else "")
+    of = f"{count} update{'s were' if count != 1 else ' was'} rejected, of client{'s' * (len(whose) != 1)} {some}"
+    return f"{of}, first in round {first.get('round')}: {first.get('reason')}"
+
+
+def diverged_in_words(summary: Mapping[str, Any]) -> str:
+    """That clients' models came to nothing by numbers that are not finite; empty where none did."""
+    if not (bad := summary.get("not_finite") or []):
+        return ""
+    some = ", ".join(map(str, bad[:NAMED])) + (f" and {len(bad) - NAMED} more" if len(bad) > NAMED else "")
+    whose = f"The loss of {len(bad)} client{'s' * (len(bad) != 1)} at the end is not finite ({some})"
+    return f"{whose}, so that accuracies say nothing of their models: smaller training.lr, or inputs of one scale, may help"
 
 
 def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -12,7 +12,15 @@ from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_in_words
 from .byte_words import byte_words
 from .distances import distances_panel
-from .headline import attacked_in_words, privacy_in_words, turned_down_in_words, unmoved_in_words
+from .gaps import gaps
+from .headline import (
+    attacked_in_words,
+    diverged_in_words,
+    privacy_in_words,
+    rejected_in_words,
+    turned_down_in_words,
+    unmoved_in_words,
+)
 from .hues import HUES
 from .matrices import filling_panels, matrix_panel
 from .matrix_picture import MATRIX_PIXELS
@@ -44,7 +52,6 @@ from .run_data import (
     final_clusters,
     flat,
     hue_of_groups,
-    missing_answers,
     number,
     read_run,
     round_before,
@@ -123,7 +130,8 @@ def render(run: Run) -> str:
         meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
-        missing=missing_answers(run),
+        missing="; ".join(gaps(run)),
+        trouble=[*filter(None, [diverged_in_words(run.summary), rejected_in_words(run.summary.get("rejected") or [])])],
         privacy=epsilons(run),
         traffic=traffic_charts(run),
         table=table(run),

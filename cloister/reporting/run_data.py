@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .folders_within import within
+from .gaps import check_rounds
 
 Row = Mapping[str, Any]
 DASH = "\u2013"
@@ -18,7 +19,7 @@ HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 class Run:
     """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout.
 
-    path: as it was given.
+    path: as it was given. torn: files of lines whose last one was cut off while it was written, and is left out.
     """
 
     folder: str
@@ -36,6 +37,7 @@ class Run:
     path: str = ""
     link: Row = field(default_factory=dict)
     other_terms: Sequence[Row] = ()
+    torn: Sequence[str] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -101,7 +103,10 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out."""
+    """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out.
+
+    Raises ValueError of one line where there is none, where a file is damaged, or where rounds of a run that is over are gone.
+    """
     names = ("summary.json", "scenario.json", "metrics.jsonl")
     if not folder.is_dir():
         where = "" if folder.is_absolute() else f"it is looked for in {Path.cwd()}; "
@@ -113,36 +118,32 @@ def read_run(folder: Path) -> Run:
             within(folder)
             or f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"
         )
+    torn: list[str] = []
+
+    def lines(name: str) -> list[Row]:
+        rows, whole = _read_lines(folder / name)
+        torn.extend([] if whole else [name])
+        return rows
+
+    summary, rounds = _read(folder / "summary.json", {}), lines("metrics.jsonl")
+    check_rounds(folder / "metrics.jsonl", summary, rounds)
     return Run(
         folder.resolve().name,
-        _read(folder / "summary.json", {}),
+        summary,
         _read(folder / "scenario.json", {}),
-        _read_lines(folder / "metrics.jsonl"),
-        _read_lines(folder / "splits.jsonl"),
-        _read_lines(folder / "similarities.jsonl"),
-        _read_lines(folder / "pairs.jsonl"),
-        _read_lines(folder / "disclosure.jsonl"),
+        rounds,
+        lines("splits.jsonl"),
+        lines("similarities.jsonl"),
+        lines("pairs.jsonl"),
+        lines("disclosure.jsonl"),
         _read(folder / "tree.json", []),
         _read(folder / "privacy.json", {}),
         _read(folder / "origin.json", {"served": True} if (folder / "link.json").is_file() else {}),
-        _read_lines(folder / "presence.jsonl"),
+        lines("presence.jsonl"),
         str(folder),
         _read(folder / "link.json", {}),
-        _read_lines(folder / "other_terms.jsonl"),
-    )
-
-
-def missing_answers(run: Run) -> str:
-    """A sentence where the log of disclosures has not as many answers as were counted when the run ended; empty where it has, or
-    where nothing was counted.
-    """
-    counted = [row.get("times") for rows in (run.summary.get("disclosed") or {}).values() for row in rows]
-    if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
-        return ""
-    return (
-        f"disclosure.jsonl has {len(run.answers):,} answer{'s' * (len(run.answers) != 1)}, where {sum(counted):,}"
-        f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
-        " changed since, and what is said here of who learned what is not of the whole run"
+        lines("other_terms.jsonl"),
+        torn,
     )
 
 
@@ -291,7 +292,8 @@ def _without(path: Path) -> str:
     return "delete it to report without it"
 
 
-def _read_lines(path: Path) -> list[Row]:
+def _read_lines(path: Path) -> tuple[list[Row], bool]:
+    """Its rows, and whether the last line is whole."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     rows: list[Row] = []
     for k, line in enumerate(lines):
@@ -299,12 +301,12 @@ def _read_lines(path: Path) -> list[Row]:
             row = json.loads(line)
         except ValueError as error:
             if k == len(lines) - 1:
-                break
+                return rows, False
             raise ValueError(f"line {k + 1} of {path} is not JSON ({error}); delete that line") from error
         if not isinstance(row, dict):
             raise ValueError(f"line {k + 1} of {path} should be a JSON object; delete that line")
         rows.append(row)
-    return rows
+    return rows, True
 
 
 def tree_nodes(run: Run) -> list[Row]:

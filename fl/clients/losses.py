@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..functions import called, misfit
+from ..functions import called, misfit, raised_by
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -62,11 +62,12 @@ def check_loss(loss: object) -> None:
 
 def losses(outputs: Tensor, y: Tensor, loss: str | LossFunction = CROSS_ENTROPY) -> Tensor:
     """Of each target, float32, shaped like y; of a function, of each record, (n,). Raises ValueError where a function gives
-    something else.
+    something else, and Unfit, by its name, file and line, for whatever it raises itself.
     """
     if isinstance(loss, str):
         return NAMED[loss](outputs, y)
-    found = loss(outputs, y)
+    with raised_by("training.loss", loss):
+        found = loss(outputs, y)
     if not isinstance(found, Tensor) or found.shape[:1] != y.shape[:1]:
         given = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
         raise ValueError(

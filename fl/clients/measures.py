@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..functions import Unfit, brief, called, misfit
+from ..functions import Unfit, brief, called, misfit, raised_by
 
 Values = NDArray[Any]
 Measure = Callable[[Values, Values], float]
@@ -102,7 +102,8 @@ def _a_number(measure: Measure) -> Measure:
     """A function of the user's, that raises Unfit where it gives no number."""
 
     def measured(outputs: Values, y: Values) -> float:
-        found: Any = measure(outputs, y)
+        with raised_by("metric", measure):
+            found: Any = measure(outputs, y)
         try:
             return float(found)
         except (TypeError, ValueError):

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def source_of(
         raise ValueError(f"{name} holds no records")
     check_finite(name, x)
     targets: NDArray[Any]
+    words: tuple[str, ...] = ()
     if numbers:
         targets, count = _numbers(name, y), 1
     elif classes is None:
@@ -67,12 +68,12 @@ def source_of(
         kinds = in_order(set(y))
         codes = {kind: code for code, kind in enumerate(kinds)}
         targets = np.array([codes[kind] for kind in y], np.int64)
-        count = len(kinds)
+        count, words = len(kinds), tuple(map(str, kinds))
     else:
         targets, count = np.array(y, np.int64), classes
         check_labels(targets, count)
     strata: NDArray[np.int64] | None = None if numbers else targets.astype(np.int64)
-    return divided(name, x, targets, strata, whose, count, test_share)
+    return replace(divided(name, x, targets, strata, whose, count, test_share), labels=words)
 
 
 def divided(

@@ -43,6 +43,7 @@ class Source:
     numbers are to be predicted of each input.
 
     clients: names of clients, where data are theirs already: the topic of an example is then the position of its client here.
+    labels: what classes are called, in their order, where data say so.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Source:
     test: Examples
     classes: int
     clients: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

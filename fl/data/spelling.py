@@ -8,7 +8,7 @@ HEADLESS = ": is the header missing, a first line with the names?"
 
 def are_no_names(columns: Sequence[str]) -> bool:
     """Whether these are a row of numbers, with a label at most, rather than what columns are called."""
-    return len(columns) > 1 and sum(map(_is_number, columns)) >= len(columns) - 1
+    return len(columns) > 1 and sum(map(is_number, columns)) >= len(columns) - 1
 
 
 def plain(word: str) -> str:
@@ -52,7 +52,7 @@ def check_spelling(name: str, labels: Iterable[Hashable], of: Mapping[Hashable, 
     """
     known: dict[str, str] = {}
     for label in sorted({label for label in labels if isinstance(label, str)}):
-        if _is_number(label):
+        if is_number(label):
             continue
         other = known.setdefault(plain(label), label)
         if other != label and len(plain(label)) > 1:
@@ -66,7 +66,8 @@ def _with_owner(label: str, of: Mapping[Hashable, str] | None) -> str:
     return f"{label!r}" + (f" (client {of[label]!r})" if of else "")
 
 
-def _is_number(label: str) -> bool:
+def is_number(label: str) -> bool:
+    """Whether a word is a number."""
     try:
         float(label)
     except ValueError:

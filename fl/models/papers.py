@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..functions import Unfit, brief, called, misfit
+from .lazy import size, waits
 
 
 class EmbeddingAndHead(nn.Module):
@@ -41,18 +42,19 @@ ONE_GENERATOR = Lock()
 
 def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """The factory's module with weights drawn from `seed` alone; torch's global generator is as it was before. A module itself is
-    copied, with the weights that it has.
+    copied, with the weights that it has. Layers without a size (nn.LazyLinear) are sized by the shape, with weights of the seed.
     """
-    if isinstance(factory, nn.Module):
+    if isinstance(factory, nn.Module) and not waits(factory):
         return deepcopy(factory)
-    if wrong := misfit(factory, ["shape", "classes"]):
+    if not isinstance(factory, nn.Module) and (wrong := misfit(factory, ["shape", "classes"])):
         raise Unfit(f"model, {called(factory)}, does not fit: {wrong}")
     with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        module = factory(shape, classes)
-    if not isinstance(module, nn.Module):
-        hint = "; is there a `return`?" if module is None else ""
-        raise Unfit(f"{called(factory)} returned {brief(module)}, where a module of torch is taken{hint}")
+        module = deepcopy(factory) if isinstance(factory, nn.Module) else factory(shape, classes)
+        if not isinstance(module, nn.Module):
+            hint = "; is there a `return`?" if module is None else ""
+            raise Unfit(f"{called(factory)} returned {brief(module)}, where a module of torch is taken{hint}")
+        size(module, shape)
     return module
 
 

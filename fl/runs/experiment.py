@@ -80,6 +80,7 @@ def run(
     if engine is not None:
         simulation.execution = engine(simulation.execution)
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
+    found += simulation.rare
     if hosts is None:
         population, one = simulation.population, min(simulation.population.clients)
         found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)

@@ -32,6 +32,7 @@ from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
 from ..clustering.subspaces import Unmeasured
 from ..data.population import Client, Examples, Population
+from ..data.rare import rare_labels
 from ..emd.judging import tau_of
 from ..fields_at_fault import about
 from ..functions import Unfit, brief, called, misfit
@@ -81,6 +82,7 @@ class Parties:
         self.scenario = scenario
         with about("data"):
             source = scenario.data(folder)
+            self.rare = rare_labels(source)
         with about("partition"):
             if wrong := misfit(scenario.partition, ["source", "rng"]):
                 raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")
@@ -120,7 +122,8 @@ class Parties:
             slots: InSlots | None = getattr(scenario.algorithm, "in_slots", None)
             kind = "update" if slots is None else slots.kind
             found = Computers(population.clients, population.classes, self.module, open_, seed, self._train, self._judge, kind)
-            workers = self.corrupted = scenario.adversary.corrupt(found)
+            with about("adversary"):
+                workers = self.corrupted = scenario.adversary.corrupt(found)
             judge = self.corrupted.judge
         embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
         if embedders is not None and self.corrupted is not None:

@@ -73,8 +73,19 @@ class ResultsFolder:
 def read_results(folder: Path, kind: str, command: str) -> dict[str, Row]:
     """The cells of a folder by key, the last line of each. Raises ValueError where there are none to read."""
     if not (folder / "results.jsonl").is_file():
+        if (folder / f"{kind}.json").is_file():
+            what = f"{folder / 'results.jsonl'} is missing, which has what the {kind} found: the folder is damaged"
+            raise ValueError(f"{what}; take a whole copy of it, or play the {kind} anew into another folder")
         raise ValueError(f"{folder} holds no {kind}; give the folder that `cloister {command}` wrote")
     return _read(folder / "results.jsonl")[0]
+
+
+def cut_off(folder: Path) -> list[str]:
+    """A line where the last one of results.jsonl was cut off while it was written, and what to do; none where it is whole."""
+    path = folder / "results.jsonl"
+    if not path.is_file() or not (text := path.read_bytes()) or text.endswith(b"\n"):
+        return []
+    return [f"the last line of {path} is cut off, and its cell counts as not played; {GO_ON} plays it again"]
 
 
 def _read(path: Path) -> tuple[dict[str, Row], int]:

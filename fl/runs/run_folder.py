@@ -78,10 +78,15 @@ class RunFolder:
         return {log: (self.path / log).stat().st_size for log in LOGS}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
-        """Cut each log back to a length that it once had."""
+        """Cut each log back to a length that it once had. Raises ValueError where one is shorter by now, before any is cut."""
+        for log in LOGS:
+            path = self.path / log
+            if (path.stat().st_size if path.is_file() else 0) < lengths.get(log, 0):
+                lost = "shorter than at its newest checkpoint" if path.is_file() else "missing"
+                raise ValueError(f"{path} is {lost}, so the run cannot go on; take a whole copy of its folder, or {ANOTHER}")
         for log in LOGS:
             with open(self.path / log, "ab") as file:
-                file.truncate(min(lengths.get(log, 0), file.tell()))
+                file.truncate(lengths.get(log, 0))
 
     def read(self, log: str) -> list[dict[str, Any]]:
         """All lines of a log."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 from typing_extensions import TypeVar
 
 from ...crypto.orthonormal import HadamardRotation, SignedPermutation
@@ -240,5 +241,7 @@ def _digest(module: nn.Module) -> str:
     found = hashlib.sha256()
     for name, parameter in sorted(module.named_parameters()):
         found.update(name.encode())
+        if is_lazy(parameter):
+            continue  # has no weights yet
         found.update(parameter.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     unmoved = [line["unmoved"] for line in lines if "unmoved" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
+    doubtful = doubts(scenario, len(simulation.population.clients), groups) + simulation.rare
+    losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
         "name": scenario.name,
@@ -69,14 +72,15 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "accuracy_mean": final["accuracy_mean"],
         "accuracy_worst": final["accuracy_worst"],
         "accuracy_before_clustering": progress.before,
-        "loss_mean": float(np.mean(list(final["loss"].values()))) if final["loss"] else None,
+        "loss_mean": float(np.mean(losses)) if losses and None not in losses else None,
+        **({"not_finite": broken} if (broken := _not_finite(simulation, final)) else {}),
         **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},
         **agreement(clusters, groups),
         **clearness(clusters, folder),
-        **({"doubts": known} if (known := doubts(scenario, len(simulation.population.clients), groups)) else {}),
+        **({"doubts": doubtful} if doubtful else {}),
         "bytes_up": simulation.view.record.traffic.bytes_up,
         "bytes_down": simulation.view.record.traffic.bytes_down,
         "disclosed": totals(log, map(party_of, simulation.view.record.costs)),
@@ -109,6 +113,13 @@ def _corrupt(simulation: Simulation, folder: RunFolder, final: Mapping[str, Any]
     members, lines = sorted(simulation.corrupted.members), [*folder.read("metrics.jsonl")[:-1], final]
     said = under_attack(simulation.scenario.adversary, members, simulation.population.clients, lines)
     return {"corrupt": members, "under_attack": said}
+
+
+def _not_finite(simulation: Simulation, final: Mapping[str, Any]) -> list[int]:
+    """Clients whose loss at the end is no number, though they have examples to be tested on: their model came to nothing."""
+    clients = simulation.population.clients
+    bad = [int(i) for i, loss in final["loss"].items() if loss is None or not isfinite(loss)]
+    return sorted(i for i in bad if i not in clients or len(clients[i].test))
 
 
 def names_of(simulation: Simulation) -> Mapping[int, str]:

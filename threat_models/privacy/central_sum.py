@@ -14,11 +14,12 @@ from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Assignment, Model, Sum, Weights
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import LocalJob, LocalWork
+from . import names
 from .bound import Floats
 from .mechanism import Mechanism
 from .noisy_sum import AUDITED, CLIENTS, ROUNDS, D, update
 
-NAME = "noise of a trusted server, two sums"
+NAME = names.CENTRAL_SUM
 NOISE = CentralNoise(epsilon=10.0, delta=1e-5, rounds=ROUNDS, l2=1.0)
 
 

@@ -20,11 +20,12 @@ from ...protocol.pairs.noise import Noise
 from ...protocol.pairs.question import Comparing
 from ...protocol.pairs.terms import PROTOCOL, terms_of
 from ...protocol.privacy.ledger import Ledger
+from . import names
 from .bound import Floats
 from .mechanism import Mechanism
 from .pair_releases import CLASSES, TAU, direction, embedders, records
 
-NAME = "distances of two clients"
+NAME = names.DISTANCES
 ROWS = 20
 """Records of each client."""
 

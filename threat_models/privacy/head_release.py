@@ -15,11 +15,12 @@ from ...fl.data.population import Client, Examples
 from ...fl.models.papers import SoftmaxRegression
 from ...protocol.pairs.noise import Noise
 from ...protocol.pairs.projection import drawn
+from . import names
 from .bound import Floats
 from .mechanism import InOneRun
 from .pair_releases import SECRET, asked, released
 
-NAME = "head gradients of two clients"
+NAME = names.HEAD_GRADIENTS
 CLASSES = 2
 RECORDS, WIDTH = 100, 400
 """Of each client, all of them released in one mean; and coordinates of their inputs, so many that a part of the release tells."""

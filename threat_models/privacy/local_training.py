@@ -25,13 +25,11 @@ from ...fl.clients.spending import Spending
 from ...fl.clients.training import Executor, Job, PlainLoop, Training
 from ...fl.data.population import Examples
 from ...fl.models.papers import Mlp, initial
+from . import names
 from .bound import Floats
 from .mechanism import Auditor, InOneRun, Mechanism
 
-LOOP = "DP-SGD by the reader's loop"
-STACKED = "DP-SGD of many clients at once"
-SAMPLED = "DP-SGD of sampled records"
-RARE = "DP-SGD of rarely sampled records"
+LOOP, STACKED, SAMPLED, RARE = names.LOOP, names.STACKED, names.SAMPLED, names.RARE
 ROUNDS = 2
 CLIENT = 1
 CLASSES = 2

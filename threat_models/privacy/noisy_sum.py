@@ -21,10 +21,11 @@ from ...protocol.parts.charter import Charter, NoiseTerms, Numbers
 from ...protocol.parts.gate import Rules
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import LocalWork
+from . import names
 from .bound import Floats
 from .mechanism import Mechanism
 
-NAME = "distributed discrete Gaussian, two sums"
+NAME = names.NOISY_SUM
 ROUNDS = 2
 CLIENTS = (1, 2, 3)
 AUDITED = CLIENTS[0]

@@ -33,9 +33,9 @@ from ...protocol.pairs.terms import ONCE, PairTerms, terms_of
 from ...protocol.privacy.ledger import Ledger
 from .bound import Floats
 from .mechanism import InOneRun, Mechanism
+from .names import CLOUDS_OF_FOUR, MEAN_SKETCH
 
-MEAN = "mean sketches of two clients"
-CLOUDS = "clouds of four clients"
+MEAN, CLOUDS = MEAN_SKETCH, CLOUDS_OF_FOUR
 D = 16
 CLASSES = 4
 FAR = 30.0

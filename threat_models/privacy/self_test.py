@@ -10,7 +10,6 @@ records are sampled, and a fifth of it in one run (of head gradients, a twentiet
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from .central_sum import central_sum
 from .distance_releases import distances
@@ -19,6 +18,7 @@ from .faults import FAULTS
 from .head_release import head_gradients
 from .local_training import loop, rare, sampled, stacked
 from .mechanism import Auditor, InOneRun, Mechanism
+from .names import MECHANISMS, check_mechanisms
 from .noisy_sum import noisy_sum
 from .pair_releases import clouds, mean_sketch
 
@@ -41,7 +41,7 @@ SHIPPED: tuple[Callable[[], Audited], ...] = (
     loop,
 )
 """What is audited: functions that build a mechanism from shipped code, as it is when they are called. To add one, write
-such a function beside these, name its faults in `faults.FAULTS`, and put it here."""
+such a function beside these, its name in `names.py`, name its faults in `faults.FAULTS`, and put it here."""
 QUICK: tuple[Fault, ...] = tuple(fault for fault in FAULTS if fault.times == 1)
 """Faults that show in as few trials as any."""
 
@@ -78,11 +78,8 @@ class Row:
 def named(only: Iterable[str], faults: Iterable[Fault]) -> tuple[tuple[Callable[[], Audited], ...], tuple[Fault, ...]]:
     """Of `SHIPPED` those that build mechanisms of these names, and their faults; all where there are none. Raises ValueError."""
     wanted = set(only)
-    makers = {make().name: make for make in SHIPPED}
-    if unknown := sorted(wanted - makers.keys()):
-        near = [name for name in makers if unknown[0].lower() in name.lower()] or get_close_matches(unknown[0], makers, 1)
-        meant = f"did you mean {' or '.join(map(repr, near))}; " if near else ""
-        raise ValueError(f"there is no mechanism {unknown[0]!r}; {meant}there are {'; '.join(makers)}")
+    check_mechanisms(wanted)
+    makers = dict(zip(MECHANISMS, SHIPPED, strict=True))
     chosen = {name: make for name, make in makers.items() if not wanted or name in wanted}
     return tuple(chosen.values()), tuple(fault for fault in faults if fault.mechanism in chosen)
 

@@ -1,0 +1,53 @@
+"""What a run folder has lost since it was written, or while: rounds, ends of lines, answers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..fl.runs.held_alone import GO_ON
+
+if TYPE_CHECKING:
+    from .run_data import Run
+
+DAMAGED = "the folder is damaged; take a whole copy of it, or play the run anew into another folder"
+
+
+def check_rounds(path: Path, summary: Mapping[str, Any], rounds: Sequence[object]) -> None:
+    """Raise ValueError where a run that is over has fewer rounds in this file than its summary counts."""
+    count = summary.get("rounds")
+    if not isinstance(count, int) or len(rounds) >= count:
+        return
+    over = f"the run was over after {count} round{'s' * (count != 1)}"
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, and {over}: {DAMAGED}")
+    raise ValueError(f"{path} has {len(rounds)} whole lines, one a round, and {over}: {DAMAGED}")
+
+
+def gaps(run: "Run") -> list[str]:
+    """A sentence for each thing that is missing where the rest can be read, and what to do; none of a whole folder."""
+    found = [_cut_off(run, name) for name in run.torn]
+    if run.interrupted and not run.rounds and not (Path(run.path) / "metrics.jsonl").is_file():
+        found.append(f"{Path(run.path) / 'metrics.jsonl'} is missing, so the run has no rounds to read: {DAMAGED}")
+    return [*found, *filter(None, [missing_answers(run)])]
+
+
+def _cut_off(run: "Run", name: str) -> str:
+    what = f"the last line of {Path(run.path) / name} is cut off and left out"
+    if not run.interrupted:
+        return f"{what}, and the run is over: {DAMAGED}"
+    count = len(run.rounds)
+    return f"{what}; {count} whole round{'s are' if count != 1 else ' is'} read; {GO_ON} goes on with the run"
+
+
+def missing_answers(run: "Run") -> str:
+    """A sentence where the log of disclosures has not as many answers as were counted when the run ended; empty where it has, or
+    where nothing was counted.
+    """
+    counted = [row.get("times") for rows in (run.summary.get("disclosed") or {}).values() for row in rows]
+    if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
+        return ""
+    return (
+        f"disclosure.jsonl has {len(run.answers):,} answer{'s' * (len(run.answers) != 1)}, where {sum(counted):,}"
+        f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
+        " changed since, and what is said here of who learned what is not of the whole run"
+    )
