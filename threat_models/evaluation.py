@@ -127,10 +127,10 @@ class Evaluation:
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths[0], self.scenario)
-        for target in self.targets.values():
-            check_target(target)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
+        for target in self.targets.values():
+            check_target(target)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
             raise ValueError(f"limits names defences that are not there: {', '.join(unknown)}")
 
