@@ -83,7 +83,7 @@ def timeless(path: Path) -> list[Mapping[str, Any]]:
     return [{key: value for key, value in line.items() if key != "cost"} for line in lines]
 
 
-ATTACK = ("attack", FILE, "--against", "fedavg", "--workers", 1, "--attackers", "1-3", "--budget", 24, "--loss", 0.05)
+ATTACK = ("attack", FILE, "--against", "fedavg", "--workers", 1, "--attackers", "1-3", "--budget", 32, "--loss", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_a_search_that_was_stopped_says_what_broke_though_it_had_not_said_so_its
 @pytest.mark.trains
 def test_the_folder_says_all_and_the_report_is_made_of_it_alone(cloister: Command, searched: Path) -> None:
     search = read_search(searched)
-    assert len(search.rows) <= 24
+    assert len(search.rows) <= 32
     told = verdict(search)
     assert "safe" not in told
     assert f"{len(search.rows)} runs" in told
@@ -231,7 +231,7 @@ def test_what_the_budget_left_open_is_said_and_played_first_with_a_larger_one(
     assert after.open == search.open + 1
     if not after.breaks:
         assert "could not be tried on all others" in verdict(after)
-    larger = [*ATTACK[: ATTACK.index("--budget") + 1], 25, *ATTACK[ATTACK.index("--budget") + 2 :]]
+    larger = [*ATTACK[: ATTACK.index("--budget") + 1], 33, *ATTACK[ATTACK.index("--budget") + 2 :]]
     result = cloister(*larger, "--out", tmp_path, "--resume")
     assert result.code == 0
     assert "defence     fedavg: FedAvg" in result.out
