@@ -23,7 +23,7 @@ def wrong_types(part: object, path: str) -> Iterator[str]:
     """A line for each field of a dataclass of ours, and of those in its fields, that holds what its type cannot be."""
     if not is_part_of_ours(part):
         return
-    for field in fields(part):  # type: ignore[arg-type]
+    for field in fields(part):
         value, where = getattr(part, field.name, None), f"{path}.{field.name}"
         if wanted := _wanted(field.type, value):
             yield f"{where} is {value!r}; give {wanted}"

@@ -10,7 +10,10 @@ from dataclasses import is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 MOST = 256
 """Functions and classes that one digest follows."""
@@ -54,7 +57,7 @@ def is_own(value: Any) -> bool:
     return file is None or not installed(file)
 
 
-def is_part_of_ours(value: object) -> bool:
+def is_part_of_ours(value: object) -> "TypeGuard[DataclassInstance]":
     """Whether a value is of a dataclass of Cloister's."""
     return is_dataclass(value) and not isinstance(value, type) and type(value).__module__.partition(".")[0] == OURS
 

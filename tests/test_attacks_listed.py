@@ -65,7 +65,12 @@ def attacks() -> dict[str, type[Any]]:
     for module in MODULES.values():
         for name, value in vars(module).items():
             ours = inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
-            if ours and dataclasses.is_dataclass(value) and "__call__" in vars(value) and name not in NO_ATTACKS:
+            if (
+                ours
+                and dataclasses.is_dataclass(value)
+                and any("__call__" in vars(kind) for kind in value.__mro__)
+                and name not in NO_ATTACKS
+            ):
                 found[name] = value
     return found
 

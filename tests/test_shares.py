@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloister.fl.algorithms.hardened.shares import GROWTH, SHORT, USUAL, against, counted, lengthened, of_their_own, shortened
+from cloister.fl.algorithms.hardened.shares import (
+    EARLY,
+    GROWTH,
+    SHORT,
+    USUAL,
+    against,
+    counted,
+    lengthened,
+    of_their_own,
+    shortened,
+)
 
 
 @settings(max_examples=50)
@@ -27,7 +37,7 @@ def test_no_update_is_longer_than_the_limit_and_none_is_left_out(
     np.testing.assert_allclose(factors[(norms <= limit) & (norms >= least)], 1.0)
     np.testing.assert_allclose(factors[norms < least], np.minimum(1, limit / norms[norms < least]) * norms[norms < least] / least)
     early = shortened(norms, 1.5, elsewhere, all_drawn=False)
-    assert (early * norms <= 3 * min(*values, *elsewhere, np.inf) * (1 + 1e-9)).all()
+    assert (early * norms <= 1.5 * EARLY * min(*values, *elsewhere, np.inf) * (1 + 1e-9)).all()
 
 
 def test_who_is_most_of_a_session_and_less_than_half_of_a_part_shortens_nobody() -> None:

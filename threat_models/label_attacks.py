@@ -47,7 +47,7 @@ def check_among(attack: object, classes: int) -> None:
         if isinstance(label, int | np.integer) and label >= classes:
             said = f"{type(attack).__name__}({name}={label})"
             raise ValueError(f"{said}: the data have {classes} classes, 0 to {classes - 1}")
-    for field in fields(attack) if is_part_of_ours(attack) else ():  # type: ignore[arg-type]
+    for field in fields(attack) if is_part_of_ours(attack) else ():
         check_among(getattr(attack, field.name), classes)
 
 

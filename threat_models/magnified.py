@@ -29,18 +29,9 @@ class Magnified:
 
 
 @dataclass(frozen=True, slots=True)
-class Diminished:
-    """What another attack of a member alone sends, times `factor`, next to nothing: where members are most of those drawn, a
-    median of their lengths shortens all others to nothing, too, and nothing is learned.
+class Diminished(Magnified):
+    """The same with next to nothing: where members are most of those drawn, a median of their lengths shortens all others to
+    nothing, too, and nothing is learned.
     """
 
-    attack: LoneAttack
     factor: float = 1e-6
-    needs: ClassVar[Level] = Level.OWN
-
-    @property
-    def looks_back(self) -> bool:
-        return looks_back(self.attack)
-
-    def __call__(self, own: Own, /) -> Vector:
-        return np.float32(self.factor) * self.attack(own)

@@ -3,8 +3,8 @@
 - **Shortening.** An update longer than `factor` times the median norm of its part, or twice what is usual there, is shortened
   to that. It is never left out for its length, and its direction is evidence whatever its length. Both medians are over all
   clients of the part, also those that are not in the session, by the norms that they were seen with last: of a few that are
-  drawn those who lie may be most, and next to updates of next to nothing all others would be shortened to nothing, too. Until
-  all of a part were drawn once twice the least norm stands for the median: the first few may be theirs, and a model that they
+  drawn those who lie may be most, and next to updates of next to nothing all others would be shortened to nothing, too. Before
+  all of a part were drawn, twice the least norm stands for the median, as the first few may be theirs, and a model that they
   carry away in the first round is no start for anybody, while one that hardly moves until then is. An update of less than a
   third of the median counts the less, the shorter it is, as one of zero counts for nothing: else it would shorten the step. Who
   is more than half of a part can slow it.
@@ -26,6 +26,9 @@ SLACK = 0.1
 """Likeness about the mean that is chance."""
 USUAL = 2.0
 """Times what was usual that an update may be long."""
+EARLY = 2.0
+"""Times the least norm, which stand for the median until all of a part were drawn: with less, honest updates count so unlike
+that a sum at the floor is withheld."""
 SHORT = 0.3
 """Of the median, below which an update counts the less, the shorter it is."""
 GROWTH = 1.2
@@ -38,13 +41,13 @@ def shortened(
     """Factors of at most 1, (n,), for updates of these norms, (n,); 0 for an update of 0, which does not count in the median.
 
     elsewhere: the last norms of the part's other clients. usual: of all of them before this session, None if that is not known.
-    all_drawn: whether all of the part were drawn once; else twice the least norm stands for the median, and short ones
-    count in full.
+    all_drawn: whether all of the part were drawn once; else the least norm, times `EARLY`, stands for the median, and
+    short ones count in full.
     """
     some = [*norms[norms > 0], *elsewhere]
     if not some:
         return np.zeros_like(norms)
-    limit = factor * (float(np.median(some)) if all_drawn else 2 * min(some))
+    limit = factor * (float(np.median(some)) if all_drawn else EARLY * min(some))
     limit = limit if usual is None else min(limit, USUAL * usual)
     factors = np.minimum(1.0, np.divide(limit, norms, out=np.zeros_like(norms), where=norms > 0))
     return factors * np.minimum(1.0, norms / (SHORT * float(np.median(some)))) if all_drawn else factors
