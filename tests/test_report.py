@@ -329,12 +329,13 @@ def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
     assert tiles(read_run(tmp_path), {"0": ["1"]})[2].value == "1"
 
 
-def test_refuses_what_is_no_run_folder(tmp_path: Path) -> None:
+def test_refuses_what_is_no_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="no run folder"):
         write_report(tmp_path)
     with pytest.raises(ValueError, match="there is no folder"):
         write_report(tmp_path / "missing")
-    with pytest.raises(ValueError, match=f"there is no folder runs; it is looked for in {re.escape(str(Path.cwd()))}"):
+    monkeypatch.chdir(tmp_path)  # where `make demo` was played there is one
+    with pytest.raises(ValueError, match=f"there is no folder runs; it is looked for in {re.escape(str(tmp_path))}"):
         write_report(Path("runs"))
     write_sample(tmp_path, TINY)
     (tmp_path / "splits.jsonl").write_text("nonsense\n{}\n")
