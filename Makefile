@@ -42,8 +42,10 @@ layers: setup
 
 check: lint types layers
 
-# One more than two cores: tests of links and processes wait, and another is played meanwhile.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) --dist worksteal
+# One more than two cores: tests of links and processes wait, and another is played meanwhile. A worker whose test takes
+# minutes prints where each thread is and ends; its test has failed, and the others go on in a new one.
+STUCK := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) --dist worksteal $(STUCK)
 
 # Assertions are rewritten, for their values, only where one has failed: rewriting all files takes a third of a minute.
 pytest: setup
