@@ -19,7 +19,7 @@ settings.register_profile("cloister", deadline=None)  # how long an example take
 settings.load_profile("cloister")
 trained = [0]
 BEFORE = pytest.StashKey[int]()
-TRAINED_BY_FIXTURE = {"test_evaluate.py": "whole"}
+TRAINED_BY_FIXTURE = {"test_evaluate.py": "whole", "test_attack_command.py": "searched"}
 
 
 def counted(function: Callable[..., Any]) -> Callable[..., Any]:
