@@ -14,6 +14,7 @@ from .fl.models.papers import (
     split,
 )
 from .fl.models.pretrained import Pretrained
+from .fl.models.resnet import ResNet
 
 __all__ = [
     "CflCnn",
@@ -26,6 +27,7 @@ __all__ = [
     "MobileNet",
     "Normalised",
     "Pretrained",
+    "ResNet",
     "SoftmaxRegression",
     "split",
 ]
