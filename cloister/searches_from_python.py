@@ -18,7 +18,8 @@ from .evaluating.workers import Bench, crew
 from .fl.runs.scenario import Scenario, described
 from .grids.workers import crew_of
 from .grids_from_python import FROM_PYTHON, file_for_workers, origin_of
-from .scenario_file import check_not_reading, load, load_evaluation
+from .reading_a_file import check_not_reading
+from .scenario_file import load, load_evaluation
 from .threat_models.evaluation import Evaluation, description
 from .threat_models.search.tpe import available
 from .what_was_given import check_given

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors
+from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.results_folder import Row, write
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
@@ -47,7 +47,9 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     with one_line_errors(asked.file, asked.settings):
         available()
         origin = asked.origin
-        folder, subject = play_search(asked, origin.subject(), origin)
+        with said_in_a_line():
+            subject = origin.subject()
+        folder, subject = play_search(asked, subject, origin)
         report, search = folder / "report.html", read_search(folder)
     if as_json:
         sys.stdout.write(json.dumps(search_json(search)) + "\n")
