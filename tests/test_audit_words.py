@@ -494,9 +494,11 @@ def test_what_was_found_is_told_from_what_may_be_found_with_so_few_victims():
     none, all_ = np.zeros(12), np.ones(12)
     nothing = leakage(none, none, all_, np.random.default_rng(0))
     words = judged(replace(claim, bound=0.1), nothing).witness
-    assert words.startswith("0.000 was found, which at 95 % may be up to 0.221, where at most 0.10 is claimed: about ")
+    assert words.startswith("0.000 was found, which at 95 % one-sided may be up to 0.221, where at most 0.10 is claimed: about ")
     page = render(found(bare("server", "updates", -0.001, low=-0.001, upper=0.22, valid=True)))
-    assert "at most, at 95 %, of updates, where 0.00 was found; 1 is everything" in page
+    most = "at most, at 95 % one-sided, of updates, where 0.00 was found (two-sided 95 % interval 0.00 to 0.00); 1 is everything"
+    assert most in page
+    assert "at 95 %, one-sided; intervals below are two-sided" in render(found(row("not refuted", value=0.0)))
     assert not any(words in page for words in ('"-0.00,', ">-0.00 [", "[-0.00,"))
     assert "...." not in render(found(commit="a" * 40, data_sha256={"0": "b" * 64}))
 
