@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib.abc import InspectLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +17,7 @@ from .fl.runs.feasibility import Doubt
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .parts_from_text import made, names, tree_of
 from .reading_a_file import Read, Unbuilt, executed
-from .shipped import SHIPPED, file_and_name
+from .shipped import SHIPPED, file_there
 from .threat_models.evaluation import Evaluation
 from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX
@@ -131,24 +130,12 @@ def _note_unbuilt(read: Read) -> None:
 
 def _read(where: str, kind: type[Any], default: str, wanted: str) -> tuple[Read, str]:
     """The file of FILE[:name] as it was read, and the name."""
-    path, file, name = file_and_name(where)
-    if path.is_dir():
-        raise ValueError(f"{file} is a folder; give the path of {wanted}")
-    if not path.is_file():
-        raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
+    path, file, name = file_there(where, wanted)
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
     _find_beside(path)
     return executed(spec, spec.loader, file), name
-
-
-def _beside(path: Path) -> str:
-    """What there is in its folder by a name much like its, as the middle of a sentence; empty where nothing is."""
-    home = path.parent
-    there = [one.name for one in home.iterdir() if one.suffix == ".py"] if home.is_dir() else []
-    close = get_close_matches(path.name, there, 1, 0.75)
-    return f"did you mean {home / close[0]}? Or " if close else ""
 
 
 def _find_beside(path: Path) -> None:
