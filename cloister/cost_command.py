@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .errors_in_one_line import one_line_errors
+from .errors_in_one_line import one_line_errors, said_in_a_line
 from .protocol.core.errors import ProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def cost(
     from .scenario_file import load, with_settings
 
     with one_line_errors(file, set_ or []):
-        scenario = with_settings(load(file), [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
+        with said_in_a_line():
+            scenario = with_settings(load(file), [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
         workload = workload_of(scenario, clients, parameters, data)
         workload = replace(workload, clusters=clusters, drop=drop, rounds=rounds)
         chosen = _protections(scenario, protection or [])

@@ -112,6 +112,14 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
     pairs = f", compared: {spread(compared)}" if any(compared) else ""
     counted = spread([phase.summed for phase in measured.rounds])
     table.add_row("survivors", f"{silent}summed: {counted} of {load.clients}{pairs}")
+    if unsummed := sum(phase.unsummed for phase in measured.rounds):
+        whole = load.clusters * load.rounds
+        none = (
+            "; nothing could be learned with so few: a run would be refused before it begins"
+            if unsummed == load.rounds and load.clusters == 1 and not load.dropped
+            else ""
+        )
+        table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}")
     if load.pairs is not None:
         of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"
         clients = f"{sum(p.pairs for p in measured.rounds):,} pairs of clients decided in all, by {of}"
@@ -121,8 +129,6 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
     for party, rows in learned(measured, load.rounds - 1).items():
         said = [f"{row['words']} ({row['scalars']:,} numbers, {byte_words(row['bytes'])})" for row in rows]
         table.add_row(f"the {party} learned", "\n".join(said) or "nothing")
-    if unsummed := sum(phase.unsummed for phase in measured.rounds):
-        table.add_row("no sum", f"{unsummed} of {load.clusters * load.rounds} sums could not be published")
     if measured.trouble:
         table.add_row("trouble", "\n".join(measured.trouble))
     return table

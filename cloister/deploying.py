@@ -23,9 +23,12 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", he
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
     """The scenario of a file with these settings, and those of `given` that are not None. Raises ValueError of one line."""
+    from .errors_in_one_line import said_in_a_line
     from .scenario_file import load, with_settings
 
-    return with_settings(load(file), [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)])
+    settings = [*(set_ or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
+    with said_in_a_line():
+        return with_settings(load(file), settings)
 
 
 def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":

@@ -33,7 +33,8 @@ from .fl.runs.comparison_cells import keys_of
 from .fl.runs.results_folder import Row
 from .fl.runs.scenario import Scenario
 from .grids.workers import Bench, Crew, crew_of
-from .scenario_file import check_not_reading, load
+from .reading_a_file import check_not_reading
+from .scenario_file import load
 from .threat_models.audit.experiment import Experiment
 from .threat_models.audit.observer import Observer, named
 from .threat_models.evaluation import Evaluation, description

@@ -25,7 +25,7 @@ def report(
     """
     from .attacking.report import write_search_report
     from .comparing.report import write_comparison_report
-    from .evaluating.merging import merge
+    from .evaluating.merging import check_kind, merge
     from .evaluating.report import write_evaluation_report
     from .fl.runs.results_folder import cut_off
     from .reporting.gaps import gaps
@@ -35,6 +35,8 @@ def report(
 
     with one_line_errors():
         if len(folders) > 1 and out is None:
+            for one in folders:
+                check_kind(one)
             raise ValueError("several folders are put together in one: cloister report A B --out C")
         if len(folders) == 1 and out is not None:
             raise ValueError("--out is for several folders, cloister report A B --out C; one keeps its report in itself")

@@ -104,7 +104,8 @@ def _scenario(folder: Path, recorded: dict[str, Any]) -> Scenario:
     except (OSError, ValueError):
         unchanged = False
     if unchanged:
-        return with_settings(load(file), recorded["settings"])
+        with said_in_a_line():
+            return with_settings(load(file), recorded["settings"])
     return Origin(recorded["source"], name, tuple(recorded["settings"])).scenario(str(folder / ORIGIN))
 
 

@@ -12,10 +12,10 @@ from .fl.runs.scenario import Scenario
 from .fl.runs.yardsticks import add_yardsticks
 from .loading import load
 from .progress import shown, watched
+from .reading_a_file import check_not_reading
 from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
-from .scenario_file import check_not_reading
 from .watchers import Watcher, watchers
 from .what_was_given import check_given
 

@@ -3,30 +3,29 @@
 import ast
 import importlib.util
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
-from importlib.abc import InspectLoader, Loader
-from importlib.machinery import ModuleSpec
+from importlib.abc import InspectLoader
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.functions import brief
 from .fl.runs.comparison import Comparison
+from .fl.runs.feasibility import Doubt
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .parts_from_text import made, names, tree_of
-from .shipped import SHIPPED, file_and_name
+from .reading_a_file import Read, Unbuilt, executed
+from .shipped import SHIPPED, file_there
 from .threat_models.evaluation import Evaluation
 from .threat_models.suites.usual import usual_evaluation
-from .user_errors import PREFIX, in_words
+from .user_errors import PREFIX
 
 if TYPE_CHECKING:
     from .threat_models.audit.attack import Attack
 
 Value = TypeVar("Value")
-_reading: list[str] = []  # files that are being read
 
 
 def load(where: str) -> Scenario:
@@ -37,19 +36,25 @@ def load(where: str) -> Scenario:
 def draws_its_model(scenario: Scenario, where: str, settings: Sequence[str]) -> bool:
     """Whether its model is a finished module whose weights are others whenever FILE is read: none of a function's are."""
     model = described(scenario.model)
-    return isinstance(model, dict) and "module" in model and described(with_settings(load(where), settings).model) != model
+    if not isinstance(model, dict) or "module" not in model:
+        return False
+    again = _chosen(*_read(where, Scenario, "scenario", "a scenario"), Scenario, "scenario")
+    return bool(described(with_settings(again, settings).model) != model)
 
 
 def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None = None) -> Evaluation:
     """The evaluation that FILE[:name] holds; the default name is `evaluation`. Of a file with scenarios alone the usual one of
-    the scenario of this name, or `scenario`. settings: of the scenario, each PATH=VALUE. data: the folder of the data sets.
-    Raises ValueError of one line.
+    the scenario of this name, or, where all of the file is built, of `scenario`. settings: of the scenario, each PATH=VALUE.
+    data: the folder of the data sets. Raises ValueError of one line.
     """
-    module, file, name = _module_of(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
-    scenario = vars(module).get(name or "scenario")
-    if isinstance(scenario, Scenario) and (name or not any(isinstance(value, Evaluation) for value in vars(module).values())):
+    read, name = _read(where, Evaluation, "evaluation", "an evaluation, for example cloister:evaluate_digits")
+    scenario = read.holds.get(name or "scenario")
+    has_others = bool(read.unbuilt) or any(isinstance(value, Evaluation) for value in read.holds.values())
+    if isinstance(scenario, Scenario) and (name or not has_others):
+        _note_unbuilt(read)
         return usual_evaluation(with_settings(scenario, settings), data)
-    found = _chosen(module, file, name, Evaluation, "evaluation")
+    found = _chosen(read, name, Evaluation, "evaluation")
+    _note_unbuilt(read)
     if found.partitions and any(setting.startswith("partition.") for setting in settings):
         raise ValueError(f"--set cannot change the partition: the evaluation names its own: {', '.join(found.partitions)}")
     return replace(found, scenario=with_settings(found.scenario, settings))
@@ -72,14 +77,16 @@ def load_poisoning(where: str) -> Any:
 
     Raises ValueError of one line.
     """
-    module, file, name = _module_of(where, object, "attack", "a file with an attack of yours")
-    wanted = name or "attack"
-    own = [key for key, value in vars(module).items() if callable(value) and getattr(value, "__module__", "") == module.__name__]
-    if wanted not in vars(module):
-        raise ValueError(f"{file} holds no attack named {wanted!r}; it has: {', '.join(own) or 'none'}")
-    found = vars(module)[wanted]
+    read, name = _read(where, object, "attack", "a file with an attack of yours")
+    wanted, inside = name or "attack", read.holds["__name__"]
+    own = [key for key, value in read.holds.items() if callable(value) and getattr(value, "__module__", "") == inside]
+    if wanted in read.unbuilt:
+        raise Unbuilt(read.unbuilt[wanted])
+    if wanted not in read.holds:
+        raise ValueError(f"{read.file} holds no attack named {wanted!r}; it has: {', '.join(own) or 'none'}")
+    found = read.holds[wanted]
     if not callable(found) and not hasattr(found, "make"):
-        raise ValueError(f"{file}: {wanted} is {brief(found)}, and no attack; give a function or a dataclass with __call__")
+        raise ValueError(f"{read.file}: {wanted} is {brief(found)}, and no attack; give a function or a dataclass with __call__")
     return found
 
 
@@ -93,7 +100,7 @@ def load_source(source: str, name: str, where: str) -> Scenario:
     spec = importlib.util.spec_from_loader(f"{PREFIX}recorded", loader)
     if spec is None:
         raise ValueError(f"{where} holds no source")
-    return _chosen(_executed(spec, loader, where), where, name, Scenario, "scenario")
+    return _chosen(executed(spec, loader, where), name, Scenario, "scenario")
 
 
 class _Source(InspectLoader):
@@ -107,30 +114,28 @@ class _Source(InspectLoader):
 
 
 def _named(where: str, kind: type[Value], default: str, wanted: str) -> Value:
-    module, file, name = _module_of(where, kind, default, wanted)
-    return _chosen(module, file, name, kind, default)
+    read, name = _read(where, kind, default, wanted)
+    found = _chosen(read, name, kind, default)
+    _note_unbuilt(read)
+    return found
 
 
-def _module_of(where: str, kind: type[Any], default: str, wanted: str) -> tuple[ModuleType, str, str]:
-    """The module of FILE[:name], what the file is called, and the name."""
-    path, file, name = file_and_name(where)
-    if path.is_dir():
-        raise ValueError(f"{file} is a folder; give the path of {wanted}")
-    if not path.is_file():
-        raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
+def _note_unbuilt(read: Read) -> None:
+    """Warns (Doubt) of what else the file was to hold."""
+    for words in dict.fromkeys(read.unbuilt.values()):
+        names = [name for name, why in read.unbuilt.items() if why == words]
+        are = "is" if len(names) == 1 else "are"
+        warnings.warn(f"{', '.join(names)} cannot be built, and {are} left out: {words}", Doubt, stacklevel=4)
+
+
+def _read(where: str, kind: type[Any], default: str, wanted: str) -> tuple[Read, str]:
+    """The file of FILE[:name] as it was read, and the name."""
+    path, file, name = file_there(where, wanted)
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
     _find_beside(path)
-    return _executed(spec, spec.loader, file), file, name
-
-
-def _beside(path: Path) -> str:
-    """What there is in its folder by a name much like its, as the middle of a sentence; empty where nothing is."""
-    home = path.parent
-    there = [one.name for one in home.iterdir() if one.suffix == ".py"] if home.is_dir() else []
-    close = get_close_matches(path.name, there, 1, 0.75)
-    return f"did you mean {home / close[0]}? Or " if close else ""
+    return executed(spec, spec.loader, file), name
 
 
 def _find_beside(path: Path) -> None:
@@ -140,40 +145,21 @@ def _find_beside(path: Path) -> None:
         sys.path.append(folder)
 
 
-def _executed(spec: ModuleSpec, loader: Loader, file: str) -> ModuleType:
-    """The module. Raises ValueError of one line, whatever its code raises."""
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    _reading.append(file)
-    try:
-        loader.exec_module(module)
-    except Exception as error:
-        raise ValueError(in_words(error, file)) from error
-    finally:
-        _reading.pop()
-    return module
-
-
-def check_not_reading(name: str) -> None:
-    """Raises ValueError while a file is read for what it holds: it would play, or read itself, without end."""
-    if _reading:
-        raise ValueError(
-            f'cloister.{name} is called while the file is read for what it holds; put it under: if __name__ == "__main__"'
-        )
-
-
-def _chosen(module: ModuleType, file: str, name: str, kind: type[Value], default: str) -> Value:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
-    if (name or default) not in found:
+def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
+    file, wanted = read.file, name or default
+    found = {key: value for key, value in read.holds.items() if isinstance(value, kind)}
+    if wanted not in found:
+        if wanted in read.unbuilt or (read.unbuilt and not found):
+            raise Unbuilt(read.unbuilt.get(wanted) or next(iter(read.unbuilt.values())))
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
-            if not found and other is not kind and any(isinstance(value, other) for value in vars(module).values()):
+            if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
         if not found and file.startswith(f"{SHIPPED}:"):
             script = file.removeprefix(f"{SHIPPED}:")
             raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
-        raise ValueError(f"{file} holds no {default} named {name or default!r}; it has: {', '.join(found) or 'none'}{hint}")
-    return found[name or default]
+        raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}{hint}")
+    return found[wanted]
 
 
 def _a(kind: type[Any]) -> str:

@@ -18,8 +18,10 @@ from .evaluating.workers import Bench, crew
 from .fl.runs.scenario import Scenario, described
 from .grids.workers import crew_of
 from .grids_from_python import FROM_PYTHON, file_for_workers, origin_of
-from .scenario_file import check_not_reading, load, load_evaluation
+from .reading_a_file import check_not_reading
+from .scenario_file import load, load_evaluation
 from .threat_models.evaluation import Evaluation, description
+from .threat_models.search.spent import since_counted
 from .threat_models.search.tpe import available
 from .what_was_given import check_given
 
@@ -94,13 +96,14 @@ def attack(
     scenario's own. partition: one of the evaluation's. attackers: how many, or (least, most); by default up to what the rule is
     built for. attacks: names, else all; or attacks of your own by name, or in a list, dataclasses or functions, which are then
     the ones that are tried. fixed: numbers that are not searched. knows: own, colluding, omniscient or insider. goal: any,
-    accuracy or backdoor. loss, success: when a defence is broken, else the evaluation's. budget, minutes: runs, and CPU minutes;
-    200 runs if neither. seeds, held_out: searched, and on which a break must hold. workers: of a file alone; what Python made is
-    played in this process.
+    accuracy or backdoor. loss, success: when a defence is broken, else the evaluation's. budget, minutes: runs, and CPU minutes
+    of all processes; 200 runs if neither. seeds, held_out: searched, and on which a break must hold. workers: of a file alone;
+    what Python made is played in this process.
 
     Raises ValueError of one line for input that does not fit, and where Optuna is not installed (extra `search`).
     """
     check_not_reading("attack")
+    since_counted()  # what this process did before is none of the search's
     check_given(scenario, "attack", Scenario, Evaluation, files=True)
     available()
     own, names = _own(attacks)

@@ -57,3 +57,21 @@ def file_and_name(where: str) -> tuple[Path, str, str]:
         return Path(file), file, name
     example, _, name = name.partition(":")
     return example_file(example), f"{SHIPPED}:{example}", name
+
+
+def file_there(where: str, wanted: str) -> tuple[Path, str, str]:
+    """The same of a file that is there. wanted: what it is to hold, in words. Raises ValueError of one line where none is."""
+    path, file, name = file_and_name(where)
+    if path.is_dir():
+        raise ValueError(f"{file} is a folder; give the path of {wanted}")
+    if not path.is_file():
+        raise ValueError(f"there is no file {file} in {Path.cwd()}; {_beside(path)}give the path of {wanted}")
+    return path, file, name
+
+
+def _beside(path: Path) -> str:
+    """What there is in its folder by a name much like its, as the middle of a sentence; empty where nothing is."""
+    home = path.parent
+    there = [one.name for one in home.iterdir() if one.suffix == ".py"] if home.is_dir() else []
+    close = get_close_matches(path.name, there, 1, 0.75)
+    return f"did you mean {home / close[0]}? Or " if close else ""

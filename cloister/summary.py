@@ -20,8 +20,8 @@ from .reporting.headline import (
     up,
 )
 
-UNDECIDED, UNMOVED, REJECTED, DIVERGED = "not compared", "no result", "rejected", "not finite"
-WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED)
+UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING = "not compared", "no result", "rejected", "not finite", "training"
+WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING)
 """The rows that warn."""
 
 
@@ -69,7 +69,7 @@ def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _trouble(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What makes the scores worth less than they seem."""
     if words := diverged_in_words(summary):
-        yield DIVERGED, words
+        yield TRAINING if "diverged" in summary else DIVERGED, words
     if words := rejected_in_words(summary["rejected"]):
         yield REJECTED, words
 

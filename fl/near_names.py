@@ -3,7 +3,7 @@
 import builtins
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from .own_code import is_part_of_ours
@@ -38,6 +38,12 @@ def near(name: str, known: Iterable[str]) -> str:
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
     close = [one for one in fit if one.casefold() == name.casefold()] or get_close_matches(name, fit, 1)
     return f"; did you mean {close[0]!r}" if close else ""
+
+
+def not_there(names: Iterable[str], known: Collection[str]) -> str:
+    """Names that are not among those that are known, as the end of a sentence: "Loca; did you mean 'LOCAL'; there are: ..."."""
+    wrong = [str(name) for name in names]
+    return f"{', '.join(wrong)}{near(wrong[0], known)}; there are: {', '.join(known)}"
 
 
 def in_short(error: BaseException) -> str:

@@ -240,7 +240,7 @@ def test_verdicts():
     assert judged(claim, replace(nothing, low=0.15, value=0.2, high=0.3, upper=0.29)).verdict == "refuted"
     assert judged(claim, replace(nothing, low=0.05, value=0.12, high=0.3, upper=0.25, needed=60)).verdict == "inconclusive"
     assert "60 victims" in judged(claim, replace(nothing, low=0.05, value=0.12, upper=0.25, needed=60)).witness
-    assert judged(claim, nothing).witness == "at most 0.010 was found, at 95 %, where at most 0.10 is claimed"
+    assert judged(claim, nothing).witness == "at most 0.010 was found, at 95 % one-sided, where at most 0.10 is claimed"
     assert judged(claim, None).verdict == "not covered"
 
 

@@ -28,6 +28,7 @@ from cloister.fl.runs.privacy import ran_out
 from cloister.fl.runs.scenario import described
 from cloister.protocol import Masked, Plain, TwoServer
 from cloister.protocol.uploaded.central import CentralNoise
+from cloister.protocol.view.functionality import Functionality
 from cloister.reporting.headline import privacy_in_words
 from cloister.reporting.page import environment
 from cloister.reporting.run_data import Run
@@ -42,6 +43,7 @@ from cloister.threat_models.audit.scoring import leakage, remedy
 from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.audit.uncovered import leaks, unclaimed
 from cloister.threat_models.claims import CLAIMS
+from cloister.threat_models.claims.runs import PLAINLY, in_words
 from cloister.threats import Attack
 
 from .test_audit import claim
@@ -126,10 +128,20 @@ def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason()
     plain = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(one) for one in few], run="CFL asks for gram")
     assert f"{len(ids)} claims are of other runs than this" in headline(plain)
     lines = notes(plain)
-    assert lines[0] == "claims not covered: x (w)"
-    assert "against the server alone (Masked, keys of a session, nothing asked about the origin)" in lines[1]
-    assert lines[1].endswith("here CFL asks for gram")
-    assert "keys of a session" in render(plain)
+    assert lines[0] == "claims that no attack of this audit tested, so that nothing is known of them here: x (w)"
+    first = next(line for line in lines if "from the server alone" in line)
+    assert first.startswith("Cloister does not promise for this run to hide from the server alone: single clients' updates, ")
+    assert first.endswith("It does so only under Masked, keys of one session, only differences of updates compared")
+    assert lines[-1] == "this run is of another kind: CFL asks for gram"
+    assert "keys of one session" in render(plain)
+
+
+def test_what_a_run_asks_for_is_said_in_words_for_all_that_can_be_asked():
+    assert PLAINLY.keys() == {*Functionality}
+    assert in_words(Masked(keys="run", floor=4), SPLITS) == (
+        "CFL asks the server for sums of updates; how much updates differ from each other; which cluster's updates a client's"
+        " are like (keys of one run, floor 4, corrupt clients reckoned with: 0)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,7 +267,7 @@ def test_a_command_in_a_narrow_terminal_cuts_nothing_off(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "…" not in done.stdout
     assert done.stdout.startswith("small: ")
-    assert "claims not covered: masked." in done.stdout
+    assert "nothing is known of them here: masked." in " ".join(done.stdout.split())
 
 
 def test_the_numbers_of_the_help_are_those_of_the_budgets():
@@ -465,7 +477,7 @@ def test_an_audit_of_a_run_with_epsilon_says_it_with_delta_unit_and_adjacency():
     lines = notes(found(scenario=noisy, privacy={"0": {"record": of}}))
     assert lines[0] == ("the run of seed 0 promises epsilon 7.13 at delta 1e-05 for any record, adjacency: replace (budget 8.0)")
     assert "on examples of its own, not on this run" in lines[1]
-    assert lines[2] == "in clear means without the noise of training too"
+    assert lines[2] == "what attacks find in clear is found without the protection, and without the noise of training too"
     assert notes(found()) == []
 
 
@@ -494,9 +506,11 @@ def test_what_was_found_is_told_from_what_may_be_found_with_so_few_victims():
     none, all_ = np.zeros(12), np.ones(12)
     nothing = leakage(none, none, all_, np.random.default_rng(0))
     words = judged(replace(claim, bound=0.1), nothing).witness
-    assert words.startswith("0.000 was found, which at 95 % may be up to 0.221, where at most 0.10 is claimed: about ")
+    assert words.startswith("0.000 was found, which at 95 % one-sided may be up to 0.221, where at most 0.10 is claimed: about ")
     page = render(found(bare("server", "updates", -0.001, low=-0.001, upper=0.22, valid=True)))
-    assert "at most, at 95 %, of updates, where 0.00 was found; 1 is everything" in page
+    most = "at most, at 95 % one-sided, of updates, where 0.00 was found (two-sided 95 % interval 0.00 to 0.00); 1 is everything"
+    assert most in page
+    assert "at 95 %, one-sided; intervals below are two-sided" in render(found(row("not refuted", value=0.0)))
     assert not any(words in page for words in ('"-0.00,', ">-0.00 [", "[-0.00,"))
     assert "...." not in render(found(commit="a" * 40, data_sha256={"0": "b" * 64}))
 

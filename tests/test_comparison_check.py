@@ -36,9 +36,32 @@ METHOD = Method(algorithm=FedAvg())
         ("seeds", (0, "1"), r"seeds are whole numbers, and '1' is none"),
         ("protections", Masked(), r'protections go by name, protections=\{"Masked": Masked\(\)\}'),
         ("protections", {"M": "Masked"}, r"protections\['M'\] is a protection, for example Masked\(\), not 'Masked'"),
+        (
+            "yardstick",
+            "LOCL",
+            r"yardstick names a method that is not there: LOCL; did you mean 'LOCAL'; there are: LOCAL",
+        ),
+        ("yardstick", 3, "yardstick names a method that is not there: 3; there are"),
+        ("attacked", ("Maskd",), r"attacked names protections that are not there: Maskd; did you mean 'Masked'; there"),
+        ("attacked", "Plain", r"attacked are names of protections, with a comma even after one alone: \('Plain',\)"),
+        ("attacks", {"a": 3}, r"attacks\['a'\] is an Adversary\(members=..., upload=...\), not 3"),
+        ("attacks", 3, r"attacks go by name, attacks=\{"),
+        ("measures", {"a": 3}, r"measures\['a'\] is a function of a simulation, not 3"),
+        ("measures", 3, r"measures go by name, measures=\{"),
+        ("margin", "x", "margin is a number between 0 and 1, not 'x'"),
+        ("name", 3, 'name is a text, for example name="digits", not 3'),
+        (
+            "methods",
+            {"A": replace(METHOD, fits=("turnd",))},
+            "A fits data that are not there: turnd; did you mean 'turned'",
+        ),
         ("search", 3, r"search is a Search\(.*\) or None, not 3"),
     ],
 )
 def test_a_part_of_another_kind_is_refused_by_its_field(field, given, said):
     with pytest.raises(ValueError, match=said):
         replace(comparison, **{field: given})
+
+
+def test_a_comparison_without_the_usual_yardstick_has_none() -> None:
+    assert replace(comparison, methods={"A": METHOD}).yardstick == "LOCAL"

@@ -482,6 +482,17 @@ def test_errors_are_one_line(command: Callable[..., Result], arguments: list[str
         assert word in line
 
 
+@pytest.mark.parametrize("clients", [1, 2, 4])
+def test_of_clients_too_few_for_any_sum_it_is_said_first_that_no_run_begins(clients: int, command: Callable[..., Result]) -> None:
+    result = command(QUICKSTART, "--clients", clients, "--parameters", 50, "--rounds", 1)
+    said = " ".join(result.out.split())
+    none = (
+        "no sum 1 of 1 sums could not be published; nothing could be learned with so few: a run would be refused before it begins"
+    )
+    assert said.index(f"summed: 0 of {clients}") < said.index(none) < said.index("the server learned")
+    assert "nothing could be learned" not in " ".join(command(QUICKSTART, *SMALL).out.split())
+
+
 @pytest.mark.parametrize("arguments", [[], [QUICKSTART, "--clients", "0"], [QUICKSTART, "--drop", "much"]])
 def test_wrong_usage_is_another_exit_code(command: Callable[..., Result], arguments: list[str]) -> None:
     result = command(*arguments)

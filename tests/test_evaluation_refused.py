@@ -186,3 +186,9 @@ evaluation = replace(
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(r"mine.py, line 11: attack 'mine': untyped \(mine.py, line 7\) says no type", line)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
+    attack, defence = next(iter(sample.evaluation.attacks)), next(iter(sample.evaluation.defences))
+    assert f"not there: {attack}x; did you mean {attack!r}; there are: {attack}" in refused(targets={f"{attack}x": None})
+    assert f"not there: {defence}x; did you mean {defence!r}; there are: {defence}" in refused(limits={f"{defence}x": 1})

@@ -143,3 +143,13 @@ def test_what_is_not_put_together_is_refused_with_what_to_do_instead(tmp_path: P
     (tmp_path / file).write_text("{}")
     with pytest.raises(ValueError, match=f"and evaluations alone are put together; .*{words}"):
         merge([tmp_path, tmp_path], tmp_path / "out")
+
+
+def test_two_runs_without_out_are_told_what_plays_runs_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).mkdir()
+        Path(name, "scenario.json").write_text("{}")
+    said = str(CliRunner().invoke(app, ["report", "a", "b"]).exception)
+    assert said.startswith("a holds a run, and evaluations alone are put together; ")
+    assert "cloister compare" in said

@@ -19,7 +19,7 @@ from ..fl.algorithms.algorithm import Algorithm
 from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
 from ..fl.functions import brief
-from ..fl.near_names import in_short
+from ..fl.near_names import in_short, not_there
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
@@ -128,11 +128,11 @@ class Evaluation:
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths[0], self.scenario)
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
-            raise ValueError(f"targets names attacks that are not there: {', '.join(unknown)}")
+            raise ValueError(f"targets names attacks that are not there: {not_there(unknown, self.attacks)}")
         for target in self.targets.values():
             check_target(target)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
-            raise ValueError(f"limits names defences that are not there: {', '.join(unknown)}")
+            raise ValueError(f"limits names defences that are not there: {not_there(unknown, self.defences)}")
 
     @property
     def named_protections(self) -> Mapping[str, Protection]:

@@ -37,7 +37,10 @@ def attack(
     budget: Annotated[
         int | None, typer.Option(help="Runs, of all kinds. Default: 200, if no --minutes are given.", min=1)
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="CPU minutes of runs, alone or beside --budget.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="CPU minutes of all processes, alone or beside --budget; the report takes seconds on top."),
+    ] = None,
     exhaust: Annotated[
         bool, typer.Option("--exhaust", help="Spend the whole budget, on what else breaks the defence and how badly.")
     ] = False,

@@ -11,6 +11,7 @@ from ..fl.runs.results_folder import Row, read_results
 from ..threat_models.broken import Bounds
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
+from ..threat_models.search.spent import spent
 from .workers import KIND
 
 
@@ -35,8 +36,8 @@ class Search:
 
     @property
     def seconds(self) -> float:
-        """CPU seconds of all runs."""
-        return sum(float(row["cost"]["seconds"]) for row in self.rows)
+        """CPU seconds of all runs, and of what was done beside them."""
+        return sum(map(spent, self.rows))
 
     @property
     def counts(self) -> list[int]:

@@ -9,6 +9,7 @@ from .. import algorithms, rules
 from ..fl.algorithms.robust_fedavg import RobustFedAvg
 from ..fl.algorithms.usual import usual_fields
 from ..fl.runs.scenario import Scenario
+from ..reading_a_file import Unbuilt
 from ..scenario_file import load, load_evaluation, with_settings
 from ..threat_models.evaluation import Cell, Evaluation, resolved
 
@@ -60,6 +61,8 @@ def _evaluation(where: str) -> Evaluation | None:
     """The evaluation that the file holds under the name, or under its usual one; None where that is a scenario."""
     try:
         return load_evaluation(where)
+    except Unbuilt:
+        raise
     except ValueError as error:
         try:
             load(where)

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors
+from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.results_folder import Row, write
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
@@ -26,6 +26,7 @@ from ..threat_models.search.found import Point, cheapest, key_of, strength_of, t
 from ..threat_models.search.plan import Plan, hunt, settled
 from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
+from ..threat_models.search.spent import spent
 from ..threat_models.search.tpe import available
 from ..threat_models.search.who import clients_of
 from .asked import Asked, command_of, description, plan_of, said_of
@@ -47,7 +48,9 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     with one_line_errors(asked.file, asked.settings):
         available()
         origin = asked.origin
-        folder, subject = play_search(asked, origin.subject(), origin)
+        with said_in_a_line():
+            subject = origin.subject()
+        folder, subject = play_search(asked, subject, origin)
         report, search = folder / "report.html", read_search(folder)
     if as_json:
         sys.stdout.write(json.dumps(search_json(search)) + "\n")
@@ -147,7 +150,7 @@ def _first_break(search: Search) -> tuple[int, float]:
     broken = {key_of(p.numbers, p.attackers): len(p.searched) + len(p.held_out) for p in search.breaks}
     seconds = 0.0
     for n, row in enumerate(search.rows, 1):
-        seconds += float(row["cost"]["seconds"])
+        seconds += spent(row)
         one = try_of(row)
         key = key_of(one.numbers, one.attackers)
         if key in broken:
@@ -190,7 +193,8 @@ def _search_words(about: Row) -> str:
     many = f"{about['least']} to {about['most']}" if about["least"] < about["most"] else f"{about['most']}"
     budget = [f"{about['runs']} runs"] if about["runs"] else []
     budget += [f"{about['minutes']:g} CPU minute{'s' * (about['minutes'] != 1)}"] if about["minutes"] else []
-    return f"{about['defence']} attacked by {many} of {about['clients']} clients, in at most {' and '.join(budget)}"
+    beside = ", of all processes, their beginning included" if about["minutes"] else ""
+    return f"{about['defence']} attacked by {many} of {about['clients']} clients, in at most {' and '.join(budget)}{beside}"
 
 
 def _watch(space: Space, plan: Plan, rows: Iterator[Row], known: int, quiet: bool) -> None:
@@ -202,7 +206,7 @@ def _watch(space: Space, plan: Plan, rows: Iterator[Row], known: int, quiet: boo
     with shown(sys.stderr, always=not quiet, quiet=quiet) as tell:
         for row in rows:
             runs += 1
-            seconds += float(row["cost"]["seconds"])
+            seconds += spent(row)
             note = f"{runs} runs  {row['attackers']} attackers"
             tell(space.scenario.name, int(seconds) if by_seconds else runs, int(total), note)
             if pace is not None and (words := pace.over(runs > known)) and not quiet:

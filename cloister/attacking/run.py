@@ -14,6 +14,7 @@ from ..threat_models.search.found import try_of
 from ..threat_models.search.plan import Hunt
 from ..threat_models.search.play import Try
 from ..threat_models.search.space import Space
+from ..threat_models.search.spent import since_counted, with_more_beside
 
 FORMAT = 3
 """Of a try's line; lines of another format are played anew."""
@@ -76,4 +77,5 @@ def _answers(asked: Sequence[Try], ledger: "Ledger[Try]", crew: Crew, named: Nam
             continue
         tasks.append(((ledger.key(one), one), None if one.is_clean or one.is_absent else ledger.rows[ledger.key(one.clean)]))
     for _, row in crew.play(tasks, lambda cell, line: ()):
+        row = with_more_beside(row, since_counted())
         yield ledger.enter({**row, "about": named.id, "own": named.made_of(try_of(row))})

@@ -7,7 +7,7 @@ import typer
 
 from ..errors_in_one_line import one_line_errors
 from ..grids.options import Data, Json, Out, Set
-from ..threat_models.privacy.names import check_mechanisms
+from .asked import check_asked, check_self_test
 
 
 class Spend(StrEnum):
@@ -103,11 +103,12 @@ def audit(
     Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is, 3 if none is but an attack of yours failed. Claims of papers
     that are refuted are shown, and expected.
     """
-    if mechanism:
-        with one_line_errors():
-            if not self_test:
-                raise ValueError("--mechanism is of --self-test")
-            check_mechanisms(mechanism)
+    with one_line_errors():
+        if self_test:
+            others = {"FILE": file, "--attack": attack, "--set": set_, "--seeds": seeds, "--against": against, "--out": out}
+            check_self_test({**others, "--data": data}, mechanism or ())
+        else:
+            check_asked(file, seeds, attack or (), against or (), mechanism or ())
     from .play import play
 
     play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json, mechanism or ())

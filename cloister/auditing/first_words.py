@@ -74,20 +74,27 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         why: dict[str, list[str]] = {}
         for claim in untried:
             why.setdefault(claim["witness"].removeprefix("not tried: "), []).append(claim["claim"])
-        lines.append("claims not covered: " + "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items()))
+        untested = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
+        lines.append(f"claims that no attack of this audit tested, so that nothing is known of them here: {untested}")
     broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
     lines += [f"{name} {reason}" for name, reason in broken]
     if others := found.get("unclaimed", ()):
-        words = "; ".join(f"{', '.join(one['sought'])} against {one['who']} ({one['where']})" for one in others)
-        lines.append(f"not claimed of this run, and only of others: {words}; here {found['run']}")
+        lines += [_not_promised(one) for one in others]
+        lines.append(f"this run is of another kind: {found['run']}")
     if _promises_epsilon(found.get("scenario", {})):
         lines += epsilon_in_words(found)
         lines.append(
-            "epsilon is not audited here, only what is found in spite of it; that Cloister's mechanisms add the noise that they"
-            " claim is tried by cloister audit --self-test, on examples of its own, not on this run"
+            "the epsilon itself is not tested here, only what attacks find in spite of the noise; whether Cloister's mechanisms"
+            " add the noise that they state is tested by cloister audit --self-test, on examples of its own, not on this run"
         )
-        lines.append("in clear means without the noise of training too")
+        lines.append("what attacks find in clear is found without the protection, and without the noise of training too")
     return lines
+
+
+def _not_promised(one: Mapping[str, Any]) -> str:
+    """One of the `Unclaimed`: what may be found in this run without any promise of Cloister's being broken."""
+    things = ", ".join(SOUGHT.get(name, name) for name in dict.fromkeys(one["sought"]))
+    return f"Cloister does not promise for this run to hide from {one['who']}: {things}. It does so only under {one['where']}"
 
 
 def _promises_epsilon(described: Any) -> bool:

@@ -64,9 +64,6 @@ def play(
     """The arguments are those of the command, one by one. Raises Failure."""
     with one_line_errors(file, settings):
         if self_test:
-            asked = {"FILE": file, "--attack": attacks, "--set": settings, "--seeds": seeds, "--against": against, "--out": out}
-            if given := [name for name, value in {**asked, "--data": data}.items() if value]:
-                raise ValueError(f"--self-test tries examples of its own, and takes no {', '.join(given)}")
             from .self_test import play_self_test
 
             play_self_test(budget, as_json, mechanisms)

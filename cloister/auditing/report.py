@@ -113,8 +113,12 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
     detail = "no attack works even in clear"
     if most is not None:
-        measured = max(0.0, most["leakage"]["value"])
-        detail = f"at most, at 95 %, of {most['experiment']}, where {measured:.2f} was found; 1 is everything"
+        leak = most["leakage"]
+        measured, low, high = (max(0.0, leak[name]) for name in ("value", "low", "high"))
+        detail = (
+            f"at most, at 95 % one-sided, of {most['experiment']}, where {measured:.2f} was found (two-sided 95 % interval"
+            f" {low:.2f} to {high:.2f}); 1 is everything"
+        )
     if most is not None and unjudged:
         detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
     if any(c["verdict"] == "refuted" and c["experiment"] == "masks" for c in claims(found)):

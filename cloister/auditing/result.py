@@ -40,14 +40,15 @@ class Audited:
     @property
     def claims(self) -> list[dict[str, Any]]:
         """A row for each claim and observer that it was tried against: claim, whose, verdict, witness, observer, experiment,
-        bound (what is claimed, at most) and upper (what was found, at most, at 95 %; None where that says nothing).
+        bound (what is claimed, at most) and upper (what was found, at most, at 95 % one-sided; None where that says nothing).
         """
         return claims(self._found)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """A row for each experiment on each observer's view: what was found here, by the published sums alone, and of updates
-        in clear; leakage from 0 (as the sums) to 1 (as in clear), its 95 % interval, and whether it means anything (valid).
+        in clear; leakage from 0 (as the sums) to 1 (as in clear), its two-sided 95 % interval, and whether it means anything
+        (valid).
         """
         found = self._found["rows"]
         return [{k: row[k] for k in ("observer", "experiment", "unit")} | row["leakage"] for row in found if row["leakage"]]

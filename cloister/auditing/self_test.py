@@ -30,10 +30,11 @@ def play_self_test(budget: str, as_json: bool, only: Sequence[str] = ()) -> None
     """
     found: list[Row] = []
     shipped, faults = named(only, PLAYED[budget])
+    total = len(shipped) * REPETITIONS[budget] + len(faults) * min(FAULT_SEEDS[budget], REPETITIONS[budget])
     with shown(sys.stderr, always=True, quiet=as_json) as tell:
         for row in rows(TRIALS, range(REPETITIONS[budget]), shipped, faults, FAULT_SEEDS[budget]):
             found.append(row)
-            tell("auditing", len(found), 0, f"{row.mechanism}, {row.fault or 'as shipped'}")
+            tell("auditing", len(found), total, f"{row.mechanism}, {row.fault or 'as shipped'}")
     wrong = [row for row in found if not row.right]
     if as_json:
         plain = [asdict(row) | {"flagged": row.flagged, "right": row.right} for row in found]

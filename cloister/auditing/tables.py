@@ -40,7 +40,7 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
     for head in ("here", "0 is", "everything") if wide else ():
         table.add_column(head, justify="right", overflow="fold")
     table.add_column("leakage", justify="right", no_wrap=True)
-    table.add_column("at 95 %", justify="right", overflow="fold")
+    table.add_column("95 %,\ntwo-sided", justify="right", overflow="fold")
     last = None
     for row in found["rows"]:
         if row["leakage"] is None:
@@ -67,7 +67,7 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
 
     width: columns that there are; where they are few, `reasons` has why.
     """
-    table = Table(title="claims; found at most: at 95 % (in words in report.html)", title_justify="left")
+    table = Table(title="claims; found at most: at 95 %, one-sided (in words in report.html)", title_justify="left")
     for head in ("claim", "verdict"):
         table.add_column(head, overflow="fold")
     for head in ("found\nat most", "claimed\nat most"):
@@ -85,7 +85,7 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
 
 
 def found_at_most(claim: Mapping[str, Any], row: Mapping[str, Any]) -> float | None:
-    """What was found at most, at 95 %, of what the claim is about; None where that says nothing."""
+    """What was found at most, at 95 % one-sided, of what the claim is about; None where that says nothing."""
     if "upper" in claim:
         upper: float | None = claim["upper"]
         return upper

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors, say
+from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.fields_at_fault import about
+from ..fl.near_names import in_short
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
+from ..fl.runs.feasibility import Doubt
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -43,8 +46,9 @@ def play(
     """The arguments are those of the command, one by one. Raises Failure."""
     with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
-        comparison = origin.load()
-        folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
+        with said_in_a_line():
+            comparison = origin.load()
+            folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
         with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
             begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
@@ -83,15 +87,28 @@ def opened(
 ) -> tuple[Path, Ledger]:
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
-    origin: where the comparison comes from, for the record.
+    origin: where the comparison comes from, for the record. Warns (Doubt) of data that cannot be had, where others can.
     """
-    for scenario in comparison.data.values():
-        with about("data"):
-            scenario.data(data)
+    _check_data(comparison, data)
     folder = out or folder_for(comparison.name, KIND, resume)
     files = ResultsFolder(folder, KIND)
     described = description(comparison) | {"origin": origin, "versions": versions(), "machine": machine()}
     return folder, Ledger(comparison, files, files.open(described, resume))
+
+
+def _check_data(comparison: Comparison, data: Path | None) -> None:
+    lost: dict[str, Exception] = {}
+    for name, scenario in comparison.data.items():
+        try:
+            with about("data"):
+                scenario.data(data)
+        except Exception as error:  # a loader may be the user's own
+            lost[name] = error
+    if len(lost) == len(comparison.data):
+        raise next(iter(lost.values()))
+    for name, why in lost.items():
+        words = " ".join(str(why).split()) if isinstance(why, ValueError) else in_short(why)
+        warnings.warn(f"there are no data for {name!r}, whose runs will fail: {words}", Doubt, stacklevel=2)
 
 
 def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ..errors_in_one_line import one_line_errors
+from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.watching import seeds_of, stoppable
@@ -50,7 +50,8 @@ def play_breakdown(
     """
     with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
-        asked = breakdown_asked(origin.load(), names, strengths, bounds)
+        with said_in_a_line():
+            asked = breakdown_asked(origin.load(), names, strengths, bounds)
         folder, ledger = opened(asked.evaluation, origin.data, out, resume, origin.about, beside=True)
         with crew(origin, asked.evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             begun(f"{asked.evaluation.name}: {asked.in_words}", folder, by=hands_words(workers, engine))

@@ -47,7 +47,7 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
     if len(folders) < 2:
         raise ValueError("give two folders at least to put together")
     for folder in folders:
-        _check_kind(folder)
+        check_kind(folder)
     abouts = [described_in(folder) for folder in folders]
     about = dict(abouts[0])
     for folder, other in zip(folders[1:], abouts[1:], strict=True):
@@ -76,7 +76,7 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
     return out
 
 
-def _check_kind(folder: Path) -> None:
+def check_kind(folder: Path) -> None:
     """Raise ValueError, with what to do instead, for a folder of what is not put together."""
     for file, (what, instead) in ALONE.items():
         if (folder / file).is_file():

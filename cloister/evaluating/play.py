@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import FAILED as NOTHING
-from ..errors_in_one_line import one_line_errors, say
+from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.fields_at_fault import about
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
@@ -46,7 +46,8 @@ def play_evaluation(
     """The arguments are those of the command, one by one. Raises Failure."""
     with one_line_errors(file, settings):
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
-        evaluation = origin.load()
+        with said_in_a_line():
+            evaluation = origin.load()
         folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
         with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
             begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))

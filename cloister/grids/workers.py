@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -23,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from ..fl.engines.cores import cores
 from ..fl.engines.dispatch import WorkerDied
+from ..fl.runs.feasibility import Doubt
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row
 
@@ -49,7 +51,8 @@ def begun(make: Callable[[], Bench]) -> Bench:
     """The bench of a process that plays cells and does nothing else."""
     torch.set_num_threads(1)
     threadpool_limits(1)
-    bench = make()
+    with warnings.catch_warnings(category=Doubt, action="ignore"):  # whoever began this process has said it
+        bench = make()
     gc.freeze()  # what a worker begins with stays: it need not be looked through after every cell
     return bench
 

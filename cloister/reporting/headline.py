@@ -120,12 +120,28 @@ def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
 
 
 def diverged_in_words(summary: Mapping[str, Any]) -> str:
-    """That clients' models came to nothing by numbers that are not finite; empty where none did."""
+    """That clients' models came to nothing, by losses that are not finite or by how large they are; empty where none did."""
+    if grown := summary.get("diverged"):
+        return _grown_in_words(grown, bool(summary.get("privacy")))
     if not (bad := summary.get("not_finite") or []):
         return ""
     some = ", ".join(map(str, bad[:NAMED])) + (f" and {len(bad) - NAMED} more" if len(bad) > NAMED else "")
     whose = f"The loss of {len(bad)} client{'s' * (len(bad) != 1)} at the end is not finite ({some})"
     return f"{whose}, so that accuracies say nothing of their models: smaller training.lr, or inputs of one scale, may help"
+
+
+def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
+    """grown: as `fl.runs.diverged`. noisy: whether noise was added, for privacy."""
+    first, last, guess = (number(grown.get(key)) for key in ("first", "last", "guess"))
+    of_guess = f" and that of guessing {guess:.3g}" if math.isfinite(guess) else ""
+    remedy = f"smaller training.lr, inputs of one scale{', or less noise' if noisy else ''} may help"
+    if last >= 2 * (guess if math.isfinite(guess) else first):
+        grew = f"the loss on held-out data is {last:.3g} at the end, and was {first:.3g} at first{of_guess}"
+        return f"Training diverged: {grew}: {remedy}"
+    return (
+        f"Nothing was learned: at the end the loss on held-out data, {last:.3g}, is no less than that of guessing, {guess:.3g},"
+        f" and accuracy is about that of guessing: {remedy}"
+    )
 
 
 def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -113,7 +113,7 @@ pandas.DataFrame(claims)[["claim", "verdict", "witness"]].style.hide()
 #
 # | verdict | what it means | what to do |
 # | --- | --- | --- |
-# | not refuted | the attack finds things in clear, and next to nothing here; the number is the most that the data leave possible, at 95 % | nothing; it is evidence, and no proof |
+# | not refuted | the attack finds things in clear, and next to nothing here; the number is the most that the data leave possible, at 95 % one-sided | nothing; it is evidence, and no proof |
 # | refuted | the attack finds more than the claim allows; for a claim of Cloister's the command ends with exit code 4 | do not deploy this; see the witness, the client that is worst off |
 # | inconclusive | the attack fails in clear too, or there are too few clients to tell | what the row says: so many seeds, or data on which the attack works |
 # | not covered | no experiment could be made of this run, for the reason that is given | do not count on the claim because of this audit |

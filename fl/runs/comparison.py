@@ -22,10 +22,13 @@ from ..clients.corruption import Corruption
 from ..clients.losses import OF_NUMBERS
 from ..data.partition import Partition
 from ..data.population import Population, Source
+from ..near_names import not_there
 from .comparison_check import check_parts
 from .scenario import Scenario, replaced
 from .simulation import Simulation, held_out, seed_of
 
+USUAL_YARDSTICK = "LOCAL"
+"""Where nothing else is said; a comparison without a method of this name has none."""
 Settings = Mapping[str, Any]
 """Values by their path in a scenario, "algorithm.mu" or "training.lr"."""
 
@@ -101,7 +104,7 @@ class Comparison:
     attacks: Mapping[str, Corruption] = field(default_factory=lambda: MappingProxyType({}))
     attacked: tuple[str, ...] = ()
     measures: Mapping[str, Callable[[Simulation], float]] = field(default_factory=lambda: MappingProxyType({}))
-    yardstick: str = "LOCAL"
+    yardstick: str = USUAL_YARDSTICK
     margin: float = 0.01
 
     def __post_init__(self) -> None:
@@ -123,7 +126,9 @@ class Comparison:
         ):
             raise ValueError(f"measures have headings of one line, each another: {', '.join(map(repr, self.measures))}")
         if unknown := sorted({*self.attacked} - self.protections.keys()):
-            raise ValueError(f"attacked names protections that are not there: {', '.join(unknown)}")
+            raise ValueError(f"attacked names protections that are not there: {not_there(unknown, self.protections)}")
+        if self.yardstick not in {*self.methods, USUAL_YARDSTICK}:
+            raise ValueError(f"yardstick names a method that is not there: {not_there([self.yardstick], self.methods)}")
         if common := sorted({*(self.search.seeds if self.search else ())} & {*self.seeds}):
             raise ValueError(f"seeds of the search are none of the comparison's, but both have {common[0]}")
         for scenario in self.data.values():
@@ -134,7 +139,7 @@ class Comparison:
 
     def _check(self, name: str, method: Method) -> None:
         if unknown := sorted({*method.fits} - self.data.keys()):
-            raise ValueError(f"{name} fits data that are not there: {', '.join(unknown)}")
+            raise ValueError(f"{name} fits data that are not there: {not_there(unknown, self.data)}")
         most, count = self.search.configurations if self.search else None, len(method.configurations)
         if most is not None and count > most:
             raise ValueError(f"{name} has {count} configurations, and the search gives every method {most} at most")

@@ -8,7 +8,9 @@ from .scenario import Scenario
 
 
 def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
-    """Raises ValueError for a comparison whose methods, data, protections, seeds or search are of another kind."""
+    """Raises ValueError for a comparison whose parts, or the names that it gives to some of them, are of another kind."""
+    if not isinstance(built.name, str) or not built.name.strip():
+        raise ValueError(f'name is a text, for example name="digits", not {brief(built.name)}')
     _check_named("data", built.data, '{"digits": scenario}')
     _check_named("methods", built.methods, '{"FedAvg": Method(algorithm=FedAvg())}')
     _check_named("protections", built.protections, '{"Masked": Masked()}')
@@ -25,6 +27,17 @@ def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
     for name, protection in built.protections.items():
         if not hasattr(protection, "gives") or isinstance(protection, type):
             raise ValueError(f"protections[{name!r}] is a protection, for example Masked(), not {brief(protection)}")
+    _check_named("attacks", built.attacks, '{"minus": Adversary(...)}')
+    _check_named("measures", built.measures, '{"heading": function}')
+    for name, attack in built.attacks.items():
+        if not hasattr(attack, "corrupt") or isinstance(attack, type):
+            raise ValueError(f"attacks[{name!r}] is an Adversary(members=..., upload=...), not {brief(attack)}")
+    for name, measure in built.measures.items():
+        if not callable(measure):
+            raise ValueError(f"measures[{name!r}] is a function of a simulation, not {brief(measure)}")
+    _check_list("attacked", built.attacked, "names of protections")
+    if isinstance(built.margin, bool) or not isinstance(built.margin, int | float):
+        raise ValueError(f"margin is a number between 0 and 1, not {brief(built.margin)}")
     _check_list("seeds", built.seeds, "whole numbers")
     if wrong := [seed for seed in built.seeds if type(seed) is not int]:
         raise ValueError(f"seeds are whole numbers, and {brief(wrong[0])} is none")

@@ -1,6 +1,6 @@
 """The end of a run: its models, tree and summary."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from math import isfinite
@@ -15,6 +15,7 @@ from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
 from ..emd.record import undecided
 from ..meters.record import said
+from .diverged import diverged
 from .evaluation import ScoringJob, accuracies
 from .feasibility import doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
@@ -74,6 +75,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(losses)) if losses and None not in losses else None,
         **({"not_finite": broken} if (broken := _not_finite(simulation, final)) else {}),
+        **({"diverged": grown} if (grown := _diverged(simulation, [*lines[:-1], final])) else {}),
         **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
@@ -120,6 +122,13 @@ def _not_finite(simulation: Simulation, final: Mapping[str, Any]) -> list[int]:
     clients = simulation.population.clients
     bad = [int(i) for i, loss in final["loss"].items() if loss is None or not isfinite(loss)]
     return sorted(i for i in bad if i not in clients or len(clients[i].test))
+
+
+def _diverged(simulation: Simulation, lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Nothing where clients are corrupt, too: that is then why, and said by itself."""
+    if simulation.corrupted is not None:
+        return {}
+    return diverged(lines, simulation.scenario.training.loss, simulation.population.classes)
 
 
 def names_of(simulation: Simulation) -> Mapping[int, str]:

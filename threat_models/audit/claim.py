@@ -53,7 +53,7 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A claim against what was measured. witness: what refutes it, or what it would take to know, in words. upper: what was found
-    at most, at 95 %; None where that says nothing."""
+    at most, at 95 % one-sided; None where that says nothing."""
 
     claim: Claim
     verdict: Verdict
@@ -118,8 +118,9 @@ def judged(
         between = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
         return Judged(claim, "refuted", f"{between} was found, where {claimed}{most}", upper)
     if found.upper <= claim.bound:
-        return Judged(claim, "not refuted", f"at most {found.upper:.3f} was found, at 95 %, where {claimed}{most}", upper)
-    may = f"{max(found.value, 0.0):.3f} was found, which at 95 % may be up to {found.upper:.3f}, where {claimed}"
+        at_most = f"at most {found.upper:.3f} was found, at 95 % one-sided, where {claimed}"
+        return Judged(claim, "not refuted", f"{at_most}{most}", upper)
+    may = f"{max(found.value, 0.0):.3f} was found, which at 95 % one-sided may be up to {found.upper:.3f}, where {claimed}"
     return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}", upper)
 
 

@@ -17,6 +17,25 @@ ABOUT_THE_ORIGIN = frozenset({F.GRAM_ORIGIN, F.GRAM_REMEMBER, F.GRAM_HISTORY})
 """Inner products of updates themselves, and not of what differs between them."""
 
 
+PLAINLY = {
+    F.SUMS: "sums of updates",
+    F.GRAM: "how much updates differ from each other",
+    F.GRAM_ORIGIN: "how alike updates themselves are",
+    F.GRAM_EDGE: "which cluster's updates a client's are like",
+    F.GRAM_RECALL: "how much updates of earlier rounds differ",
+    F.GRAM_REMEMBER: "how alike updates and earlier ones are",
+    F.GRAM_HISTORY: "how alike all updates so far are",
+    F.COORDINATES: "medians and the like of each coordinate",
+    F.CHOICE: "which model serves each client best",
+    F.SLOTS: "sums of updates by the model that clients chose",
+    F.PAIRS: "comparisons of clients' records",
+    F.PERSONAL_SUMS: "sums of updates for single clients",
+    F.REVISION: "models that the server may change",
+    F.FUSION: "sums of models for single clients",
+}
+"""What an algorithm asks for, to be read."""
+
+
 def asked(protection: Any, algorithm: Any) -> frozenset[F]:
     """What the algorithm asks for under this protection: more, for some, where sums have noise."""
     noisy = getattr(protection, "noise", None) is not None
@@ -120,14 +139,16 @@ def any_run(protection: Any, algorithm: Any) -> bool:
 
 def in_words(protection: Any, algorithm: Any) -> str:
     """What decides which claims apply to a run: what is asked for, and the settings of the protection that claims go by."""
-    names = ", ".join(sorted(f.value for f in asked(protection, algorithm))) or "nothing"
+    found = asked(protection, algorithm)
+    names = "; ".join(words for f, words in PLAINLY.items() if f in found) or "nothing"
     kept = [
-        f"{name} {value!r}" for name in ("keys", "floor", "corrupt") if (value := getattr(protection, name, None)) is not None
+        f"{words}{value}"
+        for name, words in (("keys", "keys of one "), ("floor", "floor "), ("corrupt", "corrupt clients reckoned with: "))
+        if (value := getattr(protection, name, None)) is not None
     ]
-    kept += [
-        f"{name} {value!r}" for name in ("participation", "sampling") if (value := getattr(algorithm, name, None)) is not None
-    ]
-    return f"{type(algorithm).__name__} asks for {names}" + (f", with {', '.join(kept)}" if kept else "")
+    share = getattr(algorithm, "participation", 1.0)
+    kept += [f"{100 * share:g} % of the clients in a round, by {algorithm.sampling}"] if share < 1 else []
+    return f"{type(algorithm).__name__} asks the server for {names}" + (f" ({', '.join(kept)})" if kept else "")
 
 
 def absent_in_words(runs: Sequence[Sequence[PublishedSum]]) -> str:

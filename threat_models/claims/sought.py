@@ -83,8 +83,8 @@ def kept_from_clients(
     for count, observer in enumerate((("client", "one client", client_alone), ("two-clients", "two clients", two_clients)), 1):
         if count <= most:
             more = "" if count == 1 else "s"
-            others = f"floor=3 or more with {count} client{more} out, whom `corrupt` counts"
-            inside = f"{where}, {others}, no personal sums or shown records"
+            others = f"floor=3 or more with {count} corrupt client{more} that it reckons with"
+            inside = f"{where}, {others}, no sums for single clients, no records shown"
             yield from kept(protocol, experiments, observer, partial(_both, applies, count), inside, 0.1, beyond=LESS)
 
 

@@ -6,8 +6,8 @@ from .observers import dealer, second_server, server_alone, server_and_a_client,
 from .runs import two_servers, two_servers_at_all, two_servers_summing
 from .sought import LESS, floor_kept, kept, kept_from_clients, uniform
 
-WHERE = "TwoServer, no comparison of records"
-SUMMING = "TwoServer, nothing compared"
+WHERE = "TwoServer, no records compared"
+SUMMING = "TwoServer, no updates compared"
 FIRST = "server", "the first server alone", server_alone
 WITH_ONE = "server-and-client", "the first server with one client", server_and_a_client
 WITH_TWO = "server-and-two-clients", "the first server with two clients", server_and_two_clients

@@ -30,6 +30,7 @@ from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import Key, Point, cheapest, given_up, key_of, points_of, strengths_of
 from .play import Sought, Try, harm
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
+from .spent import spent
 from .tpe import proposed, seed_for
 
 BATCH = 4
@@ -47,8 +48,8 @@ QUARTER = 0.25
 class Plan:
     """The limits of a search. least, most: attackers. seeds: that are searched. held_out: on which a break must hold, too.
 
-    runs, seconds: the budget, in runs of any kind and in CPU seconds; one of them is finite. exhaust: whether it is spent in any
-    case, on what else breaks the defence, and how badly.
+    runs, seconds: the budget, in runs of any kind and in CPU seconds (`spent.py`); one of them is finite. exhaust: whether it is
+    spent in any case, on what else breaks the defence, and how badly.
     """
 
     least: int
@@ -105,7 +106,7 @@ class _Hunter:
                     if row["status"] != "done" and not row["attackers"]:
                         raise ValueError(f"the defence has no run without attack: {row['reason']}")
                     self.rows[key] = row
-                    self.seconds += float(row["cost"]["seconds"])
+                    self.seconds += spent(row)
             if left < len(missing):
                 raise _Spent
 

@@ -1,6 +1,5 @@
 """One run of a search: what it says of an attack at one point, of the same clients not being there, or of nobody attacking."""
 
-import time
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,6 +26,7 @@ from ..trial import Clean
 from .choosing import Given
 from .fields import Numbers
 from .space import Space, chosen_which
+from .spent import cost, since_counted
 from .who import clients_of, members
 
 Goal = Literal["any", "accuracy", "backdoor"]
@@ -90,9 +90,9 @@ class Bench:
         """
         (key, one), clean = task
         row = {"key": key, "numbers": dict(one.numbers), "attackers": one.attackers, "seed": one.seed}
-        started = time.process_time()
+        beside = since_counted()
         found = recorded(row, lambda: self._metrics(key, one, clean))
-        return {**found, "cost": {"seconds": time.process_time() - started}}
+        return {**found, "cost": cost(since_counted(), beside)}
 
     def _metrics(self, key: str, one: Try, clean: Row | None) -> Mapping[str, Any]:
         scenario = scenario_of(self.space, one, self.data)

@@ -1,0 +1,102 @@
+"""A run that diverged without any number that is not finite says so; one that learns, or is short, says nothing of the kind."""
+
+import re
+from dataclasses import replace
+from math import inf, log
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloister
+from cloister import attacks
+from cloister.fl.runs.diverged import diverged
+from cloister.reporting.headline import diverged_in_words
+
+from . import evaluation_sample as sample
+
+CE, MSE = "cross entropy", "mean squared error"
+
+
+def lines(*losses: float | None, accuracy: float | None = 0.1) -> list[dict[str, Any]]:
+    """Rounds with these mean losses of two clients."""
+    of = [None if loss is None else {"0": loss * 0.9, "1": loss * 1.1} for loss in losses]
+    return [{"round": t, **({} if loss is None else {"loss": loss, "accuracy_mean": accuracy})} for t, loss in enumerate(of)]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "loss", "classes"),
+    [
+        (lines(2.2, 1e6), CE, 10),
+        (lines(1e6, 1e6, accuracy=0.4), CE, 10),  # already after the first round
+        (lines(3.0, 90.0, accuracy=None), MSE, 1),
+        (lines(0.5, 3.0, accuracy=0.3), lambda outputs, targets: outputs, 3),
+        (lines(2.31, 2.31, 2.31, 2.31, 2.32), CE, 10),
+        (lines(4.8, None, 5.1, None, 6.4, accuracy=0.12), CE, 10),
+    ],
+)
+def test_what_diverged_or_learned_nothing_is_found(rounds: list[dict[str, Any]], loss: Any, classes: int) -> None:
+    assert diverged(rounds, loss, classes)["last"] > 0.9 * rounds[-1]["loss"]["0"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "loss", "classes"),
+    [
+        (lines(2.3, 1.8, 1.2, 0.9, 0.7, accuracy=0.8), CE, 10),
+        (lines(0.3, 0.5, 0.9, 1.4, 2.0, accuracy=0.7), CE, 10),  # overfits
+        (lines(2.35, 2.34, accuracy=0.1), CE, 10),  # two rounds
+        (lines(2.31, 2.31, 2.30, 2.30, 2.29), CE, 10),  # slow
+        (lines(2.5, 2.5, 2.5, 2.5, 2.5, accuracy=0.4), CE, 10),  # sure of itself, and right more often than by chance
+        (lines(80.0, 3.0, 4.0, accuracy=None), MSE, 1),
+        (lines(3.0, 9.0, accuracy=None), MSE, 1),
+        (lines(2.0, inf), CE, 10),  # said as not finite
+        (lines(None, None), CE, 10),
+        ([], CE, 10),
+    ],
+)
+def test_training_that_is_fine_or_was_not_looked_at_raises_no_alarm(
+    rounds: list[dict[str, Any]], loss: Any, classes: int
+) -> None:
+    assert diverged(rounds, loss, classes) == {}
+
+
+def test_a_loss_that_is_not_finite_is_said_by_itself() -> None:
+    assert diverged([{"loss": {"0": 2.0}}, {"loss": {"0": None, "1": 1e9}}], CE, 10) == {}
+
+
+def test_words() -> None:
+    grown = {"first": 2.2, "last": 1e6, "guess": log(10)}
+    assert diverged_in_words({"diverged": grown}) == (
+        "Training diverged: the loss on held-out data is 1e+06 at the end, and was 2.2 at first and that of guessing 2.3:"
+        " smaller training.lr, inputs of one scale may help"
+    )
+    assert diverged_in_words({"diverged": {"first": 3.0, "last": 90.0}}).startswith(
+        "Training diverged: the loss on held-out data is 90 at the end, and was 3 at first: smaller training.lr"
+    )
+    said = diverged_in_words({"diverged": {"first": 2.31, "last": 2.32, "guess": log(10)}, "privacy": {"epsilon": 1}})
+    assert said.startswith(
+        "Nothing was learned: at the end the loss on held-out data, 2.32, is no less than that of guessing, 2.3,"
+    )
+    assert said.endswith("smaller training.lr, inputs of one scale, or less noise may help")
+
+
+@pytest.mark.trains
+def test_a_run_says_it_in_its_result_its_table_and_its_reports_first_lines(tmp_path: Path) -> None:
+    far = replace(sample.scenario, training=replace(sample.scenario.training, lr=500.0), rounds=2)
+    result = cloister.run(far, tmp_path / "far", quiet=True)
+    assert result.summary["diverged"]["last"] > 5 * log(10)
+    assert "not_finite" not in result.summary
+    assert re.search("^training +Training diverged: the loss", str(result), re.MULTILINE)
+    assert "Training diverged: the loss" in result._repr_html_()
+    assert '<p class="alert">Training diverged: the loss' in result.report.read_text()
+    fine = cloister.run(replace(sample.scenario, rounds=2), tmp_path / "fine", quiet=True)
+    assert "diverged" not in fine.summary
+    assert not re.search("^training ", str(fine), re.MULTILINE)
+
+
+@pytest.mark.trains
+def test_under_attack_the_attackers_are_why(tmp_path: Path) -> None:
+    adversary = attacks.Adversary(members=attacks.Pool(2), upload=attacks.Scaled(1e4))
+    result = cloister.run(replace(sample.scenario, adversary=adversary, rounds=2), tmp_path / "run", quiet=True)
+    assert result.summary["loss_mean"] > 5 * log(10)
+    assert "diverged" not in result.summary
