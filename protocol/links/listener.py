@@ -109,6 +109,10 @@ class Listener:
         """Whose certificate the authority took back, and who is not there with another."""
         return tuple(sorted(i for i, peer in self._owing.peers.items() if peer.revoked))
 
+    def left(self) -> dict[int, str]:
+        """By client that said that it takes no further part, and is not back, why."""
+        return {i: peer.left for i, peer in sorted(self._owing.peers.items()) if peer.left}
+
     def missing(self) -> dict[int, float]:
         """By client that is not connected, seconds since it was, or since this is there."""
         now, back = time.monotonic(), self.limits.back
