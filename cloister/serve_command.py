@@ -93,7 +93,6 @@ def serve(
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
             raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
-        log.info("over", extra={"folder": str(folder), "next": "its report is written, which `cloister report` can do, too"})
         log.info("over", extra={"folder": str(folder), "next": "its report is written"})
         log.info("done", extra={"folder": str(folder), "report": str(_reported(folder))})
 
