@@ -199,7 +199,7 @@ def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
 @pytest.mark.parametrize(
     ("lines", "protection", "words"),
     [
-        ([], "Masked(floor=2)", r"how many .* not who; together with all other clients it could tell\.$"),
+        ([], "Masked(floor=2)", r"how many .* not who, unless all chose alike; together with all other clients it could tell\.$"),
         ([], "Encrypted()", "together with one other client it could tell"),
         ([], "TwoServer()", "together with the second server, or all other clients, it could tell"),
         (

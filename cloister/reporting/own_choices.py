@@ -29,9 +29,8 @@ def who_can_tell(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     if "Choice" in kinds or protection.startswith(IN_CLEAR):
         return "The coordinator was told, and that it was this client's choice."
     helper = next((words for name, words in WITH.items() if protection.startswith(name)), "all other clients")
-    sums = (
-        f"In sums, the coordinator learns how many clients chose each model, and not who; together with {helper} it could tell."
-    )
+    counts = "In sums, the coordinator learns how many clients chose each model, and not who, unless all chose alike"
+    sums = f"{counts}; together with {helper} it could tell."
     if not times:
         return sums
     often = "once" if times == 1 else f"{times} times"
