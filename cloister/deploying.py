@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .passphrase import passphrase
+from .protocol.core.errors import Revoked
 
 if TYPE_CHECKING:
     from .protocol.pki.standing import Standing
@@ -41,4 +42,25 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
         raise ValueError(f"there is no folder {keys}; give the folder of this party's keys, as `cloister keys request` made it")
     from .protocol.pki.standing import Standing
 
-    return Standing(keys, passphrase())
+    try:
+        return Standing(keys, passphrase())
+    except Revoked as error:
+        raise Revoked(
+            f"{error}: this party takes no further part, unless the authority gives it another ({_taken(keys)})"
+        ) from None
+    except ValueError as error:
+        raise ValueError(_with_remedy(keys, str(error))) from None
+
+
+def _taken(keys: Path) -> str:
+    return f"`cloister keys accept {keys} PUBLIC` takes what it hands out"
+
+
+def _with_remedy(keys: Path, wrong: str) -> str:
+    """What is wrong with a folder of keys, and what to do, unless it says so: all but private keys can be had again."""
+    said = wrong if str(keys) in wrong else f"{keys}: {wrong}"
+    if any(word in wrong for word in ("`cloister", "chmod", "chown", ".key", "parties", "is meant?", "passphrase")):
+        return said
+    if "is valid from" in wrong:
+        return f"{said}: set the clock, if it is that"
+    return f"{said}; {_taken(keys)} anew"

@@ -111,7 +111,10 @@ def join(
         if (model := folder / "model.safetensors").exists():
             log.info("done", extra={"words": counted, "model": str(model)})
         else:
-            why = "the run is over, and handed this client no model: it was in no cluster, or the last round was not played"
+            why = (
+                "the run is over, and handed this client no model: it was in no cluster, or the last round was not played;"
+                " where the coordinator goes on with the run, so does this command"
+            )
             log.warning("ended", extra={"words": counted, "why": why})
 
 
@@ -156,6 +159,8 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
     if data is None and (keys or table):
         what = f"the rows of {Path(scenario.data.path).name}" if table else "its share of the scenario's data"
         raise ValueError(f"give --data FILE: without it this client would train on {what}; if that is meant, --data scenario")
+    if data is not None and not data.exists():  # said now, and not when the coordinator is there
+        raise ValueError(f"there is no file or folder {data}; give this client's own as --data")
     return data
 
 

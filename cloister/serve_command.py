@@ -93,9 +93,19 @@ def serve(
             of = f"stopped after {control.vitals().round} of {scenario.rounds} rounds; the same command goes on from {folder}"
             say(of + (", with clients that are started again" if control.leave else ", and clients wait for it"))
             raise typer.Exit(STOPPED[signal.SIGINT if control.leave else signal.SIGTERM]) from None
-        from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
+        log.info("over", extra={"folder": str(folder), "next": "its report is written"})
+        log.info("done", extra={"folder": str(folder), "report": str(_reported(folder))})
 
-        log.info("done", extra={"folder": str(folder), "report": str(write_report(folder))})
+
+def _reported(folder: Path) -> Path:
+    """The report of a run that is over. Raises OSError of one line that says what is there without it."""
+    from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
+
+    try:
+        return write_report(folder)
+    except OSError as error:
+        why = f"the run is over, and its folder is complete but for the report, which is not written: {error.strerror or error}"
+        raise OSError(f"{why}; when that is put right, `cloister report {folder}` writes it") from None
 
 
 def _stopping(control: "Control") -> Callable[[int, Any], None]:

@@ -223,6 +223,7 @@ def test_a_table_of_ones_own(tmp_path):
         ("1,2,3,4,9\n" * 10, "labels from 9 to 9"),
         ("1,2,3,4,0.5\n" * 10, "not whole numbers"),
         ("1,2,inf,4,0\n" * 10, "not finite"),
+        ("1,2,-1e39,4,0\n" * 10, "numbers that are too large; bring columns to one scale"),
         ("", "no examples"),
         ("1,2,3,4,0\n", "too few"),
     ],
@@ -249,7 +250,8 @@ def test_columns_of_ones_own_are_found_by_name_and_labels_in_the_agreed_words(tm
     ("text", "words"),
     [
         ("a,b,c,outcome,sex\n1,2,3,home,0\n", "lacks 'd' and has 'sex' besides; it is to name a, b, c, d, outcome"),
-        ("1,2,3,4,0\n", "has other columns than was agreed"),
+        ("1,2,3,4,0\n", r"mine.csv begins with a row of numbers: is the header missing, a first line with the names\?$"),
+        ("a,b,c,d,outcome\n1,1e39,3,4,home\n", "line 2 of .*: column 'b' has '1e39', which is too large a number"),
         ("a,b,c,d,outcome\n1,2,3,4,Home\n", "line 2 of .*: outcome is 'Home', none of those agreed: home, ward"),
         ("a,b,c,d,outcome\n1,,3,4,home\n", "line 2 of .*: column 'b' has ''"),
         ("a,b,c,d,outcome\n1,nan,3,4,home\n", "line 2 of .*: column 'b' has 'nan'"),

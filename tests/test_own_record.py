@@ -1,12 +1,14 @@
 """What a client's own record says, and its report: what it was sent, when it was not there, that it was revoked."""
 
 import json
+import re
 
 import pytest
 
 from cloister.fl.runs.joining import is_over
 from cloister.fl.runs.member import OwnRecord
 from cloister.protocol.links.terms import LinkRevoked
+from cloister.reporting.own_choices import choices, who_can_tell
 from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, Away, Rounds, absences, outcome, rounds_of
 from cloister.reporting.own_record import in_short, read_record, received, render
 from cloister.reporting.own_record import revealed as revealed_rows
@@ -181,3 +183,33 @@ def test_a_record_notes_a_lost_link_once_and_that_it_was_revoked(tmp_path):
     assert [next(key for key in line if key != "time") for line in found] == ["joined", "away", "back", "left", "left"]
     assert [line.get("revoked") for line in found[-2:]] == [True, None]
     assert json.loads((tmp_path / "join.jsonl").read_text().splitlines()[-1])["left"] == "it was stopped where it runs"
+
+
+def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
+    lines = [{"chose": shares, "round": t} for t, shares in ((0, [0, 1, 0]), (1, [1, 0, 0]), (1, [0, 7, 0]), (2, [3, 0, 1]))]
+    lines += [{"chose": [1, 0], "round": -1}, {"chose": "x", "round": 3}, {"chose": [], "round": 4}]
+    found = [(one.named, one.words) for one in choices(lines)]
+    assert found == [("0 to 1", "model 1 of 0 to 2"), ("2", "model 0 by 75 %, model 2 by 25 %")]
+    page = render([JOINED, *lines])
+    assert "Which models it chose it revealed, too" in page
+    assert "model 0 by 75 %" in page
+    assert "models it chose it" not in render([JOINED])
+
+
+@pytest.mark.parametrize(
+    ("lines", "protection", "words"),
+    [
+        ([], "Masked(floor=2)", r"how many .* not who, unless all chose alike; together with all other clients it could tell\.$"),
+        ([], "Encrypted()", "together with one other client it could tell"),
+        ([], "TwoServer()", "together with the second server, or all other clients, it could tell"),
+        (
+            [{"named": 1, "of": 2}] * 3,
+            "Masked()",
+            "told the coordinator, 3 times, which model it goes by most: --no-scores",
+        ),
+        ([], "Plain()", "that it was this client's choice"),
+        ([update(0, "Choice")], "Masked()", "that it was this client's choice"),
+    ],
+)
+def test_who_can_tell_what_a_client_chose(lines, protection, words):
+    assert re.search(words, who_can_tell(lines, protection))

@@ -135,6 +135,13 @@ def test_clients_weigh_models_by_their_own_data(algorithm, protection, tmp_path)
     check_same(found, expected)
     words = {line["words"] for line in found.read("disclosure.jsonl") if line["what"] == "scores"}
     assert all("goes by most" in of for of in words)
+    chose = [line["chose"] for line in found.record(0) if "chose" in line]
+    assert [len(shares) for shares in chose] == [2] * scenario.rounds
+    assert all(sum(map(bool, shares)) == 1 for shares in chose) == isinstance(algorithm, IFCA)
+    page = write_client_report(found.home[0]).read_text()
+    assert "Which models it chose" in page
+    assert ("how many clients chose each model, and not who, unless" in page) == isinstance(protection, Masked)
+    assert sum("named" in line for line in found.record(0)) == scenario.rounds
     if not isinstance(algorithm, FedSoft):
         check_models(found, expected)
     if isinstance(algorithm, FedEM):

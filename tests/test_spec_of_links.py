@@ -29,10 +29,11 @@ def test_words_are_those_that_a_client_answers():
 
 
 def test_pieces_are_of_the_kinds_and_sizes_that_are_sent():
-    kinds = (flow._PIECE, flow._OFFER, flow._GRANT, flow._WORKING, flow._OVER)
+    kinds = (flow._PIECE, flow._OFFER, flow._GRANT, flow._WORKING, flow._OVER, flow._LEAVING)
     assert tuple(map(int, rows("Pieces"))) == kinds
     assert flow.HEAD.format == ">BQIIQ"
     assert (flow.HEAD.size, flow.PIECE_BYTES, flow.SMALL_BYTES, flow.WINDOW) == (25, MIB // 4, 64 << 10, 8)
+    assert f"UTF-8 of at most {flow.MOST_REASON} bytes" in PAGE
     assert (flow.Rate().at_once, flow.Rate().a_second) == (4000, 2000.0)
 
 

@@ -75,7 +75,7 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
         if t in asked or (line.get("received") or {}).get("what") == "Task":
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(str(one.get("what")) for one in line.get("revealed", ()))
-    return _joined(_each(lines, asked, sent))
+    return joined(_each(lines, asked, sent))
 
 
 def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]]) -> Iterator[Rounds]:
@@ -103,7 +103,8 @@ def _missed(between: Sequence[Line]) -> str:
     return "it was not there" if gone else "it was there, and asked for nothing"
 
 
-def _joined(rounds: Iterator[Rounds]) -> list[Rounds]:
+def joined(rounds: Iterator[Rounds]) -> list[Rounds]:
+    """Neighbours that are alike as one."""
     found: list[Rounds] = []
     for one in rounds:
         if found and found[-1].words == one.words and found[-1].last + 1 == one.first:

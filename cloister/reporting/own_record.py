@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .headline import up
+from .own_choices import choices, who_can_tell
 from .own_presence import absences, outcome, rounds_of
 from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED
 from .page import environment, write_page
@@ -19,6 +20,7 @@ from .run_data import DASH, number
 RECORD = "join.jsonl"
 MOST = 200
 """Rows of what was refused, of when it was away, and of rounds."""
+CHOSE = " Which models it chose it revealed, too: who can tell that, is said below."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     spent: Mapping[str, Any] = next((line["spent"] for line in reversed(lines) if "spent" in line), {})
     got = received(lines)
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
-    away, rounds = absences(lines), rounds_of(lines)
+    away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
@@ -88,7 +90,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=f"{ended} {in_short(rows, spent)}",
+            verdict=f"{ended} {in_short(rows, spent)}{CHOSE if chosen else ''}",
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
@@ -98,6 +100,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
                 Tile("away", str(len(away)), f"time{'s' * (len(away) != 1)}; started {starts} time{'s' * (starts != 1)}"),
             ],
             rows=rows,
+            chosen=chosen[-MOST:],
+            who_can_tell=who_can_tell(lines, protection),
             withheld=withheld,
             spent=[{"unit": unit, **_numbers(of)} for unit, of in spent.items()],
             received=got,

@@ -23,6 +23,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "Lent": ("a model that clients hold", CLIENTS),
     "Ready": ("that it takes part, and of how many records, where sums are weighted", COORDINATOR),
     "Declined": ("that it sits out, and why", COORDINATOR),
+    "Leaving": ("that it takes no further part, and of terms why", COORDINATOR),
     "Holds": ("which models it holds, by name", COORDINATOR),
     "Accepted": ("whom it agrees to mask with", COORDINATOR),
     "Reveal": ("shares that take masks of the missing out of a sum", COORDINATOR),

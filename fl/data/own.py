@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .images import stratified
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
-from .spelling import nearest
-from .table import difference, lines_of, opened
+from .spelling import HEADLESS, are_no_names, nearest
+from .table import LARGEST, difference, finite_number, lines_of, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ class OwnData:
         labels = table[:, -1]
         if not np.isfinite(table).all() or (labels != labels.astype(np.int64)).any():
             raise ValueError(f"{self.path} has numbers that are not finite, or labels that are not whole numbers")
+        if (np.abs(table) > LARGEST).any():
+            raise ValueError(f"{self.path} has numbers that are too large; bring columns to one scale")
         return table[:, :-1].astype(np.float32).reshape(-1, *self.shape), labels.astype(np.int64)
 
     def _by_name(self, agreed: TableSchema) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -88,31 +90,26 @@ class OwnData:
         x, y = list[list[float]](), list[int]()
         lines = lines_of(self.path)
         _, there = next(lines)
-        if found := difference(wanted, there):
+        found = difference(wanted, there)
+        if found and are_no_names(there):  # whose values are nobody's to read in an error
+            raise ValueError(f"{self.path} begins with a row of numbers{HEADLESS}")
+        if found:
             raise ValueError(
                 f"{self.path} has other columns than was agreed: its first line {found}; it is to name {', '.join(wanted)}"
             )
         for number, cells in lines:
             row = dict(zip(there, cells, strict=True))
-            x.append([self._number(row[name], number, name) for name in agreed.columns])
+            where = f"line {number} of {self.path}"
+            x.append([finite_number(row[name], f"{where}: column {name!r}") for name in agreed.columns])
             kind = row[agreed.label]
             if kind not in codes:
                 meant = nearest(kind, agreed.kinds)
                 raise ValueError(
-                    f"line {number} of {self.path}: {agreed.label} is {kind!r}, none of those agreed:"
+                    f"{where}: {agreed.label} is {kind!r}, none of those agreed:"
                     f" {', '.join(agreed.kinds)}" + (f"; is {meant!r} meant?" if meant else "")
                 )
             y.append(codes[kind])
         return np.array(x, np.float32).reshape(-1, *self.shape), np.array(y, np.int64)
-
-    def _number(self, cell: str, line: int, column: str) -> float:
-        try:
-            found = float(cell)
-        except ValueError:
-            found = math.nan
-        if not math.isfinite(found):
-            raise ValueError(f"line {line} of {self.path}: column {column!r} has {cell!r}, which is no finite number")
-        return found
 
     def _pictures(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         if not self.path.is_dir():

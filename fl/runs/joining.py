@@ -29,6 +29,8 @@ from .member import JOURNAL, LOG, MODEL, Member, OwnRecord
 from .scenario import Scenario
 
 log = logging.getLogger("cloister.joining")
+ITS_OWN = "for a reason that its own log and record have"
+"""What a coordinator is told of a client that leaves over anything but the terms: words of its data and machine are its own."""
 
 
 def join(
@@ -88,6 +90,7 @@ def join(
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")
         record.add(ended=True)
     except Exception as error:
+        _tell(link, record, error)
         record.left(error)
         raise
     except BaseException:
@@ -98,6 +101,16 @@ def join(
         if aside is not None:
             aside.stop()
         record.close()
+
+
+def _tell(link: Dialled, record: OwnRecord, error: Exception) -> None:
+    """The coordinator, that this client takes no further part, and why: of the terms, which it knows, in words. It is in the
+    record, too.
+    """
+    why = str(error) if isinstance(error, Refused) else ITS_OWN
+    if link.leave(why):
+        with suppress(OSError):  # of a disk that is full
+            record.add(revealed=[{"what": "Leaving", "bytes": len(why.encode())}], to="coordinator", said=why)
 
 
 def is_over(folder: Path) -> bool:

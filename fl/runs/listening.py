@@ -34,6 +34,10 @@ ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
 """The same of ciphertexts, and the keys that products of them need."""
 
 
+MOST_LEFT = 3
+"""Clients of which a line says why they left."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listening:
     """Where a coordinator listens, and how. wait: seconds until so many clients are there as `least`, None for all of them;
@@ -149,10 +153,11 @@ def started(
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
+        left = "".join(f"; {name_of(i)} left: {why}" for i, why in list(listener.left().items())[:MOST_LEFT])
         listener.stop(why=NEVER_BEGAN)
         why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
         instead = "give --wait more seconds, or --least for a run that begins without them"
-        raise ValueError(f"{why}: {_without_revoked(listening.standing, clients, least) or instead}")
+        raise ValueError(f"{why}{left}: {_without_revoked(listening.standing, clients, least) or instead}")
     wait_for_helpers(expected.scenario, listener, listening.wait)
     return listener
 

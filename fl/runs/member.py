@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from ...protocol.core.errors import Revoked
 from ...protocol.drivers.journal import InFile
 from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
-from ...protocol.view.work import LocalScore
+from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalScore, LocalWork, Unwilling, Workers
 from ...protocol.wire.codec import Buffer
 from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.said import Said, said
@@ -48,7 +48,7 @@ LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 class OwnRecord:
     """A client's own record: a line for whatever it was sent, answered, spent and refused, and for when it was not there.
 
-    No values of its own, and no keys. Rounds are counted from 0. Lines may come from several threads.
+    No values of its own but which models it chose, and no keys. Rounds are counted from 0. Lines may come from several threads.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,7 +143,8 @@ class Member:
         setup = replace(parties.setup, run=run, clients=greeting.clients, entropy=KeptEntropy(), checks_once=False)
         setup = replace(setup, besides=parties.spending.released, comparing=parties.comparing)
         setup = replace(setup, scorer=partial(self._scored, tells))
-        setup = replace(setup, workers=_only(setup.workers, greeting.client))
+        setup = replace(setup, workers=partial(self._works, setup.workers, greeting.client))
+        setup = replace(setup, judge=None if setup.judge is None else partial(self._judges, setup.judge))
         self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
         who = {"joined": run.hex(), "client": greeting.client, "clients": list(greeting.clients)}
         self.record.add(**who, protection=greeting.protection, data=self.trains_on, records=self.records)
@@ -200,10 +201,27 @@ class Member:
         if self._parties.weighing is not None:
             self._parties.weighing.kept.restore(weighed)
 
+    def _works(self, workers: Workers, client: int, jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork | Unwilling]]:
+        """A computer that does this client's jobs alone; which models it chose is in the record."""
+        rounds = {job.client: job.round for job in jobs}
+        for of, done in workers([job for job in jobs if job.client == client]):
+            if isinstance(done, LocalWork) and done.shares:
+                self.record.add(chose=list(done.shares), round=rounds[of])
+            yield of, done
+
+    def _judges(self, judge: Judgement, offer: LocalOffer) -> int | None:
+        """A choice that is a message of its own is in the record likewise."""
+        if (found := judge(offer)) is not None:
+            self.record.add(chose=[int(k == found) for k in range(len(offer.models))], round=offer.round)
+        return found
+
     def _scored(self, tells: bool, client: int, rounds: int, models: tuple[Vector, ...]) -> LocalScore | None:
         self._rounds = max(self._rounds, rounds)
         if tells:
-            return score_of(self._parties, client, rounds, models)
+            found = score_of(self._parties, client, rounds, models)
+            if found is not None and len(models) > 1:
+                self.record.add(named=found.which, of=len(models))
+            return found
         self.record.add(withheld="how well it predicts its own test records")
         return None
 
@@ -226,15 +244,6 @@ class Member:
             for k, model in enumerate(models):
                 _write_model(parties, model[: len(found.vector)], self._folder / f"model-{k}.safetensors")
             (self._folder / "weights.json").write_text(json.dumps(found.weights.tolist()) + "\n", encoding="utf-8")
-
-
-def _only(workers: Any, client: int) -> Any:
-    """A computer that does this client's jobs alone."""
-
-    def work(jobs: Sequence[Any]) -> Any:
-        return workers([job for job in jobs if job.client == client])
-
-    return work
 
 
 def _write_model(parties: Parties, vector: Vector, path: Path) -> None:

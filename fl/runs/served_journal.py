@@ -39,7 +39,7 @@ class ServedJournal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
-            raise ValueError(f"another process plays the run in {out}") from None
+            raise ValueError(f"another process plays the run in {out}; end it, or choose another --out") from None
         if not (self.folder / _SETUP).exists():
             begun = [os.urandom(RUN_BYTES), os.urandom(ROOT_BYTES), plain, enrolled]
             EventLog.begun(self.folder / _SETUP, cbor2.dumps(begun)).close()

@@ -85,4 +85,5 @@ class InFile:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise OSError(f"the journal {self._path}: {error}") from error
+            room = "; make room there, and give the same command again" if "full" in str(error) else ""
+            raise OSError(f"the journal {self._path}: {error}{room}") from error

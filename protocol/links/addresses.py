@@ -5,6 +5,10 @@ import socket
 
 MOST = 65535
 IN_USE = "another process listens there; end it, or take another port"
+NO_NAME = "no machine has that name; give an address of this one, or 0.0.0.0 for all of them"
+NOT_HERE = "that is no address of this machine; give one, or 0.0.0.0 for all of them"
+SURE = (IN_USE, NO_NAME, NOT_HERE)
+"""Of these whoever tries again in another way knows no more."""
 
 
 def check_address(address: str, what: str) -> None:
@@ -28,10 +32,10 @@ def not_bound(address: str) -> str:
         with socket.socket(family, kind, protocol) as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does: what is over and lingers is no listener
             tried.bind(place)
+    except socket.gaierror:
+        return NO_NAME
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return IN_USE
-        return error.strerror or str(error)
+        return {errno.EADDRINUSE: IN_USE, errno.EADDRNOTAVAIL: NOT_HERE}.get(error.errno or 0) or error.strerror or str(error)
     except ValueError:
         return ""
     return ""

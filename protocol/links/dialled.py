@@ -58,6 +58,8 @@ REVOKED_FOR = 3.0
 """Seconds after which a client believes that its certificate is revoked."""
 MOST_WAITING = 64
 """Words that are taken ahead of the one that is worked on."""
+GOODBYE = 2.0
+"""Seconds in which the other end may take what this one says when it leaves."""
 BEAT = 1.0
 """Seconds between signs that a word is worked on, and between looks at what the authority says."""
 log = logging.getLogger("cloister.link")
@@ -104,6 +106,8 @@ class Dialled:
         self.over = False
         self.ended = threading.Event()
         self._unwanted = False
+        self._leaving = False
+        self._hung_up = asyncio.Event()
 
     @property
     def seen(self) -> ClientRun:
@@ -136,6 +140,15 @@ class Dialled:
         if self._background is not None:
             with suppress(Gone):
                 self._background.result(self._answer(number, data))
+
+    def leave(self, why: str) -> bool:
+        """Say that this party takes no further part, and why, in words without secrets; whether there was somebody to say it to.
+
+        `stop` comes after it all the same.
+        """
+        with suppress(Gone):
+            return self._background is not None and self._background.result(self._left(why))
+        return False
 
     def stop(self) -> None:
         """End the connection, also one that is yet to begin."""
@@ -176,6 +189,8 @@ class Dialled:
             if why is None:
                 self.over = True
                 return
+            if self._leaving:
+                return
             if self.connections > before or not told:
                 pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
             if time.monotonic() - lost > self._patience:
@@ -187,6 +202,19 @@ class Dialled:
                 log.warning("not connected", extra={"why": why, **again})
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _left(self, why: str) -> bool:
+        """The other end hangs up when it has heard it: what is still on its way when a connection is torn down may be lost."""
+        self._leaving = True
+        if (flow := self._flow) is None:
+            return False
+        try:
+            async with asyncio.timeout(GOODBYE):
+                await flow.leave(why)
+                await self._hung_up.wait()
+        except Exception:
+            return False
+        return True
 
     async def _connected(self) -> str | None:
         """One connection, to its end: why, None when all is over. Raises LinkRefused, LinkRevoked."""
@@ -255,6 +283,7 @@ class Dialled:
             await call.write(piece)
 
         flow = self._flow = Flow(read, write, self._most, self._slot, lambda: None)
+        self._hung_up.clear()
         tasks = hearing, beating = asyncio.create_task(self._hear(flow)), asyncio.create_task(self._beat(flow))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -267,6 +296,7 @@ class Dialled:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._flow = None
+            self._hung_up.set()
 
     async def _hear(self, flow: Flow) -> None:
         """Take words. Raises Misplaced."""

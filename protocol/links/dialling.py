@@ -56,7 +56,7 @@ def _of_address(details: str) -> str:
     """What is wrong where an address leads to nobody; empty where it does not. details: gRPC's."""
     if "Connection refused" in details:
         return "nobody listens there: it is not started yet, or the port is another one"
-    if "Stream removed" in details:
+    if "Stream removed" in details or "Internal error from Core" in details:
         return "the connection broke off: that end was stopped or killed, or the network between is down"
     if "address lookup failed" in details or "DNS resolution failed" in details:
         return "no machine has that name: is it spelled right, and known to this network?"

@@ -18,7 +18,9 @@ SMALL_BYTES = 1 << 16
 WINDOW = 8
 """Pieces that are granted ahead."""
 MOST_PIECE = HEAD.size + PIECE_BYTES
-_PIECE, _OFFER, _GRANT, _WORKING, _OVER = range(2, 7)
+_PIECE, _OFFER, _GRANT, _WORKING, _OVER, _LEAVING = range(2, 8)
+MOST_REASON = 600
+"""Bytes of why a side leaves."""
 
 Read = Callable[[], Awaitable[bytes | None]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -79,6 +81,8 @@ class Flow:
         self._ended = False
         self.over = False
         """Whether the other side said that it is done."""
+        self.left: str | None = None
+        """Why the other side takes no further part, in its own words, in one printable line; None where it said nothing of it."""
         self.waits = False
         """Whether what the other side offered waits for a slot: it cannot move then."""
         self._admitted = self._filled = 0.0  # of the long message that holds a slot
@@ -116,6 +120,11 @@ class Flow:
         """Say that no more will come."""
         await self._put(_OVER, 0, 0, 0, 0)
 
+    async def leave(self, why: str) -> None:
+        """Say that this side takes no further part, and why."""
+        said = why.encode()[:MOST_REASON]
+        await self._put(_LEAVING, 0, 0, 0, len(said), said)
+
     async def messages(self) -> AsyncIterator[Arrived]:
         """Whole messages, in the order in which they were sent, until the stream ends. Raises Misplaced."""
         tokens, since = float(self._rate.at_once), time.monotonic()
@@ -131,7 +140,7 @@ class Flow:
                 if found is not None:
                     yield found
                 del found
-                if self.over:
+                if self.over or self.left is not None:
                     return
         finally:
             self._ended = True
@@ -158,6 +167,8 @@ class Flow:
                 pass
             case 6:
                 self.over = True
+            case 7:
+                self.left = one_line(piece[HEAD.size :])
             case _:
                 raise Misplaced(f"a piece of the unknown kind {kind}")
         return None
@@ -232,6 +243,17 @@ def cut(parts: Iterable[bytes], size: int) -> Iterator[list[memoryview]]:
                 gathered, left = [], size
     if gathered:
         yield gathered
+
+
+def one_line(said: bytes) -> str:
+    """Of what another party says for people to read: printable, with single spaces, and no more than MOST_REASON characters.
+
+    So it can neither end a line of a log, nor move a terminal's cursor. Raises Misplaced for what is longer.
+    """
+    if len(said) > MOST_REASON:
+        raise Misplaced(f"{len(said)} bytes of why it leaves, where {MOST_REASON} are enough")
+    text = "".join(c if c.isprintable() else " " for c in said.decode(errors="replace"))
+    return " ".join(text.split()) or "it does not say why"
 
 
 def nothing() -> None:

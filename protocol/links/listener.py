@@ -18,7 +18,7 @@ from itertools import zip_longest
 
 from ..core.halt import Halt
 from ..pki.standing import Standing
-from .addresses import IN_USE, not_bound
+from .addresses import SURE, not_bound
 from .attendance import Attendance
 from .background import Background, long_blocks_apart
 from .door import Door
@@ -77,8 +77,8 @@ class Listener:
 
     def start(self) -> int:
         """Listen; the port. Raises OSError where the address cannot be bound."""
-        if not_bound(self._address) == IN_USE:  # before gRPC tries, which writes lines of its own
-            raise OSError(f"cannot listen on {self._address}: {IN_USE}")
+        if (why := not_bound(self._address)) in SURE:  # before gRPC tries, which writes lines of its own
+            raise OSError(f"cannot listen on {self._address}: {why}")
         long_blocks_apart()
         begun: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._background = Background(lambda: self._serve(begun))
@@ -108,6 +108,10 @@ class Listener:
     def barred(self) -> tuple[int, ...]:
         """Whose certificate the authority took back, and who is not there with another."""
         return tuple(sorted(i for i, peer in self._owing.peers.items() if peer.revoked))
+
+    def left(self) -> dict[int, str]:
+        """By client that said that it takes no further part, and is not back, why."""
+        return {i: peer.left for i, peer in sorted(self._owing.peers.items()) if peer.left}
 
     def missing(self) -> dict[int, float]:
         """By client that is not connected, seconds since it was, or since this is there."""

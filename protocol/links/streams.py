@@ -75,7 +75,7 @@ class Streams:
             if peer.boot:  # else what is owed was said, or said again, for whoever comes
                 self._owing.drop(peer, "its process is a new one")
             peer.boot = entered.boot
-        peer.expired, peer.barred, peer.revoked, peer.certificate = set(), False, False, entered.certificate
+        peer.expired, peer.barred, peer.revoked, peer.left, peer.certificate = set(), False, False, "", entered.certificate
         ended = await self._talk(peer, context, entered.reply(self._run, self._greeting(peer.id)))
         if ended is not None:
             level = logging.INFO if self._ending.begun.is_set() else logging.WARNING
@@ -129,6 +129,11 @@ class Streams:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
                 return leaving.result()
+            if flow.left is not None and peer.flow is flow:
+                log.warning("left", extra=peer.who | {"why": flow.left})
+                peer.barred, peer.left = True, flow.left
+                self._owing.drop(peer, f"it left: {flow.left}")
+                return None
             wrong = next((task.exception() for task in tasks if task.done() and task.exception()), None)
             return ("INVALID_ARGUMENT", str(wrong)) if isinstance(wrong, Misplaced) else None
         finally:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import grpc
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 6
+LINK_VERSION = 7
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 TERMS_HEADER = "cloister-terms"

@@ -50,7 +50,8 @@ class Peer:
     """What is known of a client. until: when it may be back, after a lost connection. expired: the words that it was given up on,
     until it has answered the newest of them; each answer may come once.
 
-    barred: it was sent away, and nothing is waited for. revoked: for good. leave: ends its stream, with a code and words.
+    barred: it was sent away, or left, and nothing is waited for. revoked: for good. left: why it left, in its own words, unless
+    it is back. leave: ends its stream, with a code and words.
     """
 
     id: int
@@ -65,6 +66,7 @@ class Peer:
     certificate: bytes = b""
     barred: bool = False
     revoked: bool = False
+    left: str = ""
     leave: Callable[[str, str], None] | None = None
 
     @property

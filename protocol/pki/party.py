@@ -225,7 +225,13 @@ def _held(
     folder: Path, name: Callable[[bool], str], load: Callable[[Path], K], of: Callable[[K], bytes], wanted: bytes
 ) -> tuple[Path, K] | None:
     """The private key, settled or fresh, whose public half is wanted; None if neither is."""
-    for path in (folder / name(False), folder / name(True)):
+    paths = folder / name(False), folder / name(True)
+    if not any(path.exists() for path in paths):
+        raise ValueError(
+            f"there is no key {paths[0]}: put it back from where it is kept, or make others by `cloister keys request` (--force),"
+            " which the authority takes by `cloister keys rotate --new-identities`"
+        )
+    for path in paths:
         if path.exists() and of(key := load(path)) == wanted:
             return path, key
     return None

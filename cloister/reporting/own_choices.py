@@ -1,0 +1,46 @@
+"""Which of the models that it was given a client chose, round by round, from its own record, and who can tell."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .own_presence import Rounds, joined
+
+IN_CLEAR = ("Plain", "Permuted")
+"""Protections under which shares go to the coordinator with the update, as they are."""
+
+WITH = {"Encrypted": "one other client", "TwoServer": "the second server, or all other clients,"}
+"""With whom the coordinator could tell, by protection; with all other clients under any other."""
+
+
+def choices(lines: Sequence[Mapping[str, Any]]) -> list[Rounds]:
+    """In order of rounds; neighbours in which it chose alike are one entry. Of a round that was played again, the last."""
+    found: dict[int, str] = {}
+    for line in lines:
+        t, shares = line.get("round"), line.get("chose")
+        if type(t) is int and t >= 0 and isinstance(shares, list) and shares and all(type(s) is int and s >= 0 for s in shares):
+            found[t] = _words(shares)
+    return joined(Rounds(t, t, found[t]) for t in sorted(found))
+
+
+def who_can_tell(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
+    """Of what it chose, in sentences."""
+    kinds = {str(one.get("what")) for line in lines for one in line.get("revealed", ())}
+    times = sum("named" in line for line in lines)
+    if "Choice" in kinds or protection.startswith(IN_CLEAR):
+        return "The coordinator was told, and that it was this client's choice."
+    helper = next((words for name, words in WITH.items() if protection.startswith(name)), "all other clients")
+    counts = "In sums, the coordinator learns how many clients chose each model, and not who, unless all chose alike"
+    sums = f"{counts}; together with {helper} it could tell."
+    if not times:
+        return sums
+    often = "once" if times == 1 else f"{times} times"
+    scored = f"But with how well it predicts it told the coordinator, {often}, which model it goes by most"
+    return f"{sums} {scored}: --no-scores keeps that."
+
+
+def _words(shares: Sequence[int]) -> str:
+    """By what share it chose each model; as people read it."""
+    total, chosen = sum(shares), [k for k, share in enumerate(shares) if share]
+    if len(chosen) == 1:
+        return f"model {chosen[0]} of 0 to {len(shares) - 1}"
+    return ", ".join(f"model {k} by {100 * shares[k] / total:.0f} %" for k in chosen) or "none"
