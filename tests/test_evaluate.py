@@ -467,6 +467,7 @@ def test_rounds_that_an_attack_brings_to_nothing_are_counted_and_the_run_goes_on
     assert 0 < metrics["lost"]["rounds"] < 12
     assert len(stayed) in (metrics["lost"]["rounds"], metrics["lost"]["rounds"] - 1)
     assert "could be used" in metrics["lost"]["reason"]
+    assert metrics["stood"] == pytest.approx(metrics["lost"]["rounds"] / 12)
     assert metrics["rejected"] == {"loyal": 0, "members": metrics["lost"]["rounds"]}
     assert trial.rounds == [*range(12)]
 
@@ -481,6 +482,17 @@ def test_a_rule_that_too_few_answer_has_no_result_and_that_is_said_once() -> Non
     assert "needs at least 7 updates, got 6" in metrics["unmoved"]["reason"]
     assert metrics["lost"] is None
     assert len(set(metrics["course"])) == 1
+    assert (metrics["stood"], metrics["withheld"]) == (1.0, 0)
+
+
+@pytest.mark.trains
+def test_sums_below_the_floor_are_counted_and_so_is_who_stays_where_it_was() -> None:
+    """Of eight clients two are silent in rounds 2 and 3: six are below the floor of 7, and nobody's model moves."""
+    scenario = replace(sample.scenario, protection=Plain(floor=7))
+    trial = played(replace(scenario, adversary=Adversary(members=Pool(2), silent=Schedule(start=2))), None, None)
+    metrics = attacked_metrics(trial, played(scenario, None, None).clean(), None)
+    assert (metrics["stood"], metrics["withheld"]) == (0.5, 2)
+    assert trial.stood == [0.0, 0.0, 1.0, 1.0]
 
 
 @pytest.mark.trains

@@ -100,3 +100,32 @@ def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:
     words = verdict(edited(tmp_path, edit))
     assert "Next to nothing was learned without attack, so that little could be lost: by a on 1 of 3 seeds." in words
     assert "Next to nothing" not in verdict(made_up(tmp_path / "b", GOOD))
+
+
+def stopped(row: dict[str, Any]) -> dict[str, Any]:
+    """Rounds 0 to 29; of ALIE half of the rounds come to nothing, with a sum withheld in 15, and a few of all others."""
+    attacked = row["attack"] == "ALIE"
+    return row | {"stood": [0.02, 0.5][attacked] + 0.01 * row["seed"], "withheld": 15 if attacked else 0}
+
+
+def test_rounds_that_an_attack_makes_come_to_nothing_are_said_where_no_accuracy_is_lost(tmp_path: Path) -> None:
+    """Before: "a holds against every attack played", and nothing of half of the rounds, in which nobody learned."""
+    made_up(tmp_path, GOOD)
+    words = verdict(edited(tmp_path, stopped))
+    assert "a holds against every attack played" in words
+    assert (
+        "Points lost do not show rounds that came to nothing: a against ALIE with 3 attackers, where loyal clients' models "
+        "stayed as they were in 51 % of the rounds (3 % without attack); a against ALIE with 3 attackers, where sums were "
+        "withheld in 50 % of the rounds (0 % without attack)."
+    ) in words
+    assert "against IPM" not in words
+
+
+def test_rounds_that_come_to_nothing_without_attack_too_are_no_attacks(tmp_path: Path) -> None:
+    """Nor is anything said of lines of before, which do not tell, or of a defence that fewer than a tenth of the rounds cost."""
+    made_up(tmp_path, GOOD)
+    assert "came to nothing" not in verdict(edited(tmp_path, lambda row: row | {"stood": 0.6, "withheld": 20}))
+    assert "came to nothing" not in verdict(
+        edited(tmp_path, lambda row: row | {"stood": 0.09 if row["attack"] == "ALIE" else 0.0, "withheld": 0})
+    )
+    assert "came to nothing" not in verdict(made_up(tmp_path / "b", GOOD))

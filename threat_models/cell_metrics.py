@@ -170,10 +170,16 @@ def _learned(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trouble(trial: Trial) -> dict[str, Any]:
-    """Uploads that could not be used, and rounds that came to nothing."""
+    """Uploads that could not be used, and rounds that came to nothing.
+
+    stood: the share of the measured clients whose model stayed as it was, mean over the rounds; withheld: rounds in which a sum
+    was below the floor. An attack that has rounds come to nothing once models are good takes nothing that accuracy shows.
+    """
     members = sum(member for _, member in trial.rejected)
     return {
         "rejected": {"loyal": len(trial.rejected) - members, "members": members},
         "unmoved": {"rounds": trial.unmoved[0], "reason": trial.unmoved[1]} if trial.unmoved[0] else None,
         "lost": {"rounds": trial.lost[0], "reason": trial.lost[1]} if trial.lost[0] else None,
+        "stood": float(np.mean(trial.stood)) if trial.stood else None,
+        "withheld": trial.withheld,
     }

@@ -14,7 +14,7 @@ from ..fl.algorithms.algorithm import State
 from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
-from ..protocol.view.answers import Vector
+from ..protocol.view.answers import Model, Vector
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
 from .peak_memory import forget_peak, peak_mb
@@ -56,7 +56,8 @@ class Trial:
     not be used, and whether it was corrupt in that round. success: mean rate of the backdoor by round: in every one from its
     last poisoned one on, and from half of the attack on in those after which clients were scored. unmoved: rounds in which the
     rule had no result, and the first reason. lost: other rounds in which nothing could be learned, and the first reason; models
-    stay as they are in both. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
+    stay as they are in both. stood: per round, the share of the measured clients whose model stayed as it was. withheld: rounds
+    in which a sum was below the floor. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
     last_poisoned: the last round in which the adversary acts.
     """
 
@@ -72,6 +73,8 @@ class Trial:
     success: dict[int, float] = field(default_factory=dict)
     unmoved: tuple[int, str] = (0, "")
     lost: tuple[int, str] = (0, "")
+    stood: list[float] = field(default_factory=list)
+    withheld: int = 0
     seconds: float = 0.0
     server: float = 0.0
     peak: float | None = None
@@ -146,6 +149,7 @@ def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
     before, known = _only_model(simulation), len(view.record.faults)
+    models, refused = _models(simulation), len(view.record.below_floor)
     witness.begin()
     clients_cpu = _clients_seconds(view.record.costs)
     started = time.process_time()
@@ -163,6 +167,8 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
         trial.unmoved = (trial.unmoved[0] + 1, trial.unmoved[1] or " ".join(outcome.unmoved.split()))
     elif simulation.lost:
         trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(simulation.lost.split()))
+    trial.stood += _stood(models, _models(simulation), trial.measured)
+    trial.withheld += len(view.record.below_floor) > refused
     rejected = frozenset(fault.blame for fault in view.record.faults[known:] if fault.rejected)
     trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.record.faults[known:] if fault.rejected]
     if not _active(scenario, t):
@@ -188,6 +194,17 @@ def _only_model(simulation: Simulation) -> Vector | None:
     state: State = simulation.state
     clusters = list(state.clusters.values())
     return simulation.view.harness.observe(clusters[0].model) if len(clusters) == 1 else None
+
+
+def _models(simulation: Simulation) -> dict[int, Model]:
+    """Of every client that is in a cluster, the model of that."""
+    return {i: cluster.model for cluster in simulation.state.clusters.values() for i in cluster.members}
+
+
+def _stood(before: Mapping[int, Model], after: Mapping[int, Model], measured: Sequence[int]) -> list[float]:
+    """The share of these clients whose model is what it was before the round, of those that had one; none where nobody had."""
+    had = [i for i in measured if i in before]
+    return [sum(after.get(i) == before[i] for i in had) / len(had)] if had else []
 
 
 def _clients_seconds(costs: Mapping[int, Any]) -> float:

@@ -8,6 +8,9 @@ from .data import Grid, at
 from .judging import Finding, State
 from .learning import learns, seeds_without
 
+IN_VAIN = 0.1
+"""Share of the rounds that an attack makes come to nothing, above that without it, from which on a verdict says so."""
+
 
 def unusable(grid: Grid) -> list[str]:
     """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
@@ -59,6 +62,31 @@ def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> 
     return [f"Next to nothing was learned without attack, so that little could be lost: by {', '.join(said)}."] if said else []
 
 
+def in_vain(grid: Grid) -> list[str]:
+    """Attacks that keep models from moving, or have sums withheld, in more rounds than without attack: nothing is learned then,
+    which accuracy does not show where enough had been learned before. Of each defence the worst such attack is named.
+    """
+    worst: dict[tuple[str, str, str], tuple[float, str]] = {}
+    for spot, rows in grid.cells.items():
+        if spot.attack in (None, ABSENT):
+            continue
+        clean = {row["seed"]: row for row in grid.rows(None, spot.defence, None, spot.protection)}
+        pairs = [(row, clean[row["seed"]]) for row in rows if row["status"] == "done" and row["seed"] in clean]
+        for words, share in (("loyal clients' models stayed as they were in", _stood), ("sums were withheld in", _withheld)):
+            both = [(share(row), share(without)) for row, without in pairs]
+            more = [(a, b) for a, b in both if a is not None and b is not None]
+            attacked, without_attack = (sum(of) / len(more) for of in zip(*more, strict=True)) if more else (0.0, 0.0)
+            key = spot.defence, spot.protection, words
+            if attacked - without_attack > max(IN_VAIN, worst.get(key, (0.0, ""))[0]):
+                place = f" under {spot.protection}" if len(grid.protections) > 1 else ""
+                by = f"{spot.attack} with {at(grid, spot.strength or 0.0)}"
+                rounds = f"{100 * attacked:.0f} % of the rounds ({100 * without_attack:.0f} % without attack)"
+                said = f"{spot.defence}{place} against {by}, where {words} {rounds}"
+                worst[key] = attacked - without_attack, said
+    found = "; ".join(words for _, words in worst.values())
+    return [f"Points lost do not show rounds that came to nothing: {found}."] if found else []
+
+
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
     """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
     said = []
@@ -73,3 +101,15 @@ def _attacked(grid: Grid) -> Iterator[Row]:
         for row in rows:
             if row["status"] == "done" and row["attack"] not in (None, ABSENT):
                 yield row
+
+
+def _stood(row: Row) -> float | None:
+    """The share of loyal clients whose model stayed as it was, mean over the rounds; None where it was not recorded."""
+    stood: float | None = row.get("stood")
+    return stood
+
+
+def _withheld(row: Row) -> float | None:
+    """The share of the rounds in which a sum was below the floor."""
+    rounds = row.get("rounds")
+    return row["withheld"] / (rounds[-1] + 1) if rounds and "withheld" in row else None
