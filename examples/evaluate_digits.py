@@ -1,7 +1,7 @@
 """The strongest attack of each family on ten defences, on handwritten digits: 20 clients, of which 6 or 9 are corrupt.
 
-Run it:  cloister evaluate examples/evaluate_digits.py            the grid, 1050 runs
-         cloister evaluate examples/evaluate_digits.py:skewed     6 attackers, labels dealt by Dirichlet(0.5) and (0.1), 1080 runs
+Run it:  cloister evaluate examples/evaluate_digits.py            the grid, 1230 runs
+         cloister evaluate examples/evaluate_digits.py:skewed     6 attackers, labels dealt by Dirichlet(0.5) and (0.1), 1260 runs
          cloister evaluate examples/evaluate_digits.py:families   every attack on accuracy, at every strength of the suites
          cloister evaluate examples/evaluate_digits.py:later      two defences of 2022 and 2025, one seed
          cloister breakdown examples/evaluate_digits.py           the fewest attackers that break each defence

@@ -114,10 +114,10 @@ def test_pulses_are_honest_in_the_round_before_a_grouping() -> None:
 # --- the usual grid ---------------------------------------------------------------------------------------------------
 
 
-def test_the_usual_grid_is_about_nine_hundred_cells_on_data_alike_and_skewed() -> None:
+def test_the_usual_grid_is_about_a_thousand_cells_on_data_alike_and_skewed() -> None:
     evaluation = usual_evaluation(replace(sample.scenario, partition=Iid(clients=20, samples=20, shared_test=True)))
     cells = all_cells(evaluation)
-    assert 850 <= len(cells) <= 1000
+    assert 1000 <= len(cells) <= 1200
     assert len({key_of(evaluation, cell) for cell in cells[:200]}) == 200
     assert evaluation.strengths == (6,)
     assert [*evaluation.partitions] == ["IID", "Dirichlet 0.5", "Dirichlet 0.1"]

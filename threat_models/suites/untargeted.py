@@ -7,8 +7,10 @@ from ..adversary import Adversary
 from ..cluster_attacks import CloakedCollusion
 from ..collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from ..evaluation_attack import Attack, Informed, by_members, insiders_rule
+from ..knowledge import Level
 from ..label_attacks import DynamicLabelFlip, LabelFlip
 from ..line_search import LineSearched, optimal_alie, optimal_ipm
+from ..membership import Pool
 from ..simple_attacks import MinusGradient, Overwritten, RandomVector
 from ..tailored import Tailored, dyn_opt, stat_opt
 from ..targeted_uploads import Mimic
@@ -22,7 +24,8 @@ def untargeted() -> dict[str, Attack]:
     Minus gradient (as FLIC's attackers do, Espinoza Castellon et al. 2022), also weaker and stronger: weak uploads pass rules
     of norms. ALIE (Baruch et al. 2019) at the paper's z and beyond, and turned round. IPM (Xie et al. 2020) from .1, against
     Krum, to above (n - f) / f, against the mean, and to 20, against rules that trim: beyond all honest values. Min-Max and
-    Min-Sum (Shejwalkar and Houmansadr 2021) with their three perturbations. Fang et al. 2020 against Krum and trimmed means,
+    Min-Sum (Shejwalkar and Houmansadr 2021) with their three perturbations. Fang et al. 2020 against Krum, with honest updates
+    seen and, as "partial", without (which goes farther, and harms means and rules of coordinates more), against trimmed means,
     and their label flips; dynamic ones (Shejwalkar et al. 2022). Mimic (Karimireddy et al. 2022). Colluders under a cloak of
     noise (`CloakedCollusion`). Noise alone, and NaN.
     """
@@ -34,6 +37,7 @@ def untargeted() -> dict[str, Attack]:
         **{f"Min-Max {p}": MinMax(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         **{f"Min-Sum {p}": MinSum(p) for p in PERTURBATIONS},  # type: ignore[arg-type]
         "Fang Krum": FangKrum(),
+        "Fang Krum partial": lambda count: Adversary(members=Pool(count), knows=Level.COLLUDING, upload=FangKrum()),
         "Fang trim": FangTrim(),
         "mimic": Mimic(),
         "cloaked x10": CloakedCollusion(rho=10),
