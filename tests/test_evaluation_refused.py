@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 
 from cloister import cli
+from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Iid
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.rule import Sight
 from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.evaluation import Informed
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient
+from cloister.threat_models.trial import played
 
 from . import evaluation_sample as sample
 
@@ -186,3 +189,10 @@ evaluation = replace(
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(r"mine.py, line 11: attack 'mine': untyped \(mine.py, line 7\) says no type", line)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_sum_that_no_count_could_open_is_refused_with_its_numbers() -> None:
+    """As `cloister run` does it; in a cell it was found out by a sum that was withheld, in words that named no number."""
+    counted = replace(sample.scenario, algorithm=FedAvg(by_samples=True), protection=Masked(corrupt=1), rounds=1)
+    with pytest.raises(ValueError, match=r"8 clients have \d+ together, and 1 corrupt may claim 10,000"):
+        played(counted, None, None)
