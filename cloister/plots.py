@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from .picture import Picture
 from .reporting.panels import cluster_lines
 from .reporting.run_data import Run, hue_of_groups, number, scores
 
@@ -23,7 +24,7 @@ def picture(run: Run, what: str) -> Figure:
     kinds = {"accuracy": _accuracy, "similarity": _similarity, "traffic": _traffic, "leakage": _leakage}
     if what not in kinds:
         raise ValueError(f"there is no picture of {what!r}; there are: {', '.join(kinds)}")
-    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    figure = Picture(figsize=(7.2, 4.0), layout="constrained")
     kinds[what](run, figure.subplots())
     return figure
 

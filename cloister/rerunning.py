@@ -58,9 +58,13 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
         )
     into = out or free_folder(scenario)
     rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
-    with said_in_a_line():
-        for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
-            pass
+    try:
+        with said_in_a_line():
+            for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
+                pass
+    except ValueError as error:  # it was played to its end once, so that something else is not as it was
+        error.args = (f"{error}; the run in {folder} met no such thing: its data, or what they are read by, have changed since",)
+        raise
     write_report(into)
     return into
 

@@ -13,6 +13,8 @@ from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
 """Modules of ours that a scenario takes its parts from."""
+EXAMPLES = {"thresholds": "thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
+"""What a missing argument may be, where its name alone helps nobody."""
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -60,7 +62,8 @@ def meant(error: BaseException) -> str:
         return f"; name what you give: {found[1]}({known[0]}=...); it takes {', '.join(known)}" if known else ""
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
-        return f"; {found[1]} takes {', '.join(known)}" if known else ""
+        example = next((f", for instance {said}" for field, said in EXAMPLES.items() if f"'{field}'" in str(error)), "")
+        return f"{example}; {found[1]} takes {', '.join(known)}" if known else ""
     return _of_a_loader(error)
 
 

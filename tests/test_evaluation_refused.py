@@ -10,15 +10,19 @@ import numpy as np
 import pytest
 
 from cloister import cli
+from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Iid
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.rule import Sight
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.evaluation import Informed
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient
+from cloister.threat_models.trial import played
 
 from . import evaluation_sample as sample
 
@@ -188,7 +192,16 @@ evaluation = replace(
     assert not (tmp_path / "out").exists()
 
 
+<<<<<<< HEAD
 def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
     attack, defence = next(iter(sample.evaluation.attacks)), next(iter(sample.evaluation.defences))
     assert f"not there: {attack}x; did you mean {attack!r}; there are: {attack}" in refused(targets={f"{attack}x": None})
     assert f"not there: {defence}x; did you mean {defence!r}; there are: {defence}" in refused(limits={f"{defence}x": 1})
+=======
+def test_a_sum_that_no_count_could_open_is_refused_with_its_numbers() -> None:
+    """As `cloister run` does it; in a cell it was found out by a sum that was withheld, in words that named no number."""
+    counted = replace(sample.scenario, algorithm=FedAvg(by_samples=True), protection=Masked(corrupt=1), rounds=1)
+    with pytest.raises(NothingLearned, match=r"8 clients have \d+ together, and 1 corrupt may claim 10,000") as caught:
+        played(counted, None, None)
+    assert caught.value.refused  # and is no failure
+>>>>>>> walk18

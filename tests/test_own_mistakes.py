@@ -9,6 +9,7 @@ from cloister.fl.clients.losses import losses
 from cloister.fl.clients.measures import measures
 from cloister.fl.data.function import as_data
 from cloister.fl.functions import Unfit
+from cloister.fl.models.papers import initial
 from cloister.fl.robust.function import as_rule
 
 
@@ -23,6 +24,11 @@ def test_an_empty_cell_of_a_label_or_a_client_is_no_class_and_no_client(column):
     table.loc[3, column] = None
     with pytest.raises(ValueError, match=f"column '{column}' of the data frame is empty in record 4"):
         data.from_dataframe(table, label="label", client="home")
+
+
+def test_a_model_of_other_arguments_is_told_which_it_is_given():
+    with pytest.raises(Unfit, match=r"it takes nothing, .*; write def NAME\(shape, classes\)$"):
+        initial(lambda: torch.nn.Linear(2, 2), (2,), 2, 0)
 
 
 def test_dates_are_no_inputs():

@@ -107,6 +107,7 @@ def test_what_was_played_is_loaded_and_shown(played):
 @pytest.mark.parametrize("what", ["accuracy", "traffic", "leakage"])
 def test_pictures_have_named_axes(played, what, tmp_path):
     figure = played.plot(what)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # a notebook has nothing else of it, where nobody asked for pyplot
     (axes,) = figure.axes[:1]
     assert axes.get_xlabel()
     assert axes.get_ylabel() or what == "leakage"

@@ -36,6 +36,9 @@ other = scenario
 """
 
 
+PARTITION = "    partition=partitions.Iid(clients=5, samples=20, shared_test=True),\n"
+
+
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -169,6 +172,19 @@ def test_what_cannot_be_repeated_says_why(command):
     for text in ("no JSON", "[]", '{"file": 3, "source": "", "name": "", "settings": []}', '{"file": null}'):
         Path("python/origin.json").write_text(text)
         assert "origin.json is damaged" in command("rerun", "python")[2]
+
+
+@pytest.mark.trains
+def test_what_the_first_run_did_not_meet_is_said_to_be_new(command):
+    Path("a.csv").write_text("home,x,label\n" + "".join(f"h{k % 3},{k / 60},{k % 2}\n" for k in range(60)))
+    Path("own.py").write_text(SMALL.replace("data.Digits()", 'data.from_csv("a.csv", client="home")').replace(PARTITION, ""))
+    assert command("run", "own.py", "--out", "r")[0] == 0
+    with Path("a.csv").open("a") as file:
+        file.write("h1,much,1\n")
+    code, _, said = command("rerun", "r")
+    assert code == 1
+    assert "much" in said
+    assert "; the run in r met no such thing: its data, or what they are read by, have changed since" in said
 
 
 @pytest.mark.trains

@@ -87,6 +87,11 @@ MISTAKES = {
         "algorithms.CFL(thresholds=algorithms.ScaleFree(0.4, 0.7), patiense=8)",
         "line 9: TypeError: .*'patiense'; did you mean 'patience'; CFL takes thresholds",
     ),
+    "what it needs, by an example": (
+        "algorithms.FedAvg()",
+        "algorithms.CFL()",
+        "line 9: TypeError: .*'thresholds', for instance thresholds=algorithms.ScaleFree",
+    ),
     "a class that needs arguments": ("algorithms.FedAvg()", "algorithms.CFL", "make one of it: CFL\\(thresholds=...\\)"),
     "no such loss": ("lr=0.1", "lr=0.1, loss='mse'", "line 8: there is no loss 'mse'"),
     "in the model": ("models.Mlp(hidden=(8,))", "lambda shape, classes: {}['net']", "line 7: KeyError: there is no 'net'"),

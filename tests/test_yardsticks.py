@@ -17,7 +17,7 @@ import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
 from cloister.fl.runs.metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from cloister.fl.runs.yardsticks import Yardsticks
-from cloister.reporting.agreement import agreement_in_words, worth_in_words
+from cloister.reporting.agreement import agreement_in_words, worth_at_first, worth_in_words
 
 from .test_given_data import hospitals
 
@@ -79,6 +79,9 @@ def test_words_name_every_measure():
     assert words["gain over one model"] == "+0.300 of accuracy, 0.900 against 0.600; of one seed, which tells nothing of chance"
     assert words["gain over LOCAL"].startswith("-0.050 of accuracy")
     assert dict(worth_in_words({"silhouette": None, "yardsticks": {}})) == {}
+    (first,) = worth_at_first({"yardsticks": yardsticks})
+    assert first.startswith("Mean accuracy by clusters is 0.900; one model for all has 0.600, every client alone 0.950")
+    assert list(worth_at_first({})) == []
 
 
 def net(shape, classes):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..fl.algorithms.algorithm import State
+from ..fl.runs.feasibility import check_feasible
 from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
@@ -110,6 +111,10 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
     witness = Witness(scenario.adversary)
     simulation = Simulation(replace(scenario, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
+    try:
+        check_feasible(scenario, len(clients), [len(client.train) for client in simulation.population.clients.values()])
+    except ValueError as error:
+        raise NothingLearned(str(error), refused=True) from error
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
     trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]

@@ -59,11 +59,12 @@ class Attacked:
 
     def plot(self) -> "Figure":
         """Loss of every point that was played over the number of attackers, and the largest of each number."""
-        from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
+        from ..picture import Picture
+
         search = self._search
-        figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+        figure = Picture(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
         played = search.played
         losses = [100 * p.loss for p in played]

@@ -69,12 +69,12 @@ class Audited:
 
     def plot(self) -> "Figure":
         """Leakage of every experiment that means something, with its interval. Raises ValueError where none does."""
-        from matplotlib.figure import Figure
+        from ..picture import Picture
 
         known = [row for row in self.rows if row["valid"]][::-1]
         if not known:
             raise ValueError("no experiment of this audit means anything: none works even in clear")
-        figure = Figure(figsize=(7.2, 1.4 + 0.3 * len(known)), layout="constrained")
+        figure = Picture(figsize=(7.2, 1.4 + 0.3 * len(known)), layout="constrained")
         axes = figure.subplots()
         names = [f"{row['experiment']}, {row['observer']}" for row in known]
         ends = [[row["value"] - row["low"] for row in known], [row["high"] - row["value"] for row in known]]

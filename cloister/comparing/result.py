@@ -60,7 +60,7 @@ class Compared:
 
         data, protection: by name; None for the first. Raises ValueError for what is not there.
         """
-        from matplotlib.figure import Figure
+        from ..picture import Picture
 
         found = self._found
         block = (found.data[0] if data is None else data, found.protections[0] if protection is None else protection)
@@ -68,7 +68,7 @@ class Compared:
             raise ValueError(f"there is no {block[0]!r} under {block[1]!r}; there are: {', '.join(map(str, found.blocks))}")
         spots = [(line.method, line.numbers["accuracy"]) for line in block_lines(found, *block)]
         known = [(name, spot) for name, spot in spots if spot is not None][::-1]
-        figure = Figure(figsize=(7.2, 1.2 + 0.35 * len(known)), layout="constrained")
+        figure = Picture(figsize=(7.2, 1.2 + 0.35 * len(known)), layout="constrained")
         axes = figure.subplots()
         ends = [spot.ends() if spot.tells else (spot.least, spot.most) for _, spot in known]
         bars = [[100 * (spot.mean - low), 100 * (high - spot.mean)] for (_, spot), (low, high) in zip(known, ends, strict=True)]

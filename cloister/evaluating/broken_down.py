@@ -55,13 +55,14 @@ class BrokenDown:
 
     def plot(self) -> "Figure":
         """The smallest strength that breaks each defence by each attack, with the interval of the median over seeds."""
-        from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
+
+        from ..picture import Picture
 
         found = self._found
         rows = [one for one in found["results"] if one["median"] is not None][::-1]
         top = found["steps"]["most"]
-        figure = Figure(figsize=(7.2, 1.4 + 0.35 * len(rows)), layout="constrained")
+        figure = Picture(figsize=(7.2, 1.4 + 0.35 * len(rows)), layout="constrained")
         axes = figure.subplots()
         for k, one in enumerate(rows):
             low, *middle, high = (

@@ -79,13 +79,13 @@ class Evaluated:
         """Accuracy of loyal clients over the strength of each defence's worst attack, mean over seeds. protection: by name; None
         for the first. Raises ValueError for one that is not there.
         """
-        from matplotlib.figure import Figure
+        from ..picture import Picture
 
         grid = self._grid
         name = grid.protections[0] if protection is None else protection
         if name not in grid.protections:
             raise ValueError(f"there is no protection {name!r}; there are: {', '.join(grid.protections)}")
-        figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+        figure = Picture(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
         for defence in grid.defences:
             worst = [(s, grid.worst_attack(defence, s, name)) for s in grid.strengths]

@@ -47,4 +47,13 @@ def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"gain {name}", f"{words}; of one seed, which tells nothing of chance"
 
 
+def worth_at_first(summary: Summary) -> Iterator[str]:
+    """The same of one model and of LOCAL in a sentence: accuracy alone does not tell whether the clusters brought it."""
+    of: Mapping[str, Any] = summary.get("yardsticks") or {}
+    own, one, alone = (number(of.get(key)) for key in ("own", "one_model", "alone"))
+    if math.isfinite(own) and math.isfinite(one) and math.isfinite(alone):
+        first = f"Mean {of.get('metric')} by clusters is {own:.3f}"
+        yield f"{first}; one model for all has {one:.3f}, every client alone {alone:.3f} (one seed each)."
+
+
 LESS = ("loss", "MSE", "MAE")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .account_words import account_meters, account_notes
-from .agreement import agreement_in_words, worth_in_words
+from .agreement import agreement_in_words, worth_at_first, worth_in_words
 from .byte_words import byte_words
 from .distances import distances_panel
 from .gaps import gaps
@@ -109,7 +109,7 @@ def render(run: Run) -> str:
         summary=run.summary,
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
-        verdict=" ".join([verdict(run, final), *stood_still(run), *revoked_in_words(run)]),
+        verdict=" ".join([verdict(run, final), *worth_at_first(run.summary), *stood_still(run), *revoked_in_words(run)]),
         attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),

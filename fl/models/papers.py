@@ -47,7 +47,7 @@ def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: 
     if isinstance(factory, nn.Module) and not waits(factory):
         return deepcopy(factory)
     if not isinstance(factory, nn.Module) and (wrong := misfit(factory, ["shape", "classes"])):
-        raise Unfit(f"model, {called(factory)}, does not fit: {wrong}")
+        raise Unfit(f"model, {called(factory)}, does not fit: {wrong}; write def NAME(shape, classes)")
     with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         module = deepcopy(factory) if isinstance(factory, nn.Module) else factory(shape, classes)
