@@ -1,4 +1,4 @@
-"""Clients that go away while the run's secret seed is agreed on: it begins again when enough are there, or the run says why not."""
+"""Clients that go away while the run's secret seed is agreed on: it begins again when enough are there, or says why not."""
 
 import re
 import threading
