@@ -120,6 +120,19 @@ def test_of_a_client_that_comes_back_with_the_agreed_scenario_it_is_kept_when_it
     ]
 
 
+def test_of_a_client_with_another_protection_which_takes_no_part_nothing_is_said_here(tmp_path, caplog):
+    """Not that it has the agreed scenario again, when it had another learning rate before."""
+    others = OtherTerms(tmp_path, terms_of(SMALL), lambda: 0)
+    others.note(2, to_text(terms_of(replace(SMALL, training=replace(SMALL.training, lr=0.2)))))
+    caplog.set_level("INFO")
+    caplog.clear()
+    others.note(2, to_text(terms_of(replace(SMALL, protection=replace(SMALL.protection, floor=3)))))
+    assert not caplog.records
+    assert len((tmp_path / OTHER_TERMS).read_text().splitlines()) == 1
+    others.note(2, to_text(terms_of(SMALL)))
+    assert [log.getMessage() for log in caplog.records] == ["the agreed scenario again"]
+
+
 @pytest.mark.trains
 def test_nothing_is_said_where_nothing_differs(tmp_path, caplog):
     found = played(replace(SMALL, rounds=1), tmp_path)

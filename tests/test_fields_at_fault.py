@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cloister.errors_in_one_line import Failure, one_line_errors
+from cloister.fl.data.own import OwnData
 from cloister.fl.fields_at_fault import about, field_of
 from cloister.lines_of_fields import place_of_field
 
@@ -102,3 +103,12 @@ def test_a_command_says_the_line_of_the_field_at_fault_and_of_other_errors_none(
         raise ValueError("a cell is empty")
     with pytest.raises(Failure, match=r"^a cell is empty$"), one_line_errors(), about("data"):
         raise ValueError("a cell is empty")
+
+
+def test_what_is_wrong_in_a_clients_own_file_is_not_placed_in_the_scenario(tmp_path: Path) -> None:
+    (file := tmp_path / "mine.py").write_text(FILE)
+    (own := tmp_path / "own.csv").write_text("1,2,3,0\n")
+    with pytest.raises(Failure, match=r"^line 1 of .*own\.csv has 4 columns"), one_line_errors(str(file)), about("data"):
+        OwnData(own, (2,), 2)(None)
+    with pytest.raises(Failure, match=r"^there is no file or folder"), one_line_errors(str(file)), about("data"):
+        OwnData(tmp_path / "none", (2,), 2)(None)

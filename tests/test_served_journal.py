@@ -17,6 +17,7 @@ from cloister.fl.runs.served_journal import JOURNAL, ServedJournal
 from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked
 from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.terms import IN_VAIN, LinkRefused
 
 from .deployed import authority, standing
 from .deployed_scenario import plain, scenario
@@ -98,20 +99,27 @@ def test_a_run_that_did_not_begin_leaves_no_journal(tmp_path):
 def test_a_run_that_nobody_is_ready_for_ends_in_words(tmp_path):
     def talking(link):
         link.start()
-        for number, _ in link.words():
-            link.answer(number, b"no answer")
+        try:
+            for number, _ in link.words():
+                link.answer(number, b"no answer")
+        except LinkRefused as error:
+            ended.append(str(error))
 
-    links, keys = [], authority(tmp_path / "pki", 6)
+    links, threads, ended, keys = [], [], [], authority(tmp_path / "pki", 6)
 
     def told(port):
         for _ in range(6):
             links.append(Dialled(f"127.0.0.1:{port}", standing(keys, len(links))))
-            threading.Thread(target=talking, args=(links[-1],), daemon=True).start()
+            threads.append(threading.Thread(target=talking, args=(links[-1],), daemon=True))
+            threads[-1].start()
 
     with pytest.raises(ValueError, match="no client is ready for the run"):
         list(serve(plain, tmp_path / "run", Listening("127.0.0.1:0", standing(keys, -1), wait=20.0, told=told)))
-    for link in links:
+    for thread, link in zip(threads, links, strict=True):
+        thread.join(20)
         link.stop()
+    assert len(ended) == 6
+    assert set(ended) == {f"{IN_VAIN}; when it begins anew, join it with another --folder"}, "it is not over for them"
     assert not ServedJournal.there(tmp_path / "run")
 
 

@@ -308,9 +308,9 @@ def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path)
         with pytest.raises(Refused, match=why):
             list(serve(scenario, tmp_path / "served", Served("127.0.0.1:0", own)))
     link = Dialled("127.0.0.1:1", standing(keys, 0), patience=1.0)
-    with pytest.raises(Refused, match="a link to a second server"):
+    with pytest.raises(Refused, match="a link to a second server too: give --second HOST:PORT"):
         list(join(scenario, link, tmp_path / "client"))
-    with pytest.raises(Refused, match="and under nothing else"):
+    with pytest.raises(Refused, match=r"--second is for TwoServer alone: this scenario.s protection is Masked"):
         list(join(replace(scenario, protection=Masked()), link, tmp_path / "client", aside=Aside(link)))
     bare = Dialled("127.0.0.1:1", None, 0, patience=1.0)
     with pytest.raises(Refused, match="with --keys alone"):

@@ -94,7 +94,7 @@ class Hosts:
     def __init__(
         self, grid: "Grid", clients: tuple[int, ...], run: bytes, greeting: Callable[[int], bytes], wait: float, patience: float
     ) -> None:
-        self.run, self.entropy, self.scores = run, OsEntropy(), False
+        self.run, self.entropy, self.scores, self.gathered = run, OsEntropy(), False, None
         self.link: Batched | None = None
         self.linked: Together | None = None
         self._grid, self._clients, self._greeting, self._wait, self._patience = grid, clients, greeting, wait, patience

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..fields_at_fault import about
 from .images import stratified
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
@@ -46,6 +47,10 @@ class OwnData:
 
     def __call__(self, folder: Path | None) -> Source:
         """Raises ValueError of one line for data that do not fit. folder: not used."""
+        with about(""):  # it is a file of the client's own that is at fault, and no line of the scenario's
+            return self._source()
+
+    def _source(self) -> Source:
         x, y = self._table() if self.path.is_file() else self._pictures()
         if not len(y):
             raise ValueError(f"{self.path} holds no examples")

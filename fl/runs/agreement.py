@@ -16,13 +16,18 @@ from .scenario import Scenario, described
 
 MOST_TERMS, MOST_TEXT, MOST_BYTES = 64, 64, 6144
 """Fields, characters of a field's name or value, and bytes of all of them."""
+PROTECTION = "protection"
+"""The field in which a client refuses to differ: whoever has another one takes no part."""
 Terms = Mapping[str, str]
 """By field, its value as text, or the digest of a longer one."""
 
 
 def terms_of(scenario: Scenario[Any]) -> Terms:
-    """The seed, the model (a function by its code), fields of `training` and `algorithm`, and what an agreed table agrees on."""
-    found: dict[str, Any] = {"seed": scenario.seed, "model": described(scenario.model)}
+    """The protection, the seed, the model (a function by its code), fields of `training` and `algorithm`, and what a table agrees
+    on.
+    """
+    found: dict[str, Any] = {PROTECTION: described(scenario.protection), "seed": scenario.seed}
+    found["model"] = described(scenario.model)
     for name in ("training", "algorithm"):
         value = getattr(scenario, name)
         found[name] = type(value).__name__

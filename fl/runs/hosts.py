@@ -1,6 +1,6 @@
 """Where the clients of a run are, if they are not in the process that plays it; and what a server begins with then."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Hosts(Protocol):
     """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it. entropy: where
     the server's secrets come from, the same ones when it is started again. scores: whether clients are asked how well they
-    predict, also where the server could tell; they are wherever it cannot.
+    predict, also where the server could tell; they are wherever it cannot. gathered: see `Setup`; None where a run
+    begins with all clients or not at all.
     """
 
     @property
@@ -27,6 +28,8 @@ class Hosts(Protocol):
     def entropy(self) -> Entropy: ...
     @property
     def scores(self) -> bool: ...
+    @property
+    def gathered(self) -> Callable[[int], object] | None: ...
     def __call__(self, maker: Maker, /) -> Mapping[int, object]: ...
     def helpers(self) -> Mapping[int, object]:
         """A second server and a dealer, where the run has them."""
@@ -53,4 +56,4 @@ def elsewhere(setup: Setup, hosts: Hosts, comparing: "Comparing | None") -> Setu
 
     mine = replace(setup, run=hosts.run, entropy=hosts.entropy, hosts=hosts, helpers=hosts.helpers, comparing=comparing)
     embedders = None if setup.embedders is None else Facts(setup.embedders)
-    return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None)
+    return replace(mine, workers=nobody, judge=nobody, embedders=embedders, besides=None, gathered=hosts.gathered)

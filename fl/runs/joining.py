@@ -51,8 +51,11 @@ def join(
     Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused, LinkRevoked,
     ConnectionError and ValueError.
     """
-    if isinstance(scenario.protection, TwoServer) != (aside is not None):
-        raise Refused("a client has a link to a second server (--second) under TwoServer, and under nothing else")
+    if isinstance(scenario.protection, TwoServer) and aside is None:
+        raise Refused("under TwoServer a client has a link to a second server too: give --second HOST:PORT, where that listens")
+    if aside is not None and not isinstance(scenario.protection, TwoServer):
+        of = type(scenario.protection).__name__
+        raise Refused(f"--second is for TwoServer alone: this scenario's protection is {of}, which has no second server")
     if link.standing is None and aside is not None:
         raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

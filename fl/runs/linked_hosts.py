@@ -19,7 +19,8 @@ HELPERS = (SECOND_SERVER, DEALER)
 
 class LinkedHosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
-    due: raises where a second server or dealer that the run needs, or every client, is away, and stays away.
+    due: raises where a second server or dealer that the run needs, or every client, is away, and stays away; more: where fewer
+    clients than so many are there, and do not come.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
     before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
@@ -32,6 +33,7 @@ class LinkedHosts:
         run: bytes,
         listening: Callable[["LinkedHosts"], Listener],
         due: Callable[[], None] = lambda: None,
+        more: Callable[[int], None] = lambda clients: None,
         halt: Halt | None = None,
         scores: bool = False,
     ) -> None:
@@ -41,7 +43,7 @@ class LinkedHosts:
         self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
-        self._due = due
+        self._due, self._more = due, more
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
@@ -50,6 +52,12 @@ class LinkedHosts:
     def helpers(self) -> Mapping[int, LinkedHelper]:
         """The second server and the dealer."""
         return {party: self.linked.helper(party) for party in HELPERS}
+
+    def gathered(self, clients: int) -> None:
+        """See `Setup`. Raises ConnectionError."""
+        if not self.words.replaying:
+            self.words.begin()
+            self._more(clients)
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises ConnectionError."""

@@ -153,7 +153,7 @@ def started(
     there = [party for party in listener.wait_for(least, listening.wait) if party >= 0]
     if len(there) < least:
         missing, needed = sorted(set(clients) - set(there)), "all of them" if least == len(clients) else f"at least {least}"
-        left = "".join(f"; {name_of(i)} left: {why}" for i, why in list(listener.left().items())[:MOST_LEFT])
+        left = who_left(listener)
         listener.stop(why=NEVER_BEGAN)
         why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
         instead = "give --wait more seconds, or --least for a run that begins without them"
@@ -174,6 +174,28 @@ def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     if not any(party >= 0 for party in listener.wait_for(1, seconds)):
         raise ConnectionError(f"after {seconds:g} s no client is there: rounds would be played in vain; start this again then")
     listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
+
+
+def wait_for_more(listener: Listener, clients: int, seconds: float) -> None:
+    """Raise ConnectionError where fewer than so many clients are there after so long: the run cannot begin, and may later."""
+    if len(there := _clients_of(listener)) >= clients:
+        return
+    log.warning("too few are there to begin", extra={"there": there, "need": clients, "waits_seconds": seconds})
+    listener.wait_for(clients, seconds)
+    if len(there := _clients_of(listener)) < clients:
+        left = who_left(listener)
+        why = f"after {seconds:g} s {len(there)} clients are there, and {clients} must be for the run's secret seed{left}"
+        raise ConnectionError(f"{why}: those that are there wait; bring more, and give the same command again")
+
+
+def who_left(listener: Listener) -> str:
+    """Clients that said why they take no further part, with it, as a part of a line; empty where there are none."""
+    return "".join(f"; {name_of(i)} left: {why}" for i, why in list(listener.left().items())[:MOST_LEFT])
+
+
+def _clients_of(listener: Listener) -> list[int]:
+    """Of a run, who are there, without its servers."""
+    return [party for party in listener.present() if party >= 0]
 
 
 def _without_revoked(standing: Standing | None, clients: Sequence[int], least: int) -> str:

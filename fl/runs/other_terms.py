@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .agreement import Terms, differences, from_text
+from .agreement import PROTECTION, Terms, differences, from_text
 
 OTHER_TERMS = "other_terms.jsonl"
 MOST_CHANGES = 64
@@ -36,7 +36,9 @@ class OtherTerms:
         try:
             found = differences(from_text(text), self._ours)
         except ValueError:
-            return  # it is refused for what it relies on, or works by what the coordinator cannot read
+            return  # it works by what the coordinator cannot read
+        if PROTECTION in found:
+            return  # it takes no part, and says so itself
         if found == self._known.get(client, {}) or self._changes[client] == MOST_CHANGES:
             return
         self._changes[client] += 1

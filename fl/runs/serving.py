@@ -11,12 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...protocol.core.errors import Refused
+from ...protocol.core.errors import ProtocolError, Refused
 from ...protocol.core.halt import Halted
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.background import long_blocks_apart
 from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
+from ...protocol.links.terms import IN_VAIN
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.directory import Directory
 from ...protocol.pki.names import name_of
@@ -27,7 +28,7 @@ from .agreement import terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .linked_hosts import HELPERS, LinkedHosts
-from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_somebody
+from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody, who_left
 from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
@@ -38,6 +39,7 @@ from .vitals import Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
 """Protections that are played between processes."""
+BEGIN_ANEW = "give the same command again, and every client another --folder"
 
 
 def check_served(scenario: Scenario[Any]) -> None:
@@ -91,10 +93,14 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             wait_for_somebody(hosts.listener, len(clients), listening.wait)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
-    hosts = LinkedHosts(journal, clients, name, begin, due, control.halt, listening.scores)
+    def more(count: int) -> None:
+        if hosts.listener is not None:
+            wait_for_more(hosts.listener, count, listening.wait)
+
+    hosts = LinkedHosts(journal, clients, name, begin, due, more, control.halt, listening.scores)
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
-    over = done = False
+    over = done = in_vain = False
     presence = Presence(out, clients)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
@@ -115,14 +121,17 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         over = control.leave
         done = over and not journal.began
         raise
-    except BaseException:
+    except BaseException as error:
         over = True
-        done = not journal.began
+        done = in_vain = not journal.began
+        if in_vain and isinstance(error, ProtocolError):
+            left = "" if hosts.listener is None else who_left(hosts.listener)
+            raise ValueError(f"the run did not begin: {error.reason}{left}; {BEGIN_ANEW}") from None
         raise
     finally:
         watched.running = False
         if (listener := hosts.listener) is not None:
-            listener.stop(over)
+            listener.stop(over, IN_VAIN if in_vain else "")
             _write_link(out, listener, hosts, journal.life)
         if done:
             journal.over()

@@ -7,7 +7,7 @@ from ..pki.admission import REVOKED
 from ..pki.certificates import by_clock
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from .terms import NEVER_BEGAN, LinkRefused, LinkRevoked, channel_credentials, options
+from .terms import IN_VAIN, NEVER_BEGAN, LinkRefused, LinkRevoked, channel_credentials, options
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -46,6 +46,8 @@ def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int, 
         raise LinkRevoked(f"{REVOKED}: this party takes no further part, unless the authority gives it another")
     if code is grpc.StatusCode.FAILED_PRECONDITION and details == NEVER_BEGAN:
         raise LinkRefused(f"{NEVER_BEGAN}; the same command tries again, once the coordinator is there again")
+    if code is grpc.StatusCode.FAILED_PRECONDITION and details == IN_VAIN:
+        raise LinkRefused(f"{IN_VAIN}; when it begins anew, join it with another --folder")
     if code in final:
         raise LinkRefused(f"the {name_of(server)} refuses this party: {details or final[code]}")
     said = str(details)

@@ -25,6 +25,8 @@ TERMS_HEADER = "cloister-terms"
 """Of a stream: by what the client works, for the coordinator's log."""
 MOST_TERMS_BYTES = 6144
 NEVER_BEGAN = "the run did not begin: too few clients came"
+IN_VAIN = "the run ended before its first round, and the coordinator's own line says why"
+"""Unlike above, something was said by then: a client's folder is of that run."""
 BOOT_BYTES = 16
 MOST_RUN_BYTES = 64
 MOST_BYTES = 1 << 30

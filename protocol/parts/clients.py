@@ -87,7 +87,16 @@ class Clients:
         An identity that others rely on is one of the first enrolment. Who was not in it waits for another run, unless clients
         share no seed: then none relies on another's.
         """
-        newcomers, refused = [], []
+        newcomers, refused = self.enrol_missing()
+        if newcomers:
+            refused += self.welcome(newcomers)
+            self.seated |= {i for i in newcomers if self.all[i].begin()}
+        return refused
+
+    def enrol_missing(self) -> tuple[list[int], list[Fault]]:
+        """Who is not ready for the run is told who is who, if it was not yet: these, and what was refused. See `admit`."""
+        newcomers: list[int] = []
+        refused: list[Fault] = []
         for i in sorted(self.all.keys() - self.seated):
             client = self.all[i]
             if client.begin():  # it was ready, and could not say so
@@ -103,10 +112,7 @@ class Clients:
                     self.enrolled.setdefault(use, {})[i] = key
                 client.enrol(self.enrolled)
                 newcomers.append(i)
-        if newcomers:
-            refused += self.welcome(newcomers)
-            self.seated |= {i for i in newcomers if self.all[i].begin()}
-        return refused
+        return newcomers, refused
 
     # --- exchanges of seeds -----------------------------------------------------------------------------------------------
 

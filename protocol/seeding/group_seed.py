@@ -21,8 +21,8 @@ from ..wire.messages import HEAD_BYTES
 from ..work.maker import SEED, Maker
 from .joining import Joiner, identity_label
 from .messages import MESSAGES
-from .server import Room, gather, server_step
-from .terms import PROTOCOL, SECRET_BYTES, session_of
+from .server import ADVERTISE, Room, SeedUnshared, gather, server_step
+from .terms import ATTEMPTS, PROTOCOL, SECRET_BYTES, session_of
 
 __all__ = ["PROTOCOL", "AgreedSeed", "Welcomed", "agree", "seat", "session_of", "welcome"]
 
@@ -59,14 +59,26 @@ class Welcomed:
 def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     """Play the exchange of a run's seed, each client with what it drew for itself, and have those that hold it begin.
 
-    Returns what carried it; its faults name the clients that lack the seed. None where clients share none. Raises as `agree`.
+    Where clients are elsewhere, and too few were there to begin, it is begun again when more are: nobody was told a secret then,
+    and each draws a fresh key. Returns what carried it; its faults name the clients that lack the seed. None where clients share
+    none. Raises as `agree`.
     """
     if maker.exchange is None:
         return None
     session = maker.exchange.session(setup)
-    network, relay = _room(session, clients.enrolled[SEED], setup.tap, clients.verify)
+    network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
     _exchanged(clients, network, relay, session, SEED)
-    _check(network, session, clients.begin())
+    held = clients.begin()
+    for _ in range(ATTEMPTS - 1):
+        if setup.gathered is None or not _lacked_clients(relay):
+            break
+        setup.gathered(session.threshold)
+        before = [*network.faults, *clients.enrol_missing()[1]]
+        network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
+        network.faults += before
+        _exchanged(clients, network, relay, session, SEED)
+        held = clients.begin()
+    _check(network, session, held)
 
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
         late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=_most_bytes(session))
@@ -85,6 +97,11 @@ def exchanged(clients: Clients, network: InProcess, session: Session, name: str,
     network.allow(_most_bytes(session))
     _exchanged(clients, network, _relay(session, clients.enrolled[name], clients.verify), session, name)
     _check(network, session, ended(), known)
+
+
+def _lacked_clients(relay: Party) -> bool:
+    """Whether the exchange ended before anybody was asked to seal anything, as too few had come."""
+    return isinstance(relay.state, SeedUnshared) and relay.state.stage == ADVERTISE
 
 
 def _exchanged(clients: Clients, network: InProcess, relay: Party, session: Session, name: str) -> None:

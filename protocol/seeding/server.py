@@ -18,6 +18,9 @@ from ..wire.codec import Envelope
 from . import terms
 from .messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 
+ADVERTISE, SEAL = "advertise", "seal"
+"""Stages in which an exchange may end without a seed: before and after somebody was asked to lead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -171,7 +174,7 @@ def _name(state: CollectingSeedKeys) -> tuple[Any, tuple[Effect, ...]]:
     session = state.room.session
     there = sorted(state.heard.keys() & set(session.roster))
     if len(there) < session.threshold:
-        return SeedUnshared("advertise", len(there), session.threshold), ()
+        return SeedUnshared(ADVERTISE, len(there), session.threshold), ()
     request = _request(state.room, there[0], state.heard, state.heard)
     return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
 
@@ -207,7 +210,7 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
     rescued = bool(holders) and have + len(silent) >= session.threshold
     led = bool(others) and len(silent) >= session.threshold
     if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
-        return SeedUnshared("seal", have, session.threshold), ()
+        return SeedUnshared(SEAL, have, session.threshold), ()
     sealer = min(holders if rescued else others)
     request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
     return replace(state, asked=(*state.asked, sealer)), (

@@ -59,7 +59,8 @@ class Setup:
     client answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever
     it keeps. None for any number. span: most independent sums about a client's updates of one work session, likewise agreed on;
     None for as many as the floor allows.
-    helpers: where a second server and a dealer are, by id, if not in this process.
+    helpers: where a second server and a dealer are, by id, if not in this process. gathered: waits until so many clients
+    are there, where they are elsewhere and an exchange of the run's seed lacked them; raises where they do not come.
     """
 
     run: bytes
@@ -82,6 +83,7 @@ class Setup:
     recalls: int | None = None
     span: int | None = None
     helpers: Callable[[], Mapping[int, Any]] | None = None
+    gathered: Callable[[int], object] | None = None
 
     @property
     def verify(self) -> Verify:

@@ -1,0 +1,134 @@
+"""Clients that go away while the run's secret seed is agreed on: it begins again when enough are there, or says why not."""
+
+import re
+import threading
+from dataclasses import replace
+
+import pytest
+
+from cloister.fl.runs import serving
+from cloister.fl.runs.joining import join
+from cloister.fl.runs.listening import Listening, wait_for_more
+from cloister.fl.runs.member import Member
+from cloister.fl.runs.serving import serve
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.terms import IN_VAIN, Limits, LinkRefused, grpc_or_words
+
+from .served import SMALL, one_at_a_time
+
+grpc_or_words()
+LEAVERS = (2, 3)
+ONE = replace(SMALL, rounds=1)
+
+
+class Crowd:
+    """Four clients, of which three must hold the seed, in threads. ended: what each ended with; None: the run was over for it."""
+
+    def __init__(self, folder):
+        self.folder, self.ended, self.threads = folder, {}, {}
+
+    def come(self, client, port):
+        if client in self.threads:
+            self.threads[client].join(20)  # its folder is free then
+        self.threads[client] = threading.Thread(target=self._join, args=(client, port), daemon=True)
+        self.threads[client].start()
+
+    def come_all(self, port):
+        for client in range(4):
+            self.come(client, port)
+
+    def come_again(self, port):
+        for client in LEAVERS:
+            self.come(client, port)
+
+    def _join(self, client, port):
+        try:
+            link = Dialled(f"127.0.0.1:{port}", None, client, patience=60.0)
+            for _ in join(ONE, link, self.folder / f"client {client}"):
+                pass
+            self.ended[client] = None
+        except Exception as error:
+            self.ended[client] = error
+
+    def gone(self):
+        for thread in self.threads.values():
+            thread.join(20)
+
+
+def leaving_at(monkeypatch, kind):
+    """The leavers' disks are full, once, when they are told this; who has left."""
+    left, said = set(), Member.said
+
+    def failing(member, data):
+        if (client := member._driven.client.id) in LEAVERS and client not in left and kind in bytes(data[:60]):
+            left.add(client)
+            raise OSError("no room")
+        return said(member, data)
+
+    monkeypatch.setattr(Member, "said", failing)
+    return left
+
+
+@pytest.mark.trains
+def test_an_exchange_that_lacked_a_client_is_begun_again_when_it_is_back(tmp_path, monkeypatch):
+    left, crowd, port = leaving_at(monkeypatch, b"hello"), Crowd(tmp_path), []
+
+    def told(where):
+        port.append(where)
+        crowd.come_all(where)
+
+    def more(listener, clients, seconds):
+        assert left == set(LEAVERS)
+        crowd.come_again(port[0])
+        wait_for_more(listener, clients, seconds)
+
+    monkeypatch.setattr(serving, "wait_for_more", more)
+    with one_at_a_time():
+        (done,) = serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told))
+        crowd.gone()
+    assert done.round == 1
+    assert crowd.ended == dict.fromkeys(range(4)), "the run is over for all, with a model"
+    assert all((tmp_path / f"client {i}/model.safetensors").exists() for i in range(4))
+
+
+@pytest.mark.trains
+def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_there(tmp_path, monkeypatch):
+    """With nobody's record lost: the clients that are there wait for its next life."""
+    left, crowd, port = leaving_at(monkeypatch, b"hello"), Crowd(tmp_path), []
+
+    def told(where):
+        port.append(where)
+        crowd.come_all(where)
+
+    def soon(listener, clients, seconds):
+        wait_for_more(listener, clients, 0.1)
+
+    with one_at_a_time():
+        monkeypatch.setattr(serving, "wait_for_more", soon)
+        with pytest.raises(ConnectionError) as ended:
+            list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told)))
+        why = "after 0.1 s 2 clients are there, and 3 must be for the run's secret seed; client-2 left: "
+        assert str(ended.value).startswith(why)
+        assert str(ended.value).endswith("those that are there wait; bring more, and give the same command again")
+        assert left == set(LEAVERS)
+        monkeypatch.setattr(serving, "wait_for_more", wait_for_more)
+        crowd.come_again(port[0])
+        (done,) = serve(ONE, tmp_path / "run", Listening(f"127.0.0.1:{port[0]}", None, Limits(), 60.0))
+        crowd.gone()
+    assert done.round == 1
+    assert crowd.ended == dict.fromkeys(range(4))
+
+
+def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path, monkeypatch):
+    """Of an exchange that cannot be begun again, as one of them has signed what another drew."""
+    leaving_at(monkeypatch, b"frame")
+    crowd = Crowd(tmp_path)
+    with one_at_a_time():
+        line = "the run did not begin: 0 of 4 clients hold the group seed, 3 must: .*; client-2 left: .*; give the same command"
+        with pytest.raises(ValueError, match=line):
+            list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=crowd.come_all)))
+        crowd.gone()
+    for client in {0, 1, 2, 3} - set(LEAVERS):
+        assert isinstance(crowd.ended[client], LinkRefused)
+        assert re.fullmatch(f"{IN_VAIN}; when it begins anew, join it with another --folder", str(crowd.ended[client]))
+    assert not (tmp_path / "run/journal").exists(), "the same command begins another run"

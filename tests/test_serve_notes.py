@@ -1,0 +1,26 @@
+"""What is doubtful in a scenario that is served is a line of its own, without a path and Python's words for a warning."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from cloister import serve_command
+from cloister.fl.runs import serving
+from cloister.fl.runs.feasibility import Doubt
+
+
+def test_a_doubt_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def played(*of: object):
+        warnings.warn("every split of 3 clients leaves a side below the floor", Doubt, stacklevel=2)
+        yield from ()
+
+    monkeypatch.setattr(serving, "serve", played)
+    monkeypatch.setattr(serve_command, "_reported", lambda folder: folder / "report.html")
+    serve_command.serve(
+        "cloister:quickstart", listen="127.0.0.1:0", insecure_loopback=True, out=tmp_path, set_=None, metrics=None
+    )
+    said = capsys.readouterr().err
+    assert "\ncloister: note: every split of 3 clients leaves a side below the floor\n" in "\n" + said
+    assert "Doubt" not in said
+    assert ".py" not in said
