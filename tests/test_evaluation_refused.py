@@ -192,16 +192,15 @@ evaluation = replace(
     assert not (tmp_path / "out").exists()
 
 
-<<<<<<< HEAD
 def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
     attack, defence = next(iter(sample.evaluation.attacks)), next(iter(sample.evaluation.defences))
     assert f"not there: {attack}x; did you mean {attack!r}; there are: {attack}" in refused(targets={f"{attack}x": None})
     assert f"not there: {defence}x; did you mean {defence!r}; there are: {defence}" in refused(limits={f"{defence}x": 1})
-=======
+
+
 def test_a_sum_that_no_count_could_open_is_refused_with_its_numbers() -> None:
     """As `cloister run` does it; in a cell it was found out by a sum that was withheld, in words that named no number."""
     counted = replace(sample.scenario, algorithm=FedAvg(by_samples=True), protection=Masked(corrupt=1), rounds=1)
     with pytest.raises(NothingLearned, match=r"8 clients have \d+ together, and 1 corrupt may claim 10,000") as caught:
         played(counted, None, None)
     assert caught.value.refused  # and is no failure
->>>>>>> walk18
