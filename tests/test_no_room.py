@@ -5,6 +5,7 @@ import sqlite3
 
 import cbor2
 import pytest
+import typer
 
 from cloister.errors_in_one_line import Failure, one_line_errors
 from cloister.protocol.core.errors import Refused
@@ -35,6 +36,20 @@ def test_a_run_whose_report_does_not_fit_is_over_all_the_same(tmp_path, monkeypa
         OSError, match=r"the run is over, .* written: No space left on device; .* `cloister report .*run` writes it$"
     ):
         _reported(tmp_path / "run")
+
+
+def test_ctrl_c_while_the_report_is_written_says_that_the_run_is_over(tmp_path, monkeypatch, capsys):
+    def stopped(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "write_report", stopped)
+    with pytest.raises(typer.Exit) as found:
+        _reported(tmp_path / "run")
+    assert found.value.exit_code == 130
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "cloister: stopped; the run is over, and its folder is complete but for the report, which `cloister report"
+    )
 
 
 def test_a_journal_that_does_not_fit_says_so(tmp_path):
