@@ -98,11 +98,14 @@ def serve(
 
 
 def _reported(folder: Path) -> Path:
-    """The report of a run that is over. Raises OSError of one line that says what is there without it."""
-    from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
-
+    """The report of a run that is over. Raises OSError of one line that says what is there without it; Ctrl-C says so, too."""
     try:
+        from .reporting.report import write_report  # here, as it loads what draws, which takes long the first time on a machine
+
         return write_report(folder)
+    except KeyboardInterrupt:
+        say(f"stopped; the run is over, and its folder is complete but for the report, which `cloister report {folder}` writes")
+        raise typer.Exit(STOPPED[signal.SIGINT]) from None
     except OSError as error:
         why = f"the run is over, and its folder is complete but for the report, which is not written: {error.strerror or error}"
         raise OSError(f"{why}; when that is put right, `cloister report {folder}` writes it") from None

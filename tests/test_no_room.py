@@ -3,12 +3,21 @@
 import errno
 import sqlite3
 
+import cbor2
 import pytest
+import typer
 
 from cloister.errors_in_one_line import Failure, one_line_errors
-from cloister.protocol.drivers.journal import InFile
+from cloister.protocol.core.errors import Refused
+from cloister.protocol.drivers.journal import InFile, InMemory
+from cloister.protocol.two_servers.helper import begun
+from cloister.protocol.work.said import said
 from cloister.reporting import report
 from cloister.serve_command import _reported
+
+from .deployed import DRAWN, authority, driven_by, greeting, standing
+
+CLIENTS = (0, 1)
 
 
 @pytest.mark.parametrize(("of", "where"), [((), ""), (("run/metrics.jsonl",), "run/metrics.jsonl: ")])
@@ -29,6 +38,20 @@ def test_a_run_whose_report_does_not_fit_is_over_all_the_same(tmp_path, monkeypa
         _reported(tmp_path / "run")
 
 
+def test_ctrl_c_while_the_report_is_written_says_that_the_run_is_over(tmp_path, monkeypatch, capsys):
+    def stopped(folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "write_report", stopped)
+    with pytest.raises(typer.Exit) as found:
+        _reported(tmp_path / "run")
+    assert found.value.exit_code == 130
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "cloister: stopped; the run is over, and its folder is complete but for the report, which `cloister report"
+    )
+
+
 def test_a_journal_that_does_not_fit_says_so(tmp_path):
     journal = InFile(tmp_path / "journal")
     journal._file.execute("PRAGMA max_page_count = 4")
@@ -37,3 +60,36 @@ def test_a_journal_that_does_not_fit_says_so(tmp_path):
     ) as found:
         journal.put({"x": bytes(1 << 16)})
     assert isinstance(found.value.__cause__, sqlite3.OperationalError)
+
+
+class Full(InMemory):
+    """A journal without room, until there is some."""
+
+    room = False
+
+    def put(self, entries):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().put(entries)
+
+
+def test_a_client_that_had_no_room_when_it_was_enrolled_takes_part_when_it_has(tmp_path):
+    """It had said nothing. What it has kept of a run is not forgotten by that: with a journal that was lost it stays away."""
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), Full()
+    word = cbor2.dumps(["enrol", {use: dict(of) for use, of in own.directory.enrolled(CLIENTS).items()}])
+    with pytest.raises(OSError, match="No space"):
+        said(driven_by(greeting(DRAWN, CLIENTS, 0), own, journal), word)
+    journal.room = True
+    assert not said(driven_by(greeting(DRAWN, CLIENTS, 0), own, journal), word).refused
+    ((_, why),) = said(driven_by(greeting(DRAWN, CLIENTS, 0), own, InMemory()), word).refused
+    assert why.startswith("client-0 took part in this run before, and what it kept of it is not here")
+
+
+def test_a_second_server_likewise(tmp_path):
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), Full()
+    with pytest.raises(OSError, match="No space"):
+        begun(journal, own, b"run")
+    journal.room = True
+    assert begun(journal, own, b"run").life == 1
+    with pytest.raises(Refused, match="took part in this run before"):
+        begun(InMemory(), own, b"run")

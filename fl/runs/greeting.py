@@ -135,4 +135,5 @@ def listed_of(greeting: Greeting, standing: Standing | None) -> tuple[bytes, Lis
     if greeting.client != standing.party:
         raise Refused(f"the coordinator takes {name_of(standing.party)} for another client")
     run = standing.directory.run_of(greeting.drawn)
-    return run, Listed(standing.identities, standing.directory.enrolled(greeting.clients), partial(standing.enter, run))
+    enrolled = standing.directory.enrolled(greeting.clients)
+    return run, Listed(standing.identities, enrolled, partial(standing.enter, run), partial(standing.unenter, run))

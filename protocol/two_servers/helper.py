@@ -102,7 +102,9 @@ def welcomed(link: Dialled, journal: Journal, party: int, how: TwoServer) -> Wel
 
 
 def begun(journal: Journal, standing: Standing, run: bytes) -> HelperFolder:
-    """Go on from the journal, or begin it: a party that was in this run before does not begin it anew. Raises Refused."""
+    """Go on from the journal, or begin it: a party that was in this run before does not begin it anew. Raises Refused, OSError
+    of a disk that is full: then nothing was said yet, and the run may be entered later.
+    """
     entries = journal.read()
     of = cbor2.dumps([standing.party, run])
     if BEGUN not in entries:
@@ -110,7 +112,12 @@ def begun(journal: Journal, standing: Standing, run: bytes) -> HelperFolder:
     elif entries[BEGUN] != of:
         raise Refused("this folder is of another run or party: give each run a folder of its own")
     life = int.from_bytes(entries.get(_LIFE, b""), "big") + 1
-    journal.put({BEGUN: of, _LIFE: life.to_bytes(4, "big")})
+    try:
+        journal.put({BEGUN: of, _LIFE: life.to_bytes(4, "big")})
+    except OSError:
+        if BEGUN not in journal.read():
+            standing.unenter(run)
+        raise
     spent = {key: entry for key, entry in entries.items() if key not in (BEGUN, _LIFE, LINK)}
     return HelperFolder(journal, standing, spent, life)
 

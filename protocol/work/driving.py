@@ -121,13 +121,20 @@ class Driven:
             self._journal.put({BEGUN: cbor2.dumps([[self.client.id, self._setup.run], entropy.kept, None, b""])})
 
     def enrol(self, shown: Mapping[str, Mapping[int, bytes]]) -> None:
-        """The coordinator says who is who. Raises Refused where that is not what is listed, or in a run of before."""
+        """The coordinator says who is who. Raises Refused where that is not what is listed, or in a run of before, OSError where
+        that cannot be kept: then nothing is said, and the run may be entered later.
+        """
         if self._listed is not None:
             self._listed.check(shown)
             self._listed.enter()
             shown = self._listed.enrolled
         self.client.enrol(shown)
-        self.begun()
+        try:
+            self.begun()
+        except OSError:
+            if self._listed is not None and BEGUN not in self._journal.read():
+                self._listed.unenter()
+            raise
 
     def begun(self) -> None:
         """The client is ready for the run: its journal has what it began with from now on, if its secrets last."""
