@@ -17,6 +17,7 @@ import typer
 from .attacking.command import attack
 from .auditing.command import audit
 from .comparing.command import compare
+from .completion import Root
 from .cost_command import cost
 from .errors_in_one_line import Failure, say
 from .evaluating.command import breakdown, evaluate
@@ -33,7 +34,7 @@ from .starting import new
 
 app = typer.Typer(
     name="cloister",
-    cls=Group,
+    cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -18,6 +18,9 @@ METERS = {
 }
 """Of an account, as the report calls them."""
 
+NAMED, NARROW = 40, 3
+"""Most clients whose names fit beside a matrix, and letters of a name that fit below a column as they are."""
+
 
 def picture(run: Run, what: str) -> Figure:
     """See `Result.plot`."""
@@ -47,10 +50,11 @@ def _similarity(run: Run, axes: Any) -> None:
     order = sorted(range(len(last["clients"])), key=lambda k: (run.kin.get(str(last["clients"][k]), ""), last["clients"][k]))
     matrix = np.array(last["similarity"], np.float64)[np.ix_(order, order)]
     shown = axes.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu")
-    ids = [str(last["clients"][k]) for k in order]
-    if len(ids) <= 40:
-        axes.set_xticks(range(len(ids)), ids, fontsize=7)
-        axes.set_yticks(range(len(ids)), ids, fontsize=7)
+    names = [run.name_of(last["clients"][k]) for k in order]
+    if len(names) <= NAMED:
+        wide = max(map(len, names)) > NARROW
+        axes.set_xticks(range(len(names)), names, fontsize=7, rotation=90 if wide else 0)
+        axes.set_yticks(range(len(names)), names, fontsize=7)
     of = "updates less their mean" if last.get("about") == "mean" else "updates"
     axes.set(xlabel=f"client, by {run.kind}", ylabel="client", title=f"cosine similarity of {of}, round {last['round']}")
     axes.figure.colorbar(shown, label="1: the same direction, -1: opposite")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from html import escape
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
@@ -13,16 +16,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from .fl.runs.experiment import Round
+    from .fl.runs.telling import Tell as Told
+
+EVERY = 5.0
+"""Seconds between lines where there is no bar."""
+SLOW = 3.0
+"""Seconds of a round after which what is done in it is shown."""
 
 COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(),
     MofNCompleteColumn(),
-    TextColumn("clusters {task.fields[clusters]}  {task.fields[score]}"),
+    TextColumn("{task.fields[note]}"),
     TimeElapsedColumn(),
     TimeRemainingColumn(),
 )
 
+Play = Callable[["Told | None"], "Iterator[Round]"]
+"""Begins a run, given whom to tell what is done within its rounds, if anybody."""
 Tell = Callable[[str, int, int, str], None]
 """(what is done, how many of it are, of how many or 0 where nobody knows, a note)."""
 
@@ -73,46 +84,115 @@ def _line(display: Any) -> Tell:
     return tell
 
 
-def watched(rounds: Iterator[Round], name: str, total: int, out: TextIO, *, always: bool = False) -> Iterator[Round]:
-    """The same rounds, shown as they pass. always: also where `out` is no terminal, as a line at the end."""
+def watched(play: Play, name: str, total: int, out: TextIO, *, always: bool = False) -> Iterator[Round]:
+    """The rounds of a run, shown as they pass, and what is done within them.
+    always: also where `out` is no terminal, as a line now and then and one at the end.
+    """
     if (display := _notebook()) is not None:
-        yield from _in_a_notebook(rounds, name, display)
+        yield from _in_a_notebook(play, _Now(name, total), display)
     elif always or out.isatty():
-        yield from _in_a_terminal(rounds, name, total, out)
+        yield from _in_a_terminal(play, _Now(name, total), out)
     else:
-        yield from rounds
+        yield from play(None)
 
 
-def _in_a_terminal(rounds: Iterator[Round], name: str, total: int, out: TextIO) -> Iterator[Round]:
+@dataclass(slots=True)
+class _Now:
+    """How far a run is. stage: what is done within its round; since: when that began."""
+
+    name: str
+    total: int
+    round: int = 0
+    clusters: int = 1
+    score: str = "accuracy -"
+    stage: str = ""
+    clock: Callable[[], float] = time.monotonic
+    since: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.since = self.clock()
+
+    def told(self, what: str, done: int, of: int) -> None:
+        self.stage = f"{what}{f': {done}' if done or of else ''}{f' of {of}' if of else ''}"
+
+    def over(self, done: Round) -> None:
+        self.round, self.clusters, self.stage, self.since = done.round, done.clusters, "", self.clock()
+        self.score = _score(done) or self.score
+
+    @property
+    def note(self) -> str:
+        """Beside a bar: the stage before the first round and in one that takes long, else what is known of the model."""
+        if self.stage and (not self.round or self.clock() - self.since > SLOW):
+            return self.stage
+        return f"clusters {self.clusters}  {self.score}"
+
+    @property
+    def words(self) -> str:
+        """A line of its own."""
+        known = [self.score] * (self.round > 0) + [self.stage] * bool(self.stage)
+        return "; ".join((f"{self.name}: {self.round} of {self.total} rounds are over", *known))
+
+
+def _in_a_terminal(play: Play, now: _Now, out: TextIO) -> Iterator[Round]:
     bar = Progress(*COLUMNS, console=_console(out), transient=True)  # nothing is left of it where an error comes before any round
-    task = bar.add_task(name, total=total, clusters=1, score="accuracy -")
-    known: dict[str, Any] = {}
+    task = bar.add_task(as_text(now.name), total=now.total, note=now.note)
+
+    def tell(what: str, done: int, of: int) -> None:
+        now.told(what, done, of)
+        bar.update(task, note=now.note)
+
     if out.isatty():
         bar.start()
+    with nullcontext() if out.isatty() else _lines(out, now):
+        try:
+            for done in play(tell):
+                bar.live.transient = False
+                bar.start()
+                now.over(done)
+                bar.update(task, completed=done.round, note=now.note)
+                yield done
+        finally:
+            if bar.live.is_started:
+                bar.stop()
+
+
+@contextmanager
+def _lines(out: TextIO, now: _Now) -> Iterator[None]:
+    """Inside, a line now and then of how far things are, by a thread of its own: some steps take minutes and tell nothing."""
+    over = Event()
+
+    def write() -> None:
+        waited = 0.0
+        while not over.wait(wait := max(EVERY, waited / 10)):  # of a run of hours some dozens of lines
+            waited += wait
+            out.write(f"{now.words}\n")
+            out.flush()
+
+    thread = Thread(target=write, daemon=True)
+    thread.start()
     try:
-        for done in rounds:
-            bar.live.transient = False
-            bar.start()
-            if score := _score(done):
-                known["score"] = score
-            bar.update(task, completed=done.round, clusters=done.clusters, **known)
-            yield done
+        yield
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        over.set()
+        thread.join()
 
 
-def _in_a_notebook(rounds: Iterator[Round], name: str, display: Any) -> Iterator[Round]:
-    shown, score = None, "accuracy -"
-    for done in rounds:
-        score = _score(done) or score
-        words = f"{name}: round {done.round} of {done.rounds}, clusters {done.clusters}, {score}"
-        bar = f'<progress value="{done.round}" max="{done.rounds}" style="vertical-align: middle"></progress> {escape(words)}'
-        data = {"text/html": bar, "text/plain": words}
-        if shown is None:
-            shown = display(data, raw=True, display_id=True)
-        else:
-            shown.update(data, raw=True)
+def _in_a_notebook(play: Play, now: _Now, display: Any) -> Iterator[Round]:
+    line, shown = _line(display), now.clock()
+
+    def show() -> None:
+        line(now.name, now.round, now.total, now.note)
+
+    def tell(what: str, done: int, of: int) -> None:
+        nonlocal shown
+        now.told(what, done, of)
+        if not done or now.clock() - shown > 1:  # a second: a notebook keeps all that it is sent
+            shown = now.clock()
+            show()
+
+    for done in play(tell):
+        now.over(done)
+        show()
         yield done
 
 

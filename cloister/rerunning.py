@@ -2,16 +2,17 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .errors_in_one_line import Failure, said_in_a_line
-from .fl.runs.experiment import run
+from .fl.runs.experiment import Round, run
 from .fl.runs.origin import ORIGIN, commit
 from .fl.runs.repetition import Repetition, differing, record
 from .fl.runs.run_folder import versions
 from .fl.runs.scenario import Scenario, described
+from .fl.runs.telling import Tell
 from .progress import watched
 from .repeating import OTHERWISE
 from .reporting.gaps import gaps
@@ -57,10 +58,14 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             OTHERWISE,
         )
     into = out or free_folder(scenario)
-    rounds = run(scenario, into, data, given={key: recorded[key] for key in ("file", "source", "name", "settings")})
+    given = {key: recorded[key] for key in ("file", "source", "name", "settings")}
+
+    def again(tell: Tell | None) -> Iterator[Round]:
+        return run(scenario, into, data, given=given, tell=tell)
+
     try:
         with said_in_a_line():
-            for _ in watched(rounds, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
+            for _ in watched(again, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
                 pass
     except ValueError as error:  # it was played to its end once, so that something else is not as it was
         error.args = (f"{error}; the run in {folder} met no such thing: its data, or what they are read by, have changed since",)

@@ -18,7 +18,9 @@ from .grids.options import Engine, EngineName
 
 if TYPE_CHECKING:
     from .fl.runs.experiment import Engine as Engine_
+    from .fl.runs.experiment import Round
     from .fl.runs.scenario import Scenario
+    from .fl.runs.telling import Tell
     from .scenario_origin import Origin
 
 REJECTED = 3
@@ -131,10 +133,11 @@ def _watch(
     from .fl.runs.experiment import run as play
     from .progress import watched
 
-    if record:
-        rounds = recorded(scenario, folder, data, origin, engine, file)
-    else:
-        rounds = play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)})
+    def rounds(tell: Tell | None) -> Iterator[Round]:
+        if record:
+            return recorded(scenario, folder, data, origin, engine, file, tell)
+        return play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)}, tell=tell)
+
     try:
         with said_in_a_line():
             for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 from .fl.runs.experiment import Engine, Round
 from .fl.runs.experiment import run as play
 from .fl.runs.scenario import Scenario
+from .fl.runs.telling import Tell
 from .fl.runs.yardsticks import add_yardsticks
 from .loading import load
 from .progress import shown, watched
@@ -48,11 +49,14 @@ def run(
     check_given(scenario, "run", Scenario)
     told = watchers(callbacks)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
-    rounds = play(scenario, folder, None if data is None else Path(data), resume, engine=engine)
+
+    def rounds(tell: Tell | None) -> Iterator[Round]:
+        return play(scenario, folder, None if data is None else Path(data), resume, engine=engine, tell=tell)
+
     try:
-        for done in rounds if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
-            for tell in told:
-                tell(done)
+        for done in rounds(None) if quiet else watched(rounds, scenario.name, scenario.rounds, sys.stderr):
+            for call in told:
+                call(done)
     except KeyboardInterrupt as stopped:  # a notebook shows a note below the traceback, which is long
         stopped.add_note(f"The run was stopped; cloister.run(scenario, {str(folder)!r}, resume=True) goes on.")
         raise

@@ -126,7 +126,12 @@ def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason()
     assert {"masked.updates.server", "masked.labels.server", "masked.updates.server-and-client"} <= ids
     assert not ids & {c.id for c in CLAIMS if c.whose != "Cloister" or c.applies(Masked(keys="run"), SPLITS)}
     plain = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(one) for one in few], run="CFL asks for gram")
-    assert f"{len(ids)} claims are of other runs than this" in headline(plain)
+    assert (
+        f"{len(ids)} more promises of Cloister's hold under other settings, and not for this run: what it does not hide, and from"
+        " whom, is named below."
+    ) in headline(plain)
+    one = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(few[0]) | {"claims": ["x"]}], run="CFL asks for gram")
+    assert "1 more promise of Cloister's holds under other settings, and not for this run" in headline(one)
     lines = notes(plain)
     assert lines[0] == "claims that no attack of this audit tested, so that nothing is known of them here: x (w)"
     first = next(line for line in lines if "from the server alone" in line)

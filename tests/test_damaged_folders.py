@@ -1,6 +1,7 @@
 """Folders of results that have lost something: what is missing is said in a line, and what to do; nothing is shown as whole."""
 
 import json
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -12,6 +13,7 @@ from cloister.fl.runs.feasibility import Doubt
 from cloister.fl.runs.origin import ORIGIN
 from cloister.fl.runs.results_folder import cut_off
 from cloister.fl.runs.run_folder import LOGS, RunFolder
+from cloister.reporting.report import write_report
 
 from .commanded import commanded
 from .run_folder_sample import Sample, write_sample
@@ -117,3 +119,41 @@ def test_a_line_of_results_that_was_cut_off_is_said(tmp_path: Path) -> None:
     assert cut_off(tmp_path) == []
     results.write_text('{"key": "a"}\n{"key": "b"')
     assert cut_off(tmp_path)[0].startswith(f"the last line of {results} is cut off, and its cell counts as not played; --resume")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ({"clusters": 7}, "clusters is 7, where a list is to be"),
+        ({"clusters": [[0, 1], 2]}, "clusters has one that is no list of clients"),
+        ({"groups": [1]}, "groups is [1], where an object is to be"),
+        ({"disclosed": "word"}, "disclosed is 'word', where an object is to be"),
+        ({"disclosed": {"server": 3}}, "disclosed has for some party no list"),
+        ({"rejected": 7}, "rejected is 7, where a list is to be"),
+        ({"accuracy_mean": "word"}, "accuracy_mean is 'word', where a number is to be"),
+        ({"rounds": True}, "rounds is True, where a number is to be"),
+        ({"names": ["north"]}, "names is ['north'], where an object is to be"),
+    ],
+)
+def test_a_summary_with_damaged_words_is_refused_by_load_and_report(whole: Path, damage: dict[str, object], words: str) -> None:
+    """Before: a traceback of whichever line read it first."""
+    path = whole / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    said = f"{path} is damaged: {words}; delete it and go on with the run (--resume, in Python resume=True), which writes it anew"
+    for read in (cloister.load, write_report):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            read(whole)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3"])
+def test_a_summary_that_is_no_object_is_refused_by_load_and_report(whole: Path, text: str) -> None:
+    (whole / "summary.json").write_text(text)
+    for read in (cloister.load, write_report):
+        with pytest.raises(ValueError, match=r"summary\.json (is not JSON|should hold a JSON object)"):
+            read(whole)
+
+
+def test_what_a_summary_does_not_know_and_what_a_later_version_says_are_no_damage(whole: Path) -> None:
+    path = whole / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"accuracy_worst": None, "ari": "nan", "later": [1, "x"]}))
+    assert cloister.load(whole).summary["later"] == [1, "x"]

@@ -10,10 +10,18 @@ import pytest
 
 import cloister
 from cloister import attacks
+from cloister.comparing.data import read_comparison
+from cloister.comparing.notes import diverged_words, footnotes
+from cloister.evaluating.verdict import verdict
 from cloister.fl.runs.diverged import diverged
 from cloister.reporting.headline import diverged_in_words
+from cloister.threat_models.cell_metrics import clean_metrics
+from cloister.threat_models.trial import played
 
+from . import comparison_sample
 from . import evaluation_sample as sample
+from .test_verdict_sentences import edited
+from .test_verdicts import made_up
 
 CE, MSE = "cross entropy", "mean squared error"
 
@@ -100,3 +108,42 @@ def test_under_attack_the_attackers_are_why(tmp_path: Path) -> None:
     result = cloister.run(replace(sample.scenario, adversary=adversary, rounds=2), tmp_path / "run", quiet=True)
     assert result.summary["loss_mean"] > 5 * log(10)
     assert "diverged" not in result.summary
+
+
+def test_a_verdict_names_whose_training_diverged_without_attack(tmp_path: Path) -> None:
+    """Accuracy may be as good as that of any other: what an attack took of such a model is not to be known."""
+    grown = {"diverged": {"first": 2.0, "last": 900.0, "guess": log(10)}}
+    good = {(d, "IPM"): [0.89] * 3 for d in "abc"}
+    made_up(tmp_path, good)
+    assert "diverged" not in verdict(edited(tmp_path, lambda row: row))
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        if row["attack"] is not None:
+            return row | grown  # under attack the attackers are why
+        return row | (grown if row["defence"] == "a" and row["seed"] else {"not_finite": 2} if row["defence"] == "b" else {})
+
+    words = verdict(edited(tmp_path, edit))
+    assert "Training diverged or came to nothing without attack: by a on 2 of 3 seeds, b on 3 of 3 seeds; a smaller" in words
+
+
+@pytest.mark.trains
+def test_cells_keep_what_it_takes(tmp_path: Path) -> None:
+    far = replace(sample.scenario, training=replace(sample.scenario.training, lr=500.0), rounds=2)
+    assert clean_metrics(played(far, None, None))["diverged"]["last"] > 5 * log(10)
+    fine = clean_metrics(played(replace(sample.scenario, rounds=2), None, None))
+    assert not {"diverged", "not_finite"} & fine.keys()
+
+
+@pytest.mark.trains
+def test_a_comparisons_notes_name_method_data_protection_and_seeds(tmp_path: Path) -> None:
+    base = comparison_sample.tiny.data["iid"]
+    far = replace(base, training=replace(base.training, lr=500.0))
+    comparison = replace(comparison_sample.tiny, search=None, data={"far": far, "near": base})
+    cloister.compare(replace(comparison, seeds=(0, 1)), tmp_path / "c", quiet=True, workers=1)
+    found = read_comparison(tmp_path / "c")
+    (words,) = diverged_words(found)
+    assert words.startswith(
+        "Training diverged, or came to nothing: LOCAL on far under Plain (seeds 0, 1); CFL on far under Plain"
+    )
+    assert "near" not in words
+    assert words in footnotes(found)

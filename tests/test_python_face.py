@@ -119,12 +119,30 @@ def test_pictures_have_named_axes(played, what, tmp_path):
 def test_pictures_say_of_what_they_are(tmp_path):
     line = {"round": 2, "clients": [0, 1], "similarity": [[1, -1], [-1, 1]]}
     run = SimpleNamespace(
-        similarities=[line], splits=[], kin={}, kind="group", summary={"account": {"leverage": {"largest": 0.25}}}
+        similarities=[line],
+        splits=[],
+        kin={},
+        kind="group",
+        name_of=str,
+        summary={"account": {"leverage": {"largest": 0.25}}},
     )
     assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates, round 2"
     run.similarities[0]["about"] = "mean"
     assert picture(run, "similarity").axes[0].get_title() == "cosine similarity of updates less their mean, round 2"
     assert "share of an update" not in picture(run, "leakage").axes[0].get_xlabel()  # taking part is none
+
+
+def test_the_picture_of_similarities_names_clients_as_the_data_do(tmp_path):
+    line = {"round": 2, "clients": [0, 2], "similarity": [[1, -1], [-1, 1]]}
+    run = SimpleNamespace(
+        similarities=[line], splits=[], kin={}, kind="cluster", name_of=lambda i: {0: "north", 2: "south"}[i], summary={}
+    )
+    axes = picture(run, "similarity").axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["north", "south"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["north", "south"]
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {90}
+    run.name_of = str
+    assert {label.get_rotation() for label in picture(run, "similarity").axes[0].get_xticklabels()} == {0}
 
 
 @pytest.mark.trains

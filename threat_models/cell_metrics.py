@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fl.runs.diverged import diverged
 from ..fl.runs.metrics import adjusted_rand_index, purity
 from ..fl.runs.privacy import headline, spent
 from ..protocol.view.disclosure import party_of, totals
@@ -29,6 +30,7 @@ def clean_metrics(trial: Trial) -> dict[str, Any]:
         "clusters": clusters_of(trial),
         **price(trial),
         **trouble(trial),
+        **came_to_nothing(trial),
     }
 
 
@@ -167,6 +169,18 @@ def price(trial: Trial) -> dict[str, Any]:
 
 def _learned(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("what", "words", "scalars", "bytes", "times")}
+
+
+def came_to_nothing(trial: Trial) -> dict[str, Any]:
+    """Of a run without attack that diverged or learned nothing, by which losses (`fl.runs.diverged`), or of how many clients the
+    loss at the end is not finite; else nothing.
+    """
+    scenario, clients = trial.simulation.scenario, trial.simulation.population.clients
+    last = trial.losses[-1].get("loss", {}) if trial.losses else {}
+    if bad := sum(not np.isfinite(loss) and len(clients[int(i)].test) > 0 for i, loss in last.items()):
+        return {"not_finite": int(bad)}
+    grown = diverged(trial.losses, scenario.training.loss, trial.simulation.population.classes)
+    return {"diverged": grown} if grown else {}
 
 
 def trouble(trial: Trial) -> dict[str, Any]:

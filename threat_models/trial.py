@@ -55,10 +55,11 @@ class Trial:
     judged: per round in which the adversary is active. kappas: of those where one model was moved for all; sizes: in these
     rounds, how many vectors could be used and how many of them were members'. rejected: a client for every vector that could
     not be used, and whether it was corrupt in that round. success: mean rate of the backdoor by round: in every one from its
-    last poisoned one on, and from half of the attack on in those after which clients were scored. unmoved: rounds in which the
-    rule had no result, and the first reason. lost: other rounds in which nothing could be learned, and the first reason; models
-    stay as they are in both. stood: per round, the share of the measured clients whose model stayed as it was. withheld: rounds
-    in which a sum was below the floor. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
+    last poisoned one on, and from half of the attack on in those after which clients were scored. losses: a line of each
+    round, as `fl.runs.diverged` takes them. unmoved: rounds in which the rule had no result, and the first reason. lost: other
+    rounds in which nothing could be learned, and the first reason; models stay as they are in both. stood: per round, the share
+    of the measured clients whose model stayed as it was. withheld: rounds in which a sum was below the floor. seconds, server:
+    of CPU. peak: MB that the process held at most, None where unknown.
     last_poisoned: the last round in which the adversary acts.
     """
 
@@ -72,6 +73,7 @@ class Trial:
     sizes: list[tuple[int, int]] = field(default_factory=list)
     rejected: list[tuple[int, bool]] = field(default_factory=list)
     success: dict[int, float] = field(default_factory=dict)
+    losses: list[Mapping[str, Any]] = field(default_factory=list)
     unmoved: tuple[int, str] = (0, "")
     lost: tuple[int, str] = (0, "")
     stood: list[float] = field(default_factory=list)
@@ -126,10 +128,14 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
         _round(trial, scenario, witness, t)
         if watcher is not None:
             watcher(simulation)
+        line: dict[str, Any] = {"round": t}
         if t in due:
             found = simulation.evaluate()
+            line |= {"loss": {str(i): score.loss for i, score in found.items()}}
+            line |= {"accuracy_mean": float(np.mean([score.accuracy for score in found.values()]))} if found else {}
             rows.append([found[i].accuracy if i in found else float("nan") for i in clients])
             trial.rounds.append(t)
+        trial.losses.append(line)
         if target is not None and t >= half and (t in due or t >= trial.last_poisoned):
             trial.success[t] = success_of(trial, target, None).mean
     trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None

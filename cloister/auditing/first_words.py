@@ -59,7 +59,8 @@ def sentences(found: Mapping[str, Any]) -> Said:
     elif not ours["refuted"]:
         parts.append(_stood(found, ours))
     if others := sum(len(one["claims"]) for one in found.get("unclaimed", ())):
-        parts.append(f"{others} claim{'s are' if others > 1 else ' is'} of other runs than this, named below.")
+        more = f"{others} more promise{'s' * (others > 1)} of Cloister's hold{'s' * (others == 1)} under other settings"
+        parts.append(f"{more}, and not for this run: what it does not hide, and from whom, is named below.")
     if whom := found.get("against"):
         parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
     if papers:

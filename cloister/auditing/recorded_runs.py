@@ -16,6 +16,7 @@ from ..fl.runs.experiment import Engine, Round, run
 from ..fl.runs.origin import ORIGIN, checksum
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
+from ..fl.runs.telling import Tell
 from ..scenario_origin import Origin
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
@@ -34,10 +35,12 @@ def recorded(
     origin: Origin,
     engine: Engine | None = None,
     file: str | None = None,
+    tell: Tell | None = None,
 ) -> Iterator[Round]:
     """Play the scenario as `run` does, yielding after each round, and write the recording at the end.
 
-    file: what the scenario's file was called, for the run folder's own record. All that parties send is in memory until then.
+    file: what the scenario's file was called, for the run folder's own record. tell: as in `run`. All that parties send is in
+    memory until then.
     Raises ValueError where there is a recording already.
     """
     if (out / RECORDING).exists():
@@ -48,7 +51,8 @@ def recorded(
         recorders.append(Recorder(scenario, data, readings=READINGS))
         return recorders[0].simulation
 
-    for done in run(scenario, out, data, make=listened_to, engine=engine, given={"file": file, **asdict(origin)}):
+    given = {"file": file, **asdict(origin)}
+    for done in run(scenario, out, data, make=listened_to, engine=engine, given=given, tell=tell):
         recorders[0].read_meters()
         yield done
     save(recorders[0].recorded, out / RECORDING, {ORIGIN: json.dumps(asdict(origin), indent=1).encode()})

@@ -13,7 +13,7 @@ from ..fl.runs.comparison_cells import Cell, key_of, resolved
 from ..fl.runs.results_folder import Row
 from ..fl.runs.scenario import described
 from ..threat_models.cell import recorded
-from ..threat_models.cell_metrics import clusters_of, price, trouble
+from ..threat_models.cell_metrics import came_to_nothing, clusters_of, price, trouble
 from ..threat_models.evaluation import backdoor_of
 from ..threat_models.trial import Trial, played, success_of
 from .matrix import Looked
@@ -51,6 +51,7 @@ def _metrics(comparison: Comparison, cell: Cell, data: Path | None) -> dict[str,
     found |= {"examples": examples_of([len(c.train) for c in trial.simulation.population.clients.values()])}
     found |= {"clients": len(trial.clients), "groups": {str(i): g for i, g in sorted(planted.items())}, "clusters": clusters}
     found |= price(trial) | trouble(trial) | {"pieced_together": _account(trial), "compared": undecided(trial.simulation.state)}
+    found |= came_to_nothing(trial)
     if comparison.measures:
         found["measures"] = {name: float(measure(trial.simulation)) for name, measure in comparison.measures.items()}
     return found | ({"matrix": looked.plain()} if cell.seed == comparison.seeds[0] else {})

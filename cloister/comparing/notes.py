@@ -43,6 +43,7 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
+    notes += diverged_words(found)
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
@@ -64,6 +65,18 @@ def footnotes(found: Found) -> list[str]:
             " clients; how often a backdoor opens: share of triggered test examples with the attacker's label."
         )
     return notes
+
+
+def diverged_words(found: Found) -> list[str]:
+    """Which methods diverged or learned nothing without attack, on which data; nothing where none did."""
+    said = []
+    for data, protection in found.blocks:
+        for method in found.methods:
+            rows = found.lines(Spot(data, method, protection))
+            if bad := [str(row["seed"]) for row in rows if row.get("diverged") or row.get("not_finite")]:
+                said.append(f"{method} on {data} under {protection} (seed{'s' * (len(bad) != 1)} {', '.join(bad)})")
+    remedy = "A smaller training.lr, or inputs of one scale, may help"
+    return [f"Training diverged, or came to nothing: {'; '.join(said)}. {remedy}."] if said else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,20 @@ def in_vain(grid: Grid) -> list[str]:
     return [f"Points lost do not show rounds that came to nothing: {found}."] if found else []
 
 
+def diverged_without_attack(grid: Grid) -> list[str]:
+    """Who diverged or learned nothing without attack, whatever its accuracy is: what an attack took there is not to be known."""
+    said = []
+    for place in grid.protections:
+        under = f" under {place}" if len(grid.protections) > 1 else ""
+        for name in grid.defences:
+            rows = grid.rows(None, name, None, place)
+            bad = sum(bool(row.get("diverged") or row.get("not_finite")) for row in rows)
+            if bad and not grid.idle(name, place):
+                said.append(f"{name}{under} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
+    remedy = "a smaller training.lr, or inputs of one scale, may help"
+    return [f"Training diverged or came to nothing without attack: by {', '.join(said)}; {remedy}."] if said else []
+
+
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
     """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
     said = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from .folders_within import within
 from .gaps import check_rounds
+from .summary_kinds import wrong_kind
 
 Row = Mapping[str, Any]
 DASH = "\u2013"
@@ -126,6 +127,8 @@ def read_run(folder: Path) -> Run:
         return rows
 
     summary, rounds = _read(folder / "summary.json", {}), lines("metrics.jsonl")
+    if wrong := wrong_kind(summary):
+        raise ValueError(f"{folder / 'summary.json'} is damaged: {wrong}; {_without(folder / 'summary.json')}")
     check_rounds(folder / "metrics.jsonl", summary, rounds)
     return Run(
         folder.resolve().name,

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ class Given:
     examples: int
     digest: str
     source: Source = field(compare=False, repr=False)
+    instead: ClassVar[str] = "the scenario's data are in memory"
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used."""

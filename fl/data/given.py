@@ -9,7 +9,7 @@ a regression; scale them to about 1, as inputs, since steps are of one length wh
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class CsvClients:
     client: str | None = None
     test_share: float = 0.2
     numbers: bool = False
+    instead: ClassVar[str] = "from_csv reads the files that it names"
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
@@ -111,6 +112,7 @@ class FolderClients:
     path: str
     shape: tuple[int, int, int]
     test_share: float = 0.2
+    instead: ClassVar[str] = "from_folders reads the images that it names"
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""

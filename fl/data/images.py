@@ -5,6 +5,7 @@ import tarfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -75,6 +76,7 @@ class Digits:
     """
 
     test_share: float = 0.2
+    instead: ClassVar[str] = "the digits come with scikit-learn"
 
     def __call__(self, folder: Path | None) -> Source:
         rows = np.loadtxt(_digits_file(), delimiter=",", dtype=np.int64)  # of 64 grey levels 0..16 and the digit

@@ -6,6 +6,7 @@ for each, and one matrix W and offset b for all clients of a group.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ class Drawn:
 
     features: int = 60
     classes: int = 10
+    instead: ClassVar[str] = "the scenario's data are drawn"
 
     def __call__(self, folder: Path | None = None) -> Source:
         none = Examples(torch.zeros(0, self.features), torch.zeros(0, dtype=torch.int64))

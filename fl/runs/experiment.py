@@ -9,6 +9,7 @@ from typing import Any
 
 from ..algorithms.algorithm import State
 from ..clients.training import Executor
+from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
 from .checkpoint import Checkpoint, latest, read, write
@@ -24,6 +25,7 @@ from .scenario import Scenario, described
 from .simulation import Simulation
 from .standstill import Standstill, standing_still
 from .summing_up import Progress, finish, in_no_cluster
+from .telling import MADE, Tell, telling
 from .verdicts import numbers_of
 
 Make = Callable[[Scenario, Path | None], Simulation]
@@ -57,6 +59,7 @@ def run(
     hosts: Hosts | None = None,
     engine: Engine | None = None,
     given: Mapping[str, Any] | None = None,
+    tell: Tell | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
@@ -64,6 +67,7 @@ def run(
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
     if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
     run is the same, and may go on under another one. given: the scenario's file, source, name and settings, for the record.
+    tell: hears what is done within a round (`telling`).
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit or that another process
     plays in.
     """
@@ -74,14 +78,19 @@ def run(
         _same_scenario(folder.scenario(), plain)
     else:
         folder.check_free()
+    if tell is not None:
+        tell(MADE, 0, 0)
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
     samples = None if hosts is not None else [len(client.train) for client in simulation.population.clients.values()]
     check_feasible(scenario, len(simulation.population.clients), samples)
     if engine is not None:
         simulation.execution = engine(simulation.execution)
+    if tell is not None:
+        telling(simulation, tell)
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
     found += simulation.rare
     if hosts is None:
+        found += [words] if (words := not_read(scenario.data, data)) else []
         population, one = simulation.population, min(simulation.population.clients)
         found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)
     for doubt in found:
