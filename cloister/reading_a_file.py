@@ -1,6 +1,6 @@
 """Reading a user's Python file for what it holds, and what to make of one that fails in the middle.
 
-A file may hold many scenarios, of which one cannot be built: `private = Scenario(...)` is refused. What it was to be named is
+A file may hold many scenarios, of which one cannot be built: `noisy = Scenario(...)` is refused. What it was to be named is
 noted with the reason, and the file is read on, so that the others can be played. Only what a name is given to at the top of the
 file is passed over like this; any other failure is the file's.
 """
@@ -15,6 +15,7 @@ from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any
 
+from .protocol.core.errors import Refused
 from .user_errors import in_words
 
 _reading: list[str] = []  # files that are being read
@@ -24,7 +25,7 @@ class Unbuilt(ValueError):
     """What was asked for has a name in the file, and could not be built."""
 
 
-class Played(ValueError):
+class Played(Refused):
     """A file plays something while it is read for what it holds."""
 
 

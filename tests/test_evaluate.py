@@ -996,9 +996,9 @@ def test_the_description_holds_every_adversary() -> None:
 def test_the_example_is_the_suite_on_ten_defences_and_every_cell_is_one_of_its_own() -> None:
     where = FILE.parent.parent / "examples" / "evaluate_digits.py"
     evaluation = load_evaluation(str(where))
-    assert (len(evaluation.attacks), len(evaluation.defences), len(evaluation.seeds)) == (16, 10, 3)
+    assert (len(evaluation.attacks), len(evaluation.defences), len(evaluation.seeds)) == (19, 10, 3)
     cells = all_cells(evaluation)
-    assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == 3 * 10 * (1 + 17 * 2)
+    assert len({key_of(evaluation, cell) for cell in cells}) == len(cells) == 3 * 10 * (1 + 20 * 2)
     for cell in cells:
         assert resolved(evaluation, cell).seed == cell.seed
     private = load_evaluation(f"{where}:private")

@@ -226,6 +226,7 @@ def test_who_is_left_out_though_its_key_is_there_is_in_the_second_servers_log(ke
 
     with deployment(keys, tmp_path, faults=lost, rounds=1) as played:
         list(played.serve())
+        assert played.parties[SECOND_SERVER].wait()
     (line,) = [entry for entry in caplog.records if entry.msg == "left out by the coordinator"]
     assert (line.clients, line.round) == ([4], 0)
     assert summed(tmp_path / "served") == {0: set(range(6)) - {4}}

@@ -16,7 +16,7 @@ from .papers import EmbeddingAndHead
 GROUPS = 2
 
 
-class Block(nn.Module):
+class Residual(nn.Module):
     """relu(x + norm(conv(relu(norm(conv(x)))))). Where the size halves, x is each second pixel, new channels are 0 (option A)."""
 
     def __init__(self, channels: int, wider: int, norm: Literal["group", "batch"]) -> None:
@@ -62,7 +62,7 @@ class ResNet:
         widths = [self.width << stage for stage in range(3) for _ in range((self.depth - 2) // 6)]
         first = nn.Conv2d(shape[0], self.width, 3, padding=1, bias=False)
         layers: list[nn.Module] = [first, normalisation(self.norm, self.width), nn.ReLU()]
-        layers += [Block(before, wider, self.norm) for before, wider in zip([self.width, *widths], widths, strict=False)]
+        layers += [Residual(before, wider, self.norm) for before, wider in zip([self.width, *widths], widths, strict=False)]
         module = EmbeddingAndHead(
             nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), nn.Linear(4 * self.width, classes)
         )
