@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from cloister.fl.algorithms.hardened.shares import (
     EARLY,
     GROWTH,
+    MANY,
     SHORT,
     USUAL,
     against,
     counted,
+    in_line,
     lengthened,
     of_their_own,
+    rests_on,
     shortened,
 )
 
@@ -79,3 +82,48 @@ def test_against_is_a_mean_below_zero_by_more_than_its_error_of_four_or_more() -
     noisy = np.full((5, 5), 0.3)
     noisy[2] = noisy[:, 2] = [-0.9, 0.8, 1.0, -0.9, 0.8]
     assert against(noisy) == []
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 12), st.integers(0, 2**16), st.floats(0.1, 10))
+def test_weights_of_who_is_in_line_are_fair_whatever_the_order_and_the_scale(n: int, seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((n, 6)) + 2 * rng.random()
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = vectors @ vectors.T
+    weights, order = in_line(cosines), rng.permutation(n)
+    assert weights.shape == (n,)
+    assert ((weights >= 0) & (weights <= 1)).all()
+    np.testing.assert_allclose(in_line(cosines[np.ix_(order, order)]), weights[order], atol=1e-9)
+    np.testing.assert_allclose(in_line(scale * cosines), weights, atol=1e-9)
+    assert (weights == 1).sum() >= n / 2  # whoever goes the others' way as much as the median client counts in full
+
+
+def test_who_is_orthogonal_to_what_the_others_share_counts_for_little() -> None:
+    """Nine of twenty, whose cosines to others are small and alike; a client of odd labels is with half and against the rest."""
+    cosines = np.full((20, 20), 0.4)
+    cosines[11:], cosines[:, 11:] = 0.02, 0.02
+    weights = in_line(cosines)
+    assert (weights[:11] == 1).all()
+    assert (weights[11:] < 0.2).all()
+    odd = np.full((20, 20), 0.3)
+    odd[0, 1:] = odd[1:, 0] = np.where(np.arange(19) % 2, 0.9, -0.7)
+    plain = odd[0, 1:].mean() / np.median((odd.sum(axis=1) - odd.diagonal()) / 19)
+    assert in_line(odd)[0] > plain + 0.3
+    assert (in_line(odd)[1:] == 1).all()
+
+
+def test_a_few_clients_or_a_part_that_goes_no_way_are_not_weighed() -> None:
+    for n, weighed in ((3, 0), (MANY - 1, 0), (MANY, 1)):
+        cosines = np.full((n, n), 0.9)
+        cosines[0], cosines[:, 0] = 0.0, 0.0
+        assert (in_line(cosines) < 1).sum() == weighed
+    assert (in_line(np.eye(6)) == 1).all()
+    assert (in_line(np.eye(6) - 0.1) == 1).all()
+
+
+def test_a_sum_rests_on_as_many_as_its_weights_hide() -> None:
+    assert rests_on(np.full(5, 0.3)) == pytest.approx(5)
+    assert rests_on(np.array([1.0, 0.0, 0.0])) == 1
+    assert rests_on(np.array([1.0, 0.5, 0.5])) == pytest.approx(1.5)
+    assert rests_on(np.zeros(3)) == 0

@@ -74,7 +74,7 @@ from .hardened.choices import quorum
 from .hardened.evidence import Evidence, forgiven, parted_in
 from .hardened.forks import by_evidence, by_round, with_session
 from .hardened.serving import moved, offers, regrouped
-from .hardened.shares import against, counted, lengthened, of_their_own, shortened
+from .hardened.shares import against, counted, in_line, lengthened, of_their_own, rests_on, shortened
 from .hardened.state import FIRST, Anchor, State
 from .usual import says_what_is_usual
 
@@ -199,7 +199,8 @@ class HardenedFLIC:
         asked: dict[str, Weights] = {}
         for label, part in zip(labels, going, strict=True):
             rows = [gram.clients.index(i) for i in part.present]
-            weights, opposed = self._weights(gram, cosines, evidence, rows, _shorten(state, part, of[rows], self.guard), rng)
+            factors = _shorten(state, part, of[rows], self.guard)
+            weights, opposed = self._weights(gram, cosines, evidence, rows, factors, view.least, rng)
             left_out |= dict.fromkeys(opposed, OPPOSED)
             asked |= {label: weights} if weights is not None else {}
         means = view.sums(updates, asked) if asked else {}
@@ -221,15 +222,19 @@ class HardenedFLIC:
         evidence: Evidence,
         rows: Sequence[int],
         factors: NDArray[np.float64],
+        floor: int,
         rng: np.random.Generator,
     ) -> tuple[Weights | None, list[int]]:
-        """The weights of a part's updates, or None where nobody is left; and who is not summed. factors: for their lengths."""
+        """The weights of a part's updates, or None where nobody is left; and who is not summed. factors: for their lengths.
+        floor: of how many equal clients a sum has to show as little of each."""
         clients, block = [gram.clients[k] for k in rows], np.ix_(rows, rows)
         opposed = against(cosines[block])
         factors[opposed] = 0.0
         left_out = [clients[k] for k in opposed]
         if self.inner is None:
             factors = factors * of_their_own(evidence.centred(clients)[0])
+            less = factors * in_line(evidence.cosines(clients)[0])
+            factors = less if rests_on(less) >= floor else factors  # a sum that shows too much of one would be withheld
         else:
             kept = np.flatnonzero(factors)
             lengths = np.outer(factors[kept], factors[kept])

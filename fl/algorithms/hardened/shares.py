@@ -9,9 +9,16 @@
   third of the median counts the less, the shorter it is, as one of zero counts for nothing: else it would shorten the step. Who
   is more than half of a part can slow it.
 - **Likeness.** Who shares with others what the rest lacks counts the less, the more there are of its kind: m copies count as one.
+- **In line.** Who has gone the others' way less than the median client, over all sessions and by more than its standard error,
+  counts the less. An update orthogonal to what the others share is against nobody and parted from nobody, but many of them
+  carry a model away. The error is what spares a client of odd labels: it is with some and against others, which makes its mean
+  uncertain, while orthogonal updates are about as far from everybody. Half of the median client's mean in the place of the error
+  cost clean runs with labels dealt by Dirichlet(0.1) .01 of accuracy. Who leans to what is shared, or whose members lean to each
+  other, counts for more, and does less harm. A sum that would show too much of one client under the floor is made without.
 - **Against.** An update that is against its part's by more than a standard error is not summed in that round.
 
-What they do not stand against: updates that are like nobody else's, of usual length, and not against the others.
+What they do not stand against: updates that lean a little to what the others share, are of usual length, and for the rest like
+nobody else's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +29,8 @@ from .evidence import Matrix
 
 ENOUGH = 4
 """Clients of whom a mean cosine has an error worth the name."""
+MANY = 6
+"""Clients of whom it can be told who goes the others' way less than usual; among five who are drawn it cost clean runs accuracy."""
 SLACK = 0.1
 """Likeness about the mean that is chance."""
 USUAL = 2.0
@@ -65,6 +74,21 @@ def of_their_own(centred: Matrix) -> Matrix:
     return found
 
 
+def in_line(cosines: Matrix) -> Matrix:
+    """min(1, (m + e) / median of all m), at least 0, for each client of `MANY` or more: (n,).
+
+    m: a client's mean cosine to the others. e: the standard error of it. 1 for all where the median is not above 0, and nothing
+    is shared. cosines: (n, n); the diagonal does not count.
+    """
+    n = len(cosines)
+    if n < MANY:
+        return np.ones(n)
+    others = cosines[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
+    mean, error = others.mean(axis=1), others.std(axis=1, ddof=1) / np.sqrt(n - 1)
+    usual = float(np.median(mean))
+    return np.clip((mean + error) / usual, 0.0, 1.0) if usual > 0 else np.ones(n)
+
+
 def against(cosines: Matrix) -> list[int]:
     """The positions whose mean cosine to the others is below 0 by more than its standard error; of `ENOUGH` or more.
 
@@ -75,6 +99,12 @@ def against(cosines: Matrix) -> list[int]:
         return []
     others = cosines[~np.eye(n, dtype=np.bool_)].reshape(n, n - 1)
     return [int(k) for k in np.flatnonzero(others.mean(axis=1) < -others.std(axis=1, ddof=1) / np.sqrt(n - 1))]
+
+
+def rests_on(weights: Matrix) -> float:
+    """As many equal clients as a sum with these weights, (n,), hides each of its own among: the squares' sum over the largest."""
+    square = weights**2
+    return float(square.sum() / square.max()) if square.any() else 0.0
 
 
 def counted(clients: Sequence[int], factors: Matrix) -> Mapping[int, float]:
