@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..grids.panels import Said
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN, LOWER
-from .caveats import fewer_than_built_for, in_vain, little_on_some_seeds, nobody_at_work, of_missing_data, unusable
+from .caveats import fewer_than_built_for, in_vain, little_on_some_seeds, nobody_at_work, not_parted, of_missing_data, unusable
 from .data import Grid, at
 from .judging import (
     DECIDE,
@@ -59,7 +59,13 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    less = (*of_missing_data(grid, found), *little_on_some_seeds(grid, found), *unusable(grid), *nobody_at_work(grid))
+    less = (
+        *of_missing_data(grid, found),
+        *not_parted(grid),
+        *little_on_some_seeds(grid, found),
+        *unusable(grid),
+        *nobody_at_work(grid),
+    )
     less += (*in_vain(grid), *_left_out(grid, found))
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
