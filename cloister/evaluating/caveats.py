@@ -63,8 +63,8 @@ def not_parted(grid: Grid) -> list[str]:
             said.append(f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {whole} of {len(pairs)} seeds")
     return [
         "Without the attackers' data all clients stayed in one cluster, where there were several without attack:"
-        f" {', '.join(said)}. What that costs is no attack's doing; those that are left of a group may be fewer than its sums need"
-        " (the protection's floor)."
+        f" {', '.join(said)}. What that costs is no attack's doing; those that are left of a group may be fewer than its sums"
+        " need (the protection's floor)."
     ] * bool(said)
 
 
