@@ -1,5 +1,6 @@
 """What the commands of a deployment share: options, and what is made of them."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,9 @@ Insecure = Annotated[
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Set any field. Repeatable.")]
 
+NAMED = 8
+"""Folders that are named where one is not there."""
+
 
 def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
     """The scenario of a file with these settings, and those of `given` that are not None. Raises ValueError of one line."""
@@ -39,7 +43,9 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     if keys is None:
         return None
     if not keys.is_dir():
-        raise ValueError(f"there is no folder {keys}; give the folder of this party's keys, as `cloister keys request` made it")
+        raise ValueError(
+            f"there is no folder {keys}{_beside(keys)}; give the folder of this party's keys, as `cloister keys request` made it"
+        )
     from .protocol.pki.standing import Standing
 
     try:
@@ -50,6 +56,16 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
         ) from None
     except ValueError as error:
         raise ValueError(_with_remedy(keys, str(error))) from None
+
+
+def _beside(missing: Path) -> str:
+    """Which folders there are where it was looked for, the most alike first; empty where there are none."""
+    above = missing.parent
+    there = sorted(one.name for one in above.iterdir() if one.is_dir() and not one.name.startswith(".")) if above.is_dir() else []
+    if close := get_close_matches(missing.name, there, 1):
+        return f"; did you mean {above / close[0]}"
+    more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
+    return f"; {above.resolve()} has the folders {', '.join(there[:NAMED])}{more}" if there else ""
 
 
 def _taken(keys: Path) -> str:

@@ -158,8 +158,19 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
             script = file.removeprefix(f"{SHIPPED}:")
             raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
+        hint += _of_another_kind(read, kind) if not name else ""
         raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[wanted]
+
+
+def _of_another_kind(read: Read, kind: type[Any]) -> str:
+    """How the evaluation or the comparison is played that a file holds beside what it was to hold."""
+    for other, command in ((Evaluation, "evaluate"), (Comparison, "compare")):
+        names = [name for name, value in read.holds.items() if isinstance(value, other)]
+        if names and other is not kind:
+            where = read.file if other.__name__.lower() in names else f"{read.file}:{names[0]}"
+            return f"; it holds {_a(other)} too, which is played with: cloister {command} {where}"
+    return ""
 
 
 def _a(kind: type[Any]) -> str:

@@ -17,6 +17,8 @@ WIDE = 140
 """Columns of tables as text."""
 SHARE = "share of 1"
 """What accuracies and what is lost of them are given in where programs read; where people read it is per cent and points."""
+KINDS = (".parquet", ".arrow", ".feather", ".csv")
+"""Endings of files that rows are written to."""
 Row = Mapping[str, Any]
 WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 """What records have in the place of numbers that JSON has no word for."""
@@ -150,10 +152,12 @@ def in_markdown(text: str) -> str:
 
 
 def write_rows(rows: Sequence[Row], path: str | Path) -> Path:
-    """As a file of the kind that its name says: .parquet, .arrow (IPC, also .feather) or .csv. Raises ValueError for another,
-    ImportError where pyarrow is needed and not installed.
+    """As a file of the kind that its name says: .parquet, .arrow (IPC, also .feather) or .csv. Raises ValueError for another
+    and without its folder, ImportError where pyarrow is needed and not installed.
     """
     path = Path(path)
+    if path.suffix in KINDS and not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to write {path.name} in; make it, or name another one")
     match path.suffix:
         case ".csv":
             path.write_text(csv_of(rows), encoding="utf-8", newline="")
@@ -168,5 +172,5 @@ def write_rows(rows: Sequence[Row], path: str | Path) -> Path:
 
             feather.write_feather(table, str(path), compression="uncompressed")
         case _:
-            raise ValueError(f"{path} is to end in .parquet, .arrow, .feather or .csv")
+            raise ValueError(f"{path} is to end in {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     return path

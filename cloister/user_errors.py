@@ -15,6 +15,15 @@ PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections",
 """Modules of ours that a scenario takes its parts from."""
 EXAMPLES = {"thresholds": "thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
 """What a missing argument may be, where its name alone helps nobody."""
+OTHERS = {
+    "label": ("target", "targets", "y", "outcome", "class", "class_column"),
+    "client": ("group", "site", "hospital", "user", "owner", "by", "id", "groups"),
+    "test_share": ("test_size", "split", "holdout", "validation"),
+    "numbers": ("regression", "numeric"),
+    "path": ("file", "folder", "filename", "root", "filepath_or_buffer", "data_dir"),
+    "shape": ("size", "image_size", "input_shape"),
+}
+"""What other libraries, and people, call what loaders of own data take."""
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -73,8 +82,18 @@ def _of_a_loader(error: BaseException) -> str:
     loader = getattr(import_module(f"{__package__}.data"), found[1], None) if found else None
     if found is None or loader is None:
         return ""
-    bare = [given.replace(annotation=Parameter.empty) for given in signature(loader).parameters.values()]
-    return f"; it is data.{found[1]}{Signature(bare)}"
+    takes = signature(loader).parameters
+    wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    like = near_names.near(wrong[1], takes) or _said_otherwise(wrong[1], takes) if wrong else ""
+    bare = [given.replace(annotation=Parameter.empty) for given in takes.values()]
+    return f"{like}; it is data.{found[1]}{Signature(bare)}"
+
+
+def _said_otherwise(name: str, takes: Iterable[str]) -> str:
+    """What others call what a loader takes, as the end of a sentence; empty where nobody calls it so."""
+    return next(
+        (f"; did you mean {ours!r}" for ours, others in OTHERS.items() if ours in takes and name.casefold() in others), ""
+    )
 
 
 def _in_a_part(error: BaseException) -> str:

@@ -362,8 +362,8 @@ def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
         return headline({"rows": [tests, attacks]})
 
     assert said("not refuted") == (
-        "No claim is refuted: of 3, 2 were attacked in vain where the attack works in clear, 1 passed tests of all that was sent,"
-        " and 0 could not be judged."
+        "3 of 3 claims were tested and none is refuted (2 were attacked in vain where the attack works in clear, 1 passed tests"
+        " of all that was sent)."
     )
     assert "vain" not in said("not covered")
     assert "2 were not refuted by attacks that work in clear and did not read all that was sent" in said("not covered")

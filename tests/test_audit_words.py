@@ -77,7 +77,7 @@ def test_a_leak_that_no_claim_covers_comes_first():
     assert words.startswith(
         "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear): whoever watches the"
         " network can tell which clients share a cluster (100 %); server and client 0 can tell how frequent each label is"
-        " with a client (62 %). No claim is refuted"
+        " with a client (62 %). The one claim was tested and is not refuted"
     )
     page = render(found(*rows)).replace("\N{NO-BREAK SPACE}", " ")
     assert "<li>whoever watches the network can tell which clients share a cluster (100 %)</li>" in page

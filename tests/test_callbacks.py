@@ -182,6 +182,9 @@ def test_rows_are_written_as_csv_and_other_ends_are_refused(tmp_path, monkeypatc
     assert [row["value"] for row in read] == ["1.0", "inf"]
     with pytest.raises(ValueError, match=r"is to end in \.parquet, "):
         write_rows(ROWS, tmp_path / "rows.xlsx")
+    for end in ("csv", "parquet"):
+        with pytest.raises(ValueError, match=rf"there is no folder .*nodir to write a\.{end} in; make it"):
+            write_rows(ROWS, tmp_path / "nodir" / f"a.{end}")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'cloister\[arrow\]'"):
         write_rows(ROWS, tmp_path / "rows.parquet")

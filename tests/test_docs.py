@@ -140,6 +140,42 @@ def test_a_defence_of_ones_own_is_played_as_the_page_shows(tmp_path: Path, monke
     assert {row["seed"] for row in found["searched"].searches} == {0, 1}
 
 
+class _Told:
+    """Whatever of other people's packages is called; what it was called with is kept."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("info", "parquet", "feather"):
+            return self
+
+        def call(*given: Any, **more: Any) -> Any:
+            self.calls.append(name)
+            if name in ("write_table", "write_feather"):
+                Path(given[1]).write_text(str(len(given[0])))
+            return given[0] if name == "table" else self
+
+        return call
+
+
+@pytest.mark.trains
+def test_results_are_kept_elsewhere_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stand-ins for what it needs installed: tests of callbacks have the packages themselves, where they are there."""
+    monkeypatch.chdir(tmp_path)
+    told = _Told()
+    for name in ("tensorboard", "torch.utils.tensorboard", "mlflow", "pyarrow", "pyarrow.parquet", "pyarrow.feather"):
+        monkeypatch.setitem(sys.modules, name, told)
+    found: dict[str, Any] = {}
+    for block in CODE.findall((ROOT / "docs/how-to/keep-elsewhere.md").read_text()):
+        exec(block, found)  # noqa: S102
+    assert [told.calls.count(name) for name in ("SummaryWriter", "create_run", "set_terminated", "close")] == [1] * 4
+    assert len(found["seen"]) == 2
+    assert told.calls.count("add_scalar") == told.calls.count("log_metric") == sum(map(len, found["seen"]))
+    assert {"metrics.parquet", "rounds.csv", "who_saw_what.arrow"} <= {path.name for path in tmp_path.iterdir()}
+    assert found["again"].metrics == found["result"].metrics
+
+
 def test_a_scenario_in_the_readme_is_built() -> None:
     found: dict[str, object] = {}
     for block in CODE.findall((ROOT / "README.md").read_text()):

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from cloister import cli
+from cloister.comparing.cell import play_cell
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Iid
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.rule import Sight
+from cloister.fl.runs.comparison import Comparison, Method
+from cloister.fl.runs.comparison_cells import table_cells
 from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
@@ -204,3 +207,20 @@ def test_a_sum_that_no_count_could_open_is_refused_with_its_numbers() -> None:
     with pytest.raises(NothingLearned, match=r"8 clients have \d+ together, and 1 corrupt may claim 10,000") as caught:
         played(counted, None, None)
     assert caught.value.refused  # and is no failure
+
+
+def test_a_comparison_refuses_it_likewise() -> None:
+    """Its table and report say the same reason."""
+    counted = Method(algorithm=FedAvg(by_samples=True))
+    asked = Comparison(
+        name="c",
+        scale="quick",
+        data={"d": replace(sample.scenario, rounds=1)},
+        methods={"f": counted},
+        seeds=(0,),
+        protections={"M": Masked(corrupt=1)},
+    )
+    (cell,) = table_cells(asked, "d", "f", 0)
+    row = play_cell(asked, cell, None)
+    assert row["status"] == "refused"
+    assert re.search(r"8 clients have \d+ together, and 1 corrupt may claim 10,000.*max_samples \(10,000\) near", row["reason"])

@@ -12,6 +12,7 @@ from PIL import Image
 from torch import nn
 
 from cloister import Scenario, Training, algorithms, data, partitions, protections
+from cloister.fl.data.gathered import in_order
 from cloister.fl.data.natural import Natural
 from cloister.fl.models.fit import check_batches, check_model
 from cloister.fl.runs.experiment import run
@@ -330,3 +331,12 @@ def test_a_column_of_words_in_a_data_frame_is_named():
     frame = Frame(age=[1.0, 2.0], sex=["m", "f"], site=["a", "b"], ill=[0, 1])
     with pytest.raises(ValueError, match=r"^column 'sex' of the data frame: .*; columns beside label and client are inputs"):
         data.from_dataframe(frame, label="ill", client="site")
+
+
+def test_clients_that_are_the_same_number_stay_apart_and_in_one_order(tmp_path: Path) -> None:
+    """The order of "00" and "0" was that of a set of texts, which is another in every process."""
+    rows = "".join(f"{client},{k},{k % 2}\n" for client in ("00", "1", "01", "0", "000") for k in range(10))
+    (tmp_path / "all.csv").write_text(f"site,x,label\n{rows}")
+    assert data.from_csv(tmp_path / "all.csv", client="site")(None).clients == ("0", "00", "000", "01", "1")
+    assert in_order({"nan", "2", "10", "b"}) == in_order(["b", "10", "2", "nan"]) == ["10", "2", "b", "nan"]
+    assert in_order(["nan", "2", "10"]) == in_order(["2", "10", "nan"])

@@ -49,6 +49,18 @@ def test_a_folder_that_lost_something_says_what_and_where_to_get_it(
         standing_of(mine, insecure=False)
 
 
+def test_a_folder_that_is_not_there_is_said_with_those_that_are(tmp_path: Path) -> None:
+    for name in ("client-0", "client-1", "office", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "notes").write_text("")
+    with pytest.raises(ValueError, match=rf"there is no folder .*clint-0; did you mean {tmp_path}/client-0; give the folder"):
+        standing_of(tmp_path / "clint-0", insecure=False)
+    with pytest.raises(ValueError, match=r"there is no folder .*xyz; /\S* has the folders client-0, client-1, office; give the"):
+        standing_of(tmp_path / "xyz", insecure=False)
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere/a; give the folder"):
+        standing_of(tmp_path / "nowhere/a", insecure=False)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [

@@ -43,6 +43,16 @@ MISTAKES = {
         'data.from_folders("pics")',
         r"line 5: TypeError: .*'shape'; it is data.from_folders\(path, \*, shape, test_share=0.2\)$",
     ),
+    "a loader's argument by another name": (
+        "data.Digits()",
+        'data.from_csv("a.csv", target="sick")',
+        r"line 5: TypeError: .*'target'; did you mean 'label'; it is data.from_csv\(path, \*, label='label', client=None",
+    ),
+    "a loader's argument misspelt": (
+        "data.Digits()",
+        'data.from_csv("a.csv", clent="w")',
+        "'clent'; did you mean 'client'; it is",
+    ),
     "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
     "a number for several": ("hidden=(8,)", "hidden=8", r"line 3: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
     "a text for a number": ("clients=8", "clients='8'", "line 3: partition.clients is '8'; give a whole number$"),
@@ -140,11 +150,30 @@ def test_an_evaluation_in_the_place_of_a_comparison_names_its_command_though_a_s
     assert line == "cloister: grid.py holds an evaluation, not a comparison; play it with: cloister evaluate grid.py"
 
 
+def test_a_comparison_beside_a_scenario_of_another_name_is_said_with_its_command_and_name(tmp_path, monkeypatch, capsys):
+    """`cloister run compare.py` said only that there is no `scenario`."""
+    monkeypatch.chdir(tmp_path)
+    grid = """
+from cloister import Comparison, Method
+{} = Comparison(name="c", scale="quick", data={{"d": base}}, methods={{"f": Method(algorithm=algorithms.FedAvg())}},
+    protections={{"Plain": protections.Plain()}}, seeds=(0,))
+"""
+    for name, where in (("comparison", "grid.py"), ("mine", "grid.py:mine")):
+        (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + grid.format(name))
+        line = complaint(monkeypatch, capsys, "run", "grid.py", "--out", "r")
+        assert line.endswith(f"it holds a comparison too, which is played with: cloister compare {where}")
+    line = complaint(monkeypatch, capsys, "run", "grid.py:bas", "--out", "r")
+    assert "comparison" not in line  # who names one looks for a scenario
+
+
 def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "grid.py").write_text(HEAD + BODY.replace("scenario =", "base =", 1) + GRID)
     line = complaint(monkeypatch, capsys, "run", "grid.py", "--out", "r")
-    assert line == "cloister: grid.py holds no scenario named 'scenario'; it has: base; name it: grid.py:base"
+    assert line == (
+        "cloister: grid.py holds no scenario named 'scenario'; it has: base; name it: grid.py:base; it holds an evaluation too,"
+        " which is played with: cloister evaluate grid.py"
+    )
     line = complaint(monkeypatch, capsys, "report", "nothing-here")
     assert line.startswith("cloister: there is no folder nothing-here; ")
     line = complaint(monkeypatch, capsys, "run", "grid.py:evaluation", "--out", "r")

@@ -90,6 +90,19 @@ def test_who_loses_nothing_since_the_data_alone_cost_it_all_says_what_it_has(tmp
     assert "data, too" not in verdict(made_up(tmp_path / "b", {("a", "IPM"): [0.86] * 3}, absent=0.86))
 
 
+def test_groups_that_were_not_parted_without_the_attackers_data_are_said(tmp_path: Path) -> None:
+    """Before: 95 % clean, 62 % without the attackers' data and under attack, and no word of why absence alone costs that."""
+    made_up(tmp_path, GOOD)
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"clusters": {"count": 1 if row["attack"] == ABSENT and row["seed"] else 2}}
+
+    words = verdict(edited(tmp_path, edit))
+    assert "stayed in one cluster, where there were several without attack: a with 3 attackers on 2 of 3 seeds. What" in words
+    assert "one cluster" not in verdict(edited(tmp_path, lambda row: row | {"clusters": {"count": 2}}))
+    assert "one cluster" not in verdict(edited(tmp_path, lambda row: row | {"clusters": {"count": 1}}))
+
+
 def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:
     """Before: "a loses least: nothing", of one that has .1 on the third seed whether it is attacked or not."""
     made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.1], ("b", "IPM"): [0.9] * 3}, absent=None)

@@ -119,10 +119,13 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
         how = f"{verb} not refuted by attacks that work in clear and did not read all that was sent"
     passed = f", {tests} passed tests of all that was sent" if tests else ""
     passed += f", {sums} passed a test of all published sums" if sums else ""
-    return (
-        f"No claim is refuted: of {sum(ours.values())}, {attacked} {how}{passed},"
-        f" and {ours['inconclusive'] + ours['not covered']} could not be judged."
-    )
+    total, unjudged = sum(ours.values()), ours["inconclusive"] + ours["not covered"]
+    rest = f"; {unjudged} could not be judged" if unjudged else ""
+    tested = total - unjudged
+    if not tested:
+        return f"None of {total} claims could be judged." if total > 1 else "The one claim could not be judged."
+    several = f"{tested} of {total} claims {'was' if tested == 1 else 'were'} tested" if total > 1 else "The one claim was tested"
+    return f"{several} and {'none is' if total > 1 else 'is not'} refuted ({attacked} {how}{passed}){rest}."
 
 
 def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 
 import typer
 from rich.console import Console
@@ -18,6 +19,8 @@ from ..threat_models.privacy.self_test import QUICK, TRIALS, Row, named, rows
 REPETITIONS = {"quick": 2, "full": 20}
 FAULT_SEEDS = {"quick": 1, "full": 3}
 PLAYED = {"quick": QUICK, "full": FAULTS}
+ABOUT = {"quick": "about 2 to 4 minutes of a core that is free", "full": "about 10 to 20 minutes of a core that is free"}
+"""How long all mechanisms take."""
 WRONG = 4
 SEEN = 0.005
 """Epsilon below which a bound is shown as 0.00."""
@@ -31,10 +34,17 @@ def play_self_test(budget: str, as_json: bool, only: Sequence[str] = ()) -> None
     found: list[Row] = []
     shipped, faults = named(only, PLAYED[budget])
     total = len(shipped) * REPETITIONS[budget] + len(faults) * min(FAULT_SEEDS[budget], REPETITIONS[budget])
-    with shown(sys.stderr, always=True, quiet=as_json) as tell:
-        for row in rows(TRIALS, range(REPETITIONS[budget]), shipped, faults, FAULT_SEEDS[budget]):
-            found.append(row)
-            tell("auditing", len(found), total, f"{row.mechanism}, {row.fault or 'as shipped'}")
+    if not as_json:
+        say(before(len(shipped), len(faults), total, budget))
+    in_lines = not (as_json or sys.stderr.isatty())
+    with shown(sys.stderr, quiet=as_json) as tell:
+        for group in _groups(rows(TRIALS, range(REPETITIONS[budget]), shipped, faults, FAULT_SEEDS[budget])):
+            first = len(found)
+            for row in group:
+                found.append(row)
+                tell("auditing", len(found), total, f"{row.mechanism}, {row.fault or 'as shipped'}")
+            if in_lines:
+                say(f"{len(found)} of {total} audits done: {_done(found[first:])}")
     wrong = [row for row in found if not row.right]
     if as_json:
         plain = [asdict(row) | {"flagged": row.flagged, "right": row.right} for row in found]
@@ -46,6 +56,25 @@ def play_self_test(budget: str, as_json: bool, only: Sequence[str] = ()) -> None
     if wrong:
         say(f"the self-test failed: {wrong[0]}")
         raise typer.Exit(WRONG)
+
+
+def before(mechanisms: int, faults: int, total: int, budget: str) -> str:
+    """What is tried and how long it takes, before it begins."""
+    several, them = ("s", "them") if mechanisms != 1 else ("", "it")
+    what = f"{mechanisms} mechanism{several} as shipped, and {faults} faults put into {them}"
+    return f"self-test: {what}: {total} audits; all that {budget} has take {ABOUT[budget]}"
+
+
+def _groups(played: Iterable[Row]) -> Iterator[Iterator[Row]]:
+    """Rows one after the other that are of one mechanism and alike as shipped, or all with faults."""
+    return (rows for _, rows in groupby(played, lambda row: (row.mechanism, row.fault is None)))
+
+
+def _done(found: Sequence[Row]) -> str:
+    """A line of a log for a mechanism whose audits are done."""
+    first, wrong = found[0], sum(not row.right for row in found)
+    what = "as shipped" if first.fault is None else f"with {len(found)} fault{'s' * (len(found) != 1)}"
+    return f"{first.mechanism}, {what}: {f'{wrong} WRONG' if wrong else 'as it should be'}"
 
 
 def as_table(found: list[Row]) -> Table:

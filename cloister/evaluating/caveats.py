@@ -50,6 +50,24 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
 
 
+def not_parted(grid: Grid) -> list[str]:
+    """Who had several clusters without attack and one without the attackers' data: what that costs is no attack's doing."""
+    said = []
+    for spot, rows in grid.cells.items():
+        if spot.attack != ABSENT:
+            continue
+        clean = {row["seed"]: _clusters(row) for row in grid.rows(None, spot.defence, None, spot.protection)}
+        pairs = [(clean.get(row["seed"], 0), _clusters(row)) for row in rows if row["status"] == "done"]
+        if whole := sum(before > 1 and after == 1 for before, after in pairs):
+            place = f" under {spot.protection}" if len(grid.protections) > 1 else ""
+            said.append(f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {whole} of {len(pairs)} seeds")
+    return [
+        "Without the attackers' data all clients stayed in one cluster, where there were several without attack:"
+        f" {', '.join(said)}. What that costs is no attack's doing; those that are left of a group may be fewer than its sums"
+        " need (the protection's floor)."
+    ] * bool(said)
+
+
 def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Who holds, and learns on its mean, but learned next to nothing on some seed: there an attack had nothing to take."""
     said = []
@@ -115,6 +133,11 @@ def _attacked(grid: Grid) -> Iterator[Row]:
         for row in rows:
             if row["status"] == "done" and row["attack"] not in (None, ABSENT):
                 yield row
+
+
+def _clusters(row: Row) -> int:
+    """How many there were at the end; 0 where that was not recorded."""
+    return int((row.get("clusters") or {}).get("count") or 0)
 
 
 def _stood(row: Row) -> float | None:

@@ -15,6 +15,7 @@ from .caveats import (
     in_vain,
     little_on_some_seeds,
     nobody_at_work,
+    not_parted,
     of_missing_data,
     unusable,
 )
@@ -67,8 +68,9 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    less = (*diverged_without_attack(grid), *of_missing_data(grid, found), *little_on_some_seeds(grid, found))
-    less += (*unusable(grid), *nobody_at_work(grid), *in_vain(grid), *_left_out(grid, found))
+    less = (*diverged_without_attack(grid), *of_missing_data(grid, found), *not_parted(grid))
+    less += (*little_on_some_seeds(grid, found), *unusable(grid), *nobody_at_work(grid))
+    less += (*in_vain(grid), *_left_out(grid, found))
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -142,8 +143,11 @@ def check_labels(labels: NDArray[np.int64], classes: int) -> None:
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
-    """Numbers by their size, also where they are texts of numbers; others as text."""
+    """Numbers by their size, also where they are texts of numbers, and those of one size ("0", "00") as text; others as text."""
+    values = list(values)
     try:
-        return sorted(values, key=float)
+        if any(isnan(float(value)) for value in values):  # of no size, so that their order would be by chance
+            return sorted(values, key=str)
+        return sorted(values, key=lambda value: (float(value), str(value)))
     except (TypeError, ValueError):
         return sorted(values, key=str)
