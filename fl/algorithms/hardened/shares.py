@@ -30,7 +30,7 @@ from .evidence import Matrix
 ENOUGH = 4
 """Clients of whom a mean cosine has an error worth the name."""
 MANY = 6
-"""Clients of whom it can be told who goes the others' way less than usual; among five who are drawn it cost clean runs accuracy."""
+"""Clients of whom it can be told who goes the others' way less than usual; of five who are drawn it cost clean runs accuracy."""
 SLACK = 0.1
 """Likeness about the mean that is chance."""
 USUAL = 2.0
