@@ -10,17 +10,17 @@ from ..fl.robust.weiszfeld import GeometricMedian
 
 HARDENED_FLIC = (
     "By searches of minutes, 20 clients, digits and Fashion-MNIST, below half of the clients: usual attacks cost up to 3.8 "
-    "points of accuracy in the mean by 4 to 6 of 20, and up to 8.1 by 9. Three classes negated in the last layer, which needs"
-    " to see nothing of others, cost 2.3 in the mean and up to 4.7 by 6 where labels are skewed (Dirichlet 0.5), 3.4 and 10.4"
-    " by 9, and up to 22 by 6 and 37 by 9 where they are much (Dirichlet 0.1). An attacker that sees loyal updates and has "
-    "read the rule costs 3.8 by 7 and 13.6 by 9 where data are alike, 5.6 by 5 and 15.8, up to 22.0, by 9 where they are not,"
-    " 17.0, up to 28.6, by 5 with Dirichlet 0.1, and where half of the clients are drawn (Dirichlet 0.5) 4.9 by 5, 15.5, up "
-    "to 23.9, by 7 and up to 34.9 by 9; there members that send next to nothing cost up to 31 by 9 with Dirichlet 0.1. A "
-    "backdoor in parts succeeds in up to 54 % of the tests by 5 of 20 without an inner rule, and a patch in 89 to 98 % by 4 "
-    "where labels are skewed, with one or without; with by_samples 9 that lie about their examples cost up to 71.8 points, "
-    "and one that does ends a run with a floor. Without any attack it costs 5 to 7 clients of skewed labels up to 5.6 points "
-    "(Dirichlet 0.5) and 24.4 (0.1). From half on 20.2 points by 10 of 20 and more, and no bound exists. A search that found "
-    "no more is no proof."
+    "points of accuracy in the mean by 4 to 6 of 20, and up to 8.1 by 9. Three classes negated in the last layer, which "
+    "needs to see nothing of others, cost 2.3 in the mean and up to 4.7 by 6 where labels are skewed (Dirichlet 0.5), 3.4 "
+    "and 10.4 by 9, and up to 22 by 6 and 37 by 9 where they are much (Dirichlet 0.1). An attacker that sees loyal updates "
+    "and has read the rule costs 2.8, up to 5.4, by 9 where data are alike (13.6 before that was mended), 5.6 by 5 and "
+    "14.1, up to 33.3, by 9 where they are not, 12.4, up to 20.2, by 5 with Dirichlet 0.1, and where half of the clients "
+    "are drawn (Dirichlet 0.5) 4.1 by 5, 13.7, up to 24.0, by 7 and up to 33.1 by 9; there members that send next to "
+    "nothing cost up to 31 by 9 with Dirichlet 0.1. A backdoor in parts succeeds in up to 54 % of the tests by 5 of 20 "
+    "without an inner rule, and a patch in 89 to 98 % by 4 where labels are skewed, with one or without; with by_samples 9 "
+    "that lie about their examples cost up to 71.8 points, and one that does ends a run with a floor. Without any attack it "
+    "costs 5 to 7 clients of skewed labels up to 5.6 points (Dirichlet 0.5) and 24.4 (0.1). From half on 20.2 points by 10 "
+    "of 20 and more, and no bound exists. A search that found no more is no proof."
 )
 """`examples/results/robustness_search.md`, `hardened_flic.md`."""
 
