@@ -44,7 +44,8 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
         return None
     if not keys.is_dir():
         raise ValueError(
-            f"there is no folder {keys}{_beside(keys)}; give the folder of this party's keys, as `cloister keys request` made it"
+            f"there is no folder {keys}{_beside(keys)}; give the folder of this party's keys, as `cloister keys request` made"
+            f" it, or parties/NAME in what `cloister keys init` made"
         )
     from .protocol.pki.standing import Standing
 

@@ -195,6 +195,11 @@ evaluation = replace(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("wrong", ["base", Scenario])
+def test_a_scenario_that_is_none_is_refused_by_its_field(wrong: object) -> None:
+    assert "give a Scenario" in refused(scenario=wrong)
+
+
 def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
     attack, defence = next(iter(sample.evaluation.attacks)), next(iter(sample.evaluation.defences))
     assert f"not there: {attack}x; did you mean {attack!r}; there are: {attack}" in refused(targets={f"{attack}x": None})

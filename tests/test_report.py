@@ -178,6 +178,18 @@ def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
     assert page.text.count("<script>alert(1)</script>") > 10
 
 
+def test_clusters_of_the_last_round_are_said_to_have_one_model_still(tmp_path: Path) -> None:
+    """A picture forks there by who is in them: nothing was trained since."""
+    said = "The last split was in the last round: its clusters have one model still"
+    _, page = report(tmp_path, USUAL)
+    assert said not in page.text
+    path = tmp_path / "splits.jsonl"
+    *before, last = (json.loads(line) for line in path.read_text().splitlines())
+    at_end = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])["round"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in (*before, {**last, "round": at_end})))
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
 def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["cut"])
     assert "Not finished: after round 48, when this page was made, " in page.text

@@ -107,6 +107,8 @@ class Evaluation:
     breakdown: Steps | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scenario, Scenario):
+            raise ValueError(f"scenario is {brief(self.scenario)}; give a Scenario")
         if self.scenario.training.loss in OF_NUMBERS:
             raise ValueError("an evaluation is by accuracy, and the scenario's targets are numbers (its training.loss)")
         if self.scenario.adversary is not None:

@@ -260,7 +260,7 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
         )
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
     so_far = f"{clients} were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
-    start = f"{clients} ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}."
+    start = f"{clients} ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}.{_split_last(run)}"
     if run.interrupted:
         return (
             f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
@@ -276,6 +276,13 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     if not mixed:
         return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
+
+
+def _split_last(run: Run) -> str:
+    """That clusters which the last round made have one model still: what sets them apart in a picture is who is in them."""
+    if not run.splits or run.splits[-1].get("round") != round_of(run.rounds[-1], len(run.rounds) - 1):
+        return ""
+    return " The last split was in the last round: its clusters have one model still, and take more rounds to learn apart."
 
 
 def _one_cluster(run: Run, clients: str) -> str:
