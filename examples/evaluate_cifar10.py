@@ -1,6 +1,6 @@
 """Attacks on defences that train a residual network on CIFAR-10 images (He et al. 2016), which is larger than other grids here.
 
-Run it:  cloister evaluate examples/evaluate_cifar10.py:quick --data FOLDER     8 clients, a ResNet-8: some hours of one core
+Run it:  cloister evaluate examples/evaluate_cifar10.py:quick --data FOLDER     10 clients, a ResNet-8: half an hour of a core
          cloister evaluate examples/evaluate_cifar10.py --device cuda --data FOLDER    20 clients, ResNet-20, a task for a GPU
          cloister run examples/evaluate_cifar10.py:alone --data FOLDER          one run of `quick` without an attack
 
