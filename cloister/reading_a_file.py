@@ -2,7 +2,8 @@
 
 A file may hold many scenarios, of which one cannot be built: `noisy = Scenario(...)` is refused. What it was to be named is
 noted with the reason, and the file is read on, so that the others can be played. Only what a name is given to at the top of the
-file is passed over like this; any other failure is the file's.
+file is passed over like this; any other failure is the file's, and so is one of a function in it: what stands behind a loader
+that failed was written for when it does not.
 """
 
 import ast
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from importlib.abc import InspectLoader, Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any
 
 from .protocol.core.errors import Refused
-from .user_errors import in_words
+from .user_errors import file_of, in_words
 
 _reading: list[str] = []  # files that are being read
 
@@ -69,11 +71,11 @@ def _unbuilt(module: ModuleType, loader: Loader, file: str) -> dict[str, str]:
                 exec(compile(rest, _path(module), "exec", dont_inherit=True), vars(module))  # noqa: S102
             return found
         except Exception as error:
-            words = found.get(error.name or "") if isinstance(error, NameError) else None  # of what it needs
-            words = words or in_words(error, file)
+            needs = found.get(error.name or "") if isinstance(error, NameError) else None
+            words = needs or in_words(error, file)
             body = _parsed(module, loader) if rest is None else rest.body
             names, after = _given(body, _line_at_top(error, module))
-            if not names or isinstance(error, Played):
+            if not names or isinstance(error, Played) or _in_a_function_of_its_own(error, module):
                 raise ValueError(words) from error
             for name in names:
                 found[name] = words
@@ -95,12 +97,16 @@ def _path(module: ModuleType) -> str:
 
 def _line_at_top(error: Exception, module: ModuleType) -> int:
     """The line at the top of the file, inside of no function, that raised an error; 0 of one that the file did not run into."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals is vars(module) and trace.tb_frame.f_code.co_name == "<module>":
-            return trace.tb_lineno
-        trace = trace.tb_next
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_globals is vars(module) and frame.f_code.co_name == "<module>":
+            return line
     return 0
+
+
+def _in_a_function_of_its_own(error: Exception, module: ModuleType) -> bool:
+    """Whether a function of the file failed by itself, as a loader may; not where what it builds is refused."""
+    own = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_globals is vars(module)]
+    return bool(own) and own[-1].f_code.co_name != "<module>" and file_of(error) is not None
 
 
 def _given(body: list[ast.stmt], line: int) -> tuple[list[str], list[ast.stmt]]:

@@ -50,6 +50,22 @@ def test_the_one_is_refused_with_its_line_also_where_another_is_made_of_it(name:
         load(f"{where}:{name}")
 
 
+def test_nothing_behind_a_function_that_failed_is_played(tmp_path: Path) -> None:
+    text = "def table():\n    return {}['age']\n\nfound = table()\n"
+    text += "from pathlib import Path\nPath('there').touch()\nscenario = base\n"
+    with pytest.raises(ValueError, match=r"several.py, line 14: KeyError: there is no 'age'") as caught:
+        load(written(tmp_path, text.replace("there'", f"{tmp_path}/there'")))
+    assert not isinstance(caught.value, Unbuilt)
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_function_that_builds_scenarios_stops_no_others(tmp_path: Path) -> None:
+    text = "def under(one):\n    return replace(base, protection=one)\n\n"
+    text += "noisy = under('Masked')\nscenario = under(protections.Plain())\n"
+    with pytest.warns(Doubt, match="noisy cannot be built, and is left out"):
+        assert load(written(tmp_path, text)).name == "base"
+
+
 def test_a_name_that_is_given_anew_is_not_what_it_was_before(tmp_path: Path) -> None:
     where = written(tmp_path, 'scenario = base\nscenario = replace(scenario, protection="Masked")\nother = base\n')
     with pytest.raises(Unbuilt, match="line 14: protection is the text"):
