@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from cloister.protocol.links.dialled import Dialled
-from cloister.protocol.links.dialling import why_ended
+from cloister.protocol.links.dialling import BROKE_OFF, why_ended
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.protocol.pki.standing import Standing
@@ -55,6 +55,22 @@ def test_a_connection_that_breaks_off_is_said_without_grpcs_words():
 
     for details in ("Stream removed (recvmsg:Connection reset by peer (104))", "Stream removed (Socket closed)"):
         assert why_ended(grpc.StatusCode.UNAVAILABLE, details, -1, True).startswith("the connection broke off")
+
+
+@pytest.mark.parametrize("heard", [["a newer one", BROKE_OFF], [BROKE_OFF, "a newer one", BROKE_OFF]], ids=["lost", "between"])
+def test_a_reason_that_was_heard_is_what_is_said_where_the_last_streams_broke_off(heard, monkeypatch):
+    """A refusal is lost where it comes while this end still writes."""
+    reasons = iter(heard)
+
+    async def connected(self):
+        return next(reasons, heard[-1])
+
+    monkeypatch.setattr(Dialled, "_connected", connected)
+    end = Dialled("127.0.0.1:1", None, 0, patience=0.6)
+    with pytest.raises(ConnectionError, match="cannot be reached: a newer one"):
+        end.start()
+    end.stop()
+    assert next(reasons, None) is None
 
 
 def test_a_service_without_tls_is_said_and_grpc_writes_no_line_of_its_own(own, capfd):

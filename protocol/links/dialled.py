@@ -30,7 +30,7 @@ from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
 from ..pki.standing import Standing
 from .background import Background, Gone
-from .dialling import channel_to, why_ended
+from .dialling import BROKE_OFF, channel_to, why_ended
 from .flow import Flow, Misplaced
 from .taken_words import TakenWords
 from .terms import (
@@ -174,7 +174,7 @@ class Dialled:
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
-        pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
+        pause, lost, told, said = FIRST_PAUSE, time.monotonic(), "", ""
         revoked: float | None = None
         while True:
             before = self.connections
@@ -192,9 +192,11 @@ class Dialled:
             if self._leaving:
                 return
             if self.connections > before or not told:
-                pause, lost, told = FIRST_PAUSE, time.monotonic(), ""
+                pause, lost, told, said = FIRST_PAUSE, time.monotonic(), "", ""
+            if why != BROKE_OFF or not said:  # as it does where a refusal comes while this end still writes
+                said = why
             if time.monotonic() - lost > self._patience:
-                raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {why}")
+                raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {said}")
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 self.noted(False, why)

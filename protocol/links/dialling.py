@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import grpc.aio
 
 SHOWN = "compare `cloister keys show FOLDER`"
+BROKE_OFF = "the connection broke off: that end was stopped or killed, or the network between is down"
 
 
 def channel_to(address: str, server: int, standing: Standing | None) -> "grpc.aio.Channel":
@@ -59,7 +60,7 @@ def _of_address(details: str) -> str:
     if "Connection refused" in details:
         return "nobody listens there: it is not started yet, or the port is another one"
     if "Stream removed" in details or "Internal error from Core" in details:
-        return "the connection broke off: that end was stopped or killed, or the network between is down"
+        return BROKE_OFF
     if "address lookup failed" in details or "DNS resolution failed" in details:
         return "no machine has that name: is it spelled right, and known to this network?"
     return ""
