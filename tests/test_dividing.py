@@ -54,11 +54,12 @@ def test_half_of_the_members_go_the_other_way(attack: TwoKinds, level: Level) ->
         assert spread.min() < 0 < spread.max()
 
 
-def test_what_is_unshared_has_nothing_along_the_mean_direction_and_opposes_the_own_update() -> None:
+@pytest.mark.parametrize("cosine", [0.0, 0.25])
+def test_what_is_unshared_has_its_cosine_with_the_mean_direction_and_opposes_the_own_update(cosine: float) -> None:
     updates = gaussian(12, 900, 4)
     shared = np.mean([unit(v) for v in updates[5:]], axis=0)
-    for i, sent in Unshared()(coalition(updates, 5, Level.OMNISCIENT)).items():
-        assert abs(float(unit(sent) @ unit(shared))) < 1e-4
+    for i, sent in Unshared(cosine=cosine)(coalition(updates, 5, Level.OMNISCIENT)).items():
+        assert float(unit(sent) @ unit(shared)) == pytest.approx(cosine, abs=1e-4)
         assert float(sent @ updates[i]) < 0
         assert np.linalg.norm(sent) == pytest.approx(1.5 * np.linalg.norm(updates[i]), rel=1e-4)
 
@@ -73,5 +74,7 @@ def test_where_too_few_are_seen_members_are_honest(attack: Any) -> None:
 def test_numbers_that_are_no_shares_are_refused() -> None:
     with pytest.raises(ValueError, match="cosine"):
         TwoKinds(cosine=1.5)
+    with pytest.raises(ValueError, match="cosine"):
+        Unshared(cosine=-0.1)
     with pytest.raises(ValueError, match="share"):
         FlippedClasses(share=-0.1)

@@ -15,6 +15,7 @@ from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.flic import ALL
 from cloister.fl.algorithms.hardened.choices import quorum
 from cloister.fl.algorithms.hardened.serving import moved, offers, regrouped
+from cloister.fl.algorithms.hardened.shares import in_line
 from cloister.fl.algorithms.hardened.state import FIRST, Anchor, State
 from cloister.fl.algorithms.hardened_flic import ALONE, OPPOSED, HardenedFLIC
 from cloister.fl.robust.averages import Mean, NormBound
@@ -201,14 +202,11 @@ def test_a_long_update_is_shortened_in_the_sum_and_whole_in_the_evidence(factor:
     clean = Toy(range(10), honest, D, wants=everybody_wants())
     state, other = toy.play(FULL, 1), clean.play(FULL, 1)
     assert state.measured[ALL].left_out == {}
-    norms = np.linalg.norm(first_updates(), axis=1)
-    norms[3] *= factor
-    length = min(norms[3], FULL.guard * np.median(norms))
-    rows = first_updates()
-    rows[3] *= length / np.linalg.norm(rows[3])
-    weights = np.ones(10)
-    weights[3] = length / norms[3]  # a mean: what is shortened counts the less in the divisor too
-    expected = (first_updates() * np.where(np.arange(10) == 3, factor, 1)[:, None] * weights[:, None]).sum(0) / weights.sum()
+    sent = first_updates() * np.where(np.arange(10) == 3, factor, 1)[:, None]
+    norms = np.linalg.norm(sent, axis=1)
+    weights = np.minimum(1, FULL.guard * np.median(norms) / norms)  # what is shortened counts the less in the divisor too
+    weights *= in_line(other.evidence.cosines(range(10))[0])
+    expected = (sent * weights[:, None]).sum(0) / weights.sum()
     np.testing.assert_allclose(toy.model(state, 0), expected, rtol=2e-4, atol=1e-4)
     np.testing.assert_allclose(state.evidence.cosines(range(10))[0], other.evidence.cosines(range(10))[0], atol=1e-5)
 

@@ -22,6 +22,12 @@ FEWEST = 3
 """Updates seen without which members are honest: of fewer there is nothing to divide, or to share."""
 
 
+def check_cosine(cosine: float) -> None:
+    """Raises ValueError for what is none of two directions that do not oppose each other."""
+    if not 0 <= cosine <= 1:
+        raise ValueError(f"cosine is from 0 to 1, not {cosine}")
+
+
 def noise(own: Own) -> Vector:
     """A random direction of the member's own, float32 (d,)."""
     return unit(own.rng.standard_normal(len(own.update), dtype=np.float32))
@@ -58,8 +64,7 @@ class TwoKinds:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.cosine <= 1:
-            raise ValueError(f"cosine is from 0 to 1, not {self.cosine}")
+        check_cosine(self.cosine)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         members = [own for _, own in sorted(coalition.own.items())]
@@ -82,23 +87,32 @@ class TwoKinds:
 
 @dataclass(frozen=True, slots=True)
 class Unshared:
-    """Minus `scale` times the own update, without what the updates seen share.
+    """Minus the own update, without what the updates seen share, plus a little of that, at `scale` times its own length.
 
-    It works against what clients differ by, and its cosine with their mean direction is 0: it opposes nobody in the mean.
+    It works against what clients differ by, and opposes nobody in the mean. cosine: with the mean direction of the updates seen,
+    which loyal ones of different data have, too: the more, the less it is told from these, and the less harm it does.
     """
 
     scale: float = 1.5
+    cosine: float = 0.0
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_cosine(self.cosine)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         members = [own.update for _, own in sorted(coalition.own.items())]
         if len(coalition.seen) < FEWEST:
             return forged(coalition, members)
         shared = unit(mean_of([unit(v) for v in coalition.seen]))
+        along, rest = np.float32(self.cosine), np.float32((1 - self.cosine**2) ** 0.5)
         return forged(
             coalition,
-            [np.float32(-self.scale * np.linalg.norm(update)) * unit(without(update, shared)) for update in members],
+            [
+                np.float32(self.scale * np.linalg.norm(update)) * (along * shared - rest * unit(without(update, shared)))
+                for update in members
+            ],
         )
 
 

@@ -74,7 +74,7 @@ from .hardened.choices import quorum
 from .hardened.evidence import Evidence, forgiven, parted_in
 from .hardened.forks import by_evidence, by_round, with_session
 from .hardened.serving import moved, offers, regrouped
-from .hardened.shares import against, counted, in_line, lengthened, of_their_own, rests_on, shortened
+from .hardened.shares import LOOSE, against, counted, enough, in_line, lengthened, of_their_own, shortened
 from .hardened.state import FIRST, Anchor, State
 from .usual import says_what_is_usual
 
@@ -120,7 +120,7 @@ class HardenedFLIC:
     every: int
     participation: float = 1.0
     inner: InnerRule | None = None
-    guard: float = 1.5
+    guard: float = 1.0
     share: float = 0.2
     by_samples: bool = False
     reluctance: float = 2.0
@@ -199,8 +199,8 @@ class HardenedFLIC:
         asked: dict[str, Weights] = {}
         for label, part in zip(labels, going, strict=True):
             rows = [gram.clients.index(i) for i in part.present]
-            factors = _shorten(state, part, of[rows], self.guard)
-            weights, opposed = self._weights(gram, cosines, evidence, rows, factors, view.least, rng)
+            lengths = [_shorten(state, part, of[rows], guard) for guard in (self.guard, max(self.guard, LOOSE))]
+            weights, opposed = self._weights(gram, cosines, evidence, rows, lengths, view.least, rng)
             left_out |= dict.fromkeys(opposed, OPPOSED)
             asked |= {label: weights} if weights is not None else {}
         means = view.sums(updates, asked) if asked else {}
@@ -221,24 +221,24 @@ class HardenedFLIC:
         cosines: NDArray[np.float64],
         evidence: Evidence,
         rows: Sequence[int],
-        factors: NDArray[np.float64],
+        lengths: Sequence[NDArray[np.float64]],
         floor: int,
         rng: np.random.Generator,
     ) -> tuple[Weights | None, list[int]]:
-        """The weights of a part's updates, or None where nobody is left; and who is not summed. factors: for their lengths.
-        floor: of how many equal clients a sum has to show as little of each."""
+        """The weights of a part's updates, or None where nobody is left; and who is not summed. lengths: factors for their
+        lengths, of which the first are taken that leave enough. floor: of how many equal clients a sum has to show as little."""
         clients, block = [gram.clients[k] for k in rows], np.ix_(rows, rows)
         opposed = against(cosines[block])
-        factors[opposed] = 0.0
         left_out = [clients[k] for k in opposed]
+        own = of_their_own(evidence.centred(clients)[0]) if self.inner is None else np.ones(len(rows))
+        own[opposed] = 0.0
+        factors = enough([of * own for of in lengths], floor)
         if self.inner is None:
-            factors = factors * of_their_own(evidence.centred(clients)[0])
-            less = factors * in_line(evidence.cosines(clients)[0])
-            factors = less if rests_on(less) >= floor else factors  # a sum that shows too much of one would be withheld
+            factors = enough([factors * in_line(evidence.cosines(clients)[0]), factors], floor)
         else:
             kept = np.flatnonzero(factors)
-            lengths = np.outer(factors[kept], factors[kept])
-            factors[kept] *= _inner(self.inner, gram.matrix[np.ix_(np.array(rows)[kept], np.array(rows)[kept])] * lengths, rng)
+            scale = np.outer(factors[kept], factors[kept])
+            factors[kept] *= _inner(self.inner, gram.matrix[np.ix_(np.array(rows)[kept], np.array(rows)[kept])] * scale, rng)
         of = counted(clients, factors)
         return Weights(of, times_samples=self.by_samples and self.inner is None) if of else None, left_out
 
