@@ -138,9 +138,10 @@ def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
     if last >= 2 * (guess if math.isfinite(guess) else first):
         grew = f"the loss on held-out data is {last:.3g} at the end, and was {first:.3g} at first{of_guess}"
         return f"Training diverged: {grew}: {remedy}"
+    less = "no less" if last >= guess else "hardly less"
     return (
-        f"Nothing was learned: at the end the loss on held-out data, {last:.3g}, is no less than that of guessing, {guess:.3g},"
-        f" and accuracy is about that of guessing: {remedy}"
+        f"Nothing was learned: at the end the loss on held-out data, {last:.4g}, is {less} than that of guessing, {guess:.4g},"
+        f" and accuracy is no better than that of guessing: {remedy}"
     )
 
 

@@ -15,7 +15,7 @@ from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
 from ..emd.record import undecided
 from ..meters.record import said
-from .diverged import diverged
+from .diverged import diverged, guess_of
 from .evaluation import ScoringJob, accuracies
 from .feasibility import doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
@@ -128,7 +128,8 @@ def _diverged(simulation: Simulation, lines: Sequence[Mapping[str, Any]]) -> dic
     """Nothing where clients are corrupt, too: that is then why, and said by itself."""
     if simulation.corrupted is not None:
         return {}
-    return diverged(lines, simulation.scenario.training.loss, simulation.population.classes)
+    population = simulation.population
+    return diverged(lines, simulation.scenario.training.loss, population.classes, guess_of(population))
 
 
 def names_of(simulation: Simulation) -> Mapping[int, str]:
