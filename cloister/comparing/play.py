@@ -50,7 +50,7 @@ def play(
         with said_in_a_line():
             comparison = origin.load()
             folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
-        with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
+        with stoppable(folder), crew(origin, comparison, workers, engine) as hands:
             begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
                 pass

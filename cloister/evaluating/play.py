@@ -53,7 +53,7 @@ def play_evaluation(
         with said_in_a_line():
             evaluation = origin.load()
             folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
-        with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
+        with stoppable(folder), crew(origin, evaluation, ledger.folder, workers, engine) as hands:
             begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
                 pass
