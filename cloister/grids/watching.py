@@ -8,10 +8,10 @@ from pathlib import Path
 
 import typer
 
-from ..deployment.signals import STOPPED, interrupting, on_signals
 from ..errors_in_one_line import say
 from ..fl.runs.results_folder import Row
 from ..progress import shown
+from ..signals import STOPPED, interrupting, on_signals
 from .ahead import Pace, noted
 
 FAILED = 3

@@ -22,12 +22,12 @@ from typing import Any, Protocol
 import torch
 from threadpoolctl import threadpool_limits
 
-from ..deployment.signals import on_signals
 from ..fl.engines.cores import cores
 from ..fl.engines.dispatch import WorkerDied
 from ..fl.runs.feasibility import Doubt
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row
+from ..signals import on_signals
 
 Task = tuple[Any, Any]
 """A cell, and what playing it takes beside its name."""
