@@ -158,6 +158,22 @@ def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     return [f"cluster {name}: {of[-1][1]} (round {of[-1][0]}{often[name]})" for name, of in found.items()]
 
 
+def unsummed_in_words(summary: Mapping[str, Any]) -> str:
+    """That no update was summed in any round, and why; empty where some was. Of a run under attack attackers may be why."""
+    if not (why := summary.get("nothing_summed")):
+        return ""
+    rounds = summary.get("rounds")
+    nothing = f"Nothing was summed in any of {rounds} rounds" if rounds != 1 else "Nothing was summed in the only round"
+    remedy = "more clients, fewer models or clusters, or a lower protection.floor may help"
+    return f"{nothing}, so that every client has what it began with or learned alone ({why}): {remedy}"
+
+
+def trouble_in_words(summary: Mapping[str, Any]) -> list[str]:
+    """What makes the scores worth less than they seem."""
+    found = (diverged_in_words(summary), rejected_in_words(summary.get("rejected") or []), unsummed_in_words(summary))
+    return [words for words in found if words]
+
+
 def corrupt_in_words(said: Mapping[str, Any]) -> str:
     """How many of how many clients are corrupt, and what they do. said: as `fl.runs.under_attack`."""
     deeds = ", ".join(said["by"]) or "who answer as the others do, or not at all"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-NUMBER, TEXT = "number", "text"
+NUMBER, TEXT, NAME = "number", "text", "number or text"
 EACH = "*"
 """Of an object with keys of any name: what each of them has."""
 WRITTEN = ("nan", "inf", "-inf")
@@ -17,14 +17,14 @@ SPENT = {
     **{key: [TEXT] for key in ("acknowledged", "not_covered")},
 }
 SHAPES: Mapping[str, Any] = {
-    **dict.fromkeys(("name", "algorithm", "protection", "data", "metric"), TEXT),
+    **dict.fromkeys(("name", "algorithm", "protection", "data", "metric", "nothing_summed"), TEXT),
     **dict.fromkeys(("rounds", "seed", "accuracy_mean", "accuracy_worst", "accuracy_before_clustering"), NUMBER),
     **dict.fromkeys(("loss_mean", "ari", "purity", "purity_majority", "groups_isolated", "seconds", "faults"), NUMBER),
     **dict.fromkeys(("bytes_up", "bytes_down"), NUMBER),
     **{key: [NUMBER] for key in ("corrupt", "not_finite", "apart", "unplaced", "fell_back")},
     **{key: {EACH: NUMBER} for key in ("diverged", "stopped", "scored", "compared", "silhouette")},
     "clusters": [[NUMBER]],
-    "groups": {EACH: NUMBER},
+    "groups": {EACH: NAME},
     "names": {EACH: TEXT},
     "metrics": {EACH: {EACH: NUMBER}},
     "disclosed": {EACH: [ANSWER]},
@@ -74,6 +74,8 @@ def _wrong(value: Any, kind: Any, where: str) -> str:
             return f"{where} is {value!r}, where an object is to be"
         parts = ((f"{where}.{name}", one, kind.get(name, kind.get(EACH))) for name, one in value.items())
         return next((wrong for at, one, of in parts if of is not None and (wrong := _wrong(one, of, at))), "")
+    if kind == NAME and isinstance(value, str):
+        return ""
     if kind == TEXT:
         return "" if isinstance(value, str) else f"{where} is {value!r}, where a text is to be"
     is_number = (isinstance(value, int | float) and not isinstance(value, bool)) or (isinstance(value, str) and value in WRITTEN)

@@ -24,6 +24,7 @@ from .round_lines import scores
 from .run_folder import RunFolder, machine, versions
 from .simulation import Simulation
 from .under_attack import under_attack
+from .unsummed import nothing_summed
 from .verdicts import agreement, clearness, metric_of, over_clients
 
 
@@ -89,6 +90,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "rejected": [f for f in faults if f["rejected"]],
         **({"turned_down": turned_down} if turned_down else {}),
         **({"unmoved": {"rounds": len(unmoved), "reason": unmoved[0]}} if unmoved else {}),
+        **({"nothing_summed": why} if simulation.corrupted is None and (why := nothing_summed(lines, answers, faults)) else {}),
         "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
