@@ -9,9 +9,9 @@ import typer
 
 from .deploying import Insecure, Keys, Set, scenario_of, standing_of
 from .deployment.json_lines import log_to_stderr
-from .deployment.signals import STOPPED, interrupting, on_signals
 from .errors_in_one_line import one_line_errors, say
 from .protocol.core.errors import Revoked
+from .signals import STOPPED, interrupting, on_signals
 
 if TYPE_CHECKING:
     from .protocol.pki.standing import Standing

@@ -15,6 +15,7 @@ from .fl.functions import brief
 from .fl.runs.comparison import Comparison
 from .fl.runs.feasibility import Doubt
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
+from .lines_of_fields import place_of_field
 from .parts_from_text import made, names, tree_of
 from .reading_a_file import Read, Unbuilt, executed
 from .shipped import SHIPPED, file_there
@@ -151,14 +152,17 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
     if wanted not in found:
         if wanted in read.unbuilt or (read.unbuilt and not found):
             raise Unbuilt(read.unbuilt.get(wanted) or next(iter(read.unbuilt.values())))
+        other_than = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
+        if wanted in read.holds and not isinstance(read.holds[wanted], Scenario | Evaluation | Comparison):
+            where = place_of_field(f"{file}:{wanted}", "", ()) or file
+            raise ValueError(f"{where}: {wanted} is {brief(read.holds[wanted])}; give {kind.__name__}(...){other_than}")
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
         if not found and file.startswith(f"{SHIPPED}:"):
             script = file.removeprefix(f"{SHIPPED}:")
             raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
-        hint = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
-        hint += _of_another_kind(read, kind) if not name else ""
+        hint = other_than + (_of_another_kind(read, kind) if not name else "")
         raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[wanted]
 

@@ -10,8 +10,8 @@ import typer
 from .deploying import File, Insecure, Keys, Set, scenario_of, standing_of
 from .deployment.json_lines import log_to_stderr
 from .deployment.operated import operated
-from .deployment.signals import STOPPED, on_signals
 from .errors_in_one_line import one_line_errors, said_in_a_line, say
+from .signals import STOPPED, on_signals
 
 if TYPE_CHECKING:
     from .fl.runs.vitals import Control

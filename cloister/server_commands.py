@@ -9,8 +9,8 @@ import typer
 
 from .deploying import File, Keys, Set, standing_of
 from .deployment.json_lines import log_to_stderr
-from .deployment.signals import STOPPED, interrupting, on_signals
 from .errors_in_one_line import one_line_errors, say
+from .signals import STOPPED, interrupting, on_signals
 
 if TYPE_CHECKING:
     from .protocol.links.dialled import Dialled

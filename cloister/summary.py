@@ -17,11 +17,13 @@ from .reporting.headline import (
     rejected_in_words,
     turned_down_in_words,
     unmoved_in_words,
+    unsummed_in_words,
     up,
 )
 
 UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING = "not compared", "no result", "rejected", "not finite", "training"
-WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING)
+UNSUMMED = "no sum"
+WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING, UNSUMMED)
 """The rows that warn."""
 
 
@@ -72,6 +74,8 @@ def _trouble(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield TRAINING if "diverged" in summary else DIVERGED, words
     if words := rejected_in_words(summary["rejected"]):
         yield REJECTED, words
+    if words := unsummed_in_words(summary):
+        yield UNSUMMED, words
 
 
 def _corrupt(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -137,7 +141,7 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "not split", "; ".join(turned_down_in_words(turned))
     if unmoved := summary.get("unmoved"):
         yield UNMOVED, unmoved_in_words(unmoved, summary["rounds"])
-    if below := summary["below_floor"]:
+    if (below := summary["below_floor"]) and not summary.get("nothing_summed"):
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         why = "too few clients for a sum that hides them, so their training stopped"
         yield "below the floor", f"clusters {names}: {why} ({len(below)} times)"

@@ -1,7 +1,7 @@
 """Errors of a user's own file: where in it, and what was perhaps meant."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -9,21 +9,13 @@ from types import TracebackType
 from typing import Any
 
 from .fl import near_names
+from .fl.other_names import FIELDS, LOADERS, said_otherwise
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
 """Modules of ours that a scenario takes its parts from."""
 EXAMPLES = {"thresholds": "thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
 """What a missing argument may be, where its name alone helps nobody."""
-OTHERS = {
-    "label": ("target", "targets", "y", "outcome", "class", "class_column"),
-    "client": ("group", "site", "hospital", "user", "owner", "by", "id", "groups"),
-    "test_share": ("test_size", "split", "holdout", "validation"),
-    "numbers": ("regression", "numeric"),
-    "path": ("file", "folder", "filename", "root", "filepath_or_buffer", "data_dir"),
-    "shape": ("size", "image_size", "input_shape"),
-}
-"""What other libraries, and people, call what loaders of own data take."""
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -64,7 +56,7 @@ def meant(error: BaseException) -> str:
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
-        like = _elsewhere(found[1], found[2]) or near_names.near(found[2], known)
+        like = _meant_field(found[2], known) or _elsewhere(found[1], found[2]) or near_names.near(found[2], known)
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
@@ -84,16 +76,15 @@ def _of_a_loader(error: BaseException) -> str:
         return ""
     takes = signature(loader).parameters
     wrong = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    like = near_names.near(wrong[1], takes) or _said_otherwise(wrong[1], takes) if wrong else ""
+    like = near_names.near(wrong[1], takes) or _meant_field(wrong[1], takes, LOADERS) if wrong else ""
     bare = [given.replace(annotation=Parameter.empty) for given in takes.values()]
     return f"{like}; it is data.{found[1]}{Signature(bare)}"
 
 
-def _said_otherwise(name: str, takes: Iterable[str]) -> str:
-    """What others call what a loader takes, as the end of a sentence; empty where nobody calls it so."""
-    return next(
-        (f"; did you mean {ours!r}" for ours, others in OTHERS.items() if ours in takes and name.casefold() in others), ""
-    )
+def _meant_field(name: str, takes: Iterable[str], others: Mapping[str, tuple[str, ...]] = FIELDS) -> str:
+    """What others call what is taken, as the end of a sentence; empty where nobody calls it so."""
+    ours = said_otherwise(name, takes, others)
+    return f"; did you mean {ours!r}" if ours else ""
 
 
 def _in_a_part(error: BaseException) -> str:
@@ -115,11 +106,13 @@ def _elsewhere(owner: str, name: str) -> str:
         return ""
     from .fl.algorithms.fedavg import FedAvg
     from .fl.clients.training import Training
+    from .fl.data.partition import Iid
 
-    parts = {"training": Training, "algorithm": FedAvg}
-    return next(
-        (f"; it belongs to the {part}, {of.__name__}({name}=...)" for part, of in parts.items() if name in _fields(of)), ""
-    )
+    for part, of in {"training": Training, "algorithm": FedAvg, "partition": Iid}.items():
+        known = _fields(of)
+        if field := name if name in known else said_otherwise(name, known):
+            return f"; it belongs to the {part}, {of.__name__}({field}=...)"
+    return ""
 
 
 def _class_named(name: str, trace: TracebackType | None) -> Any:

@@ -130,6 +130,8 @@ def parameters_of(function: object) -> str:
 
 def brief(value: object) -> str:
     """A value in a few words."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself"
     text = repr(value)
     name = type(value).__name__
     return text if len(text) <= 60 else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

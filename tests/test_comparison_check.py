@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cloister.fl.algorithms.fedavg import FedAvg
-from cloister.fl.runs.comparison import Method
+from cloister.fl.runs.comparison import Method, Search
 from cloister.protocol import Masked
 
 from .comparison_sample import comparison
@@ -35,7 +35,20 @@ METHOD = Method(algorithm=FedAvg())
         ("seeds", 3, r"seeds are whole numbers, .*\(3,\), not 3"),
         ("seeds", (0, "1"), r"seeds are whole numbers, and '1' is none"),
         ("protections", Masked(), r'protections go by name, protections=\{"Masked": Masked\(\)\}'),
-        ("protections", {"M": "Masked"}, r"protections\['M'\] is a protection, for example Masked\(\), not 'Masked'"),
+        ("protections", {"M": "Masked"}, r"protections\['M'\] is the text 'Masked'; give an object, for example protection=prot"),
+        ("protections", {"M": Masked}, r"protections\['M'\] is the class Masked itself; make one of it: Masked\(\)"),
+        ("data", {"d": {"name": "x"}}, r"data\['d'\] is a Scenario, not \{'name': 'x'\}: it says which"),
+        (
+            "methods",
+            {"a": FedAvg},
+            r"methods\['a'\] is a Method, not the class FedAvg itself: give Method\(algorithm=FedAvg\(\)\)",
+        ),
+        ("methods", {"a": Method}, r"not the class Method itself: give Method\(algorithm=\.\.\.\)"),
+        (
+            "search",
+            Search(seeds=(5,), configurations=1, protection=Masked),
+            r"search.protection is the class Masked itself; make",
+        ),
         (
             "yardstick",
             "LOCL",

@@ -125,14 +125,27 @@ def test_a_line_of_results_that_was_cut_off_is_said(tmp_path: Path) -> None:
     ("damage", "words"),
     [
         ({"clusters": 7}, "clusters is 7, where a list is to be"),
-        ({"clusters": [[0, 1], 2]}, "clusters has one that is no list of clients"),
+        ({"clusters": [[0, 1], 2]}, "clusters[1] is 2, where a list is to be"),
         ({"groups": [1]}, "groups is [1], where an object is to be"),
         ({"disclosed": "word"}, "disclosed is 'word', where an object is to be"),
-        ({"disclosed": {"server": 3}}, "disclosed has for some party no list"),
+        ({"disclosed": {"server": 3}}, "disclosed.server is 3, where a list is to be"),
         ({"rejected": 7}, "rejected is 7, where a list is to be"),
         ({"accuracy_mean": "word"}, "accuracy_mean is 'word', where a number is to be"),
         ({"rounds": True}, "rounds is True, where a number is to be"),
         ({"names": ["north"]}, "names is ['north'], where an object is to be"),
+        ({"clusters": [[0, "x"]]}, "clusters[0][1] is 'x', where a number is to be"),
+        ({"groups": {"0": [1]}}, "groups.0 is [1], where a number is to be"),
+        ({"names": {"0": 3}}, "names.0 is 3, where a text is to be"),
+        ({"disclosed": {"server": [{"words": 3}]}}, "disclosed.server[0].words is 3, where a text is to be"),
+        ({"disclosed": {"server": [7]}}, "disclosed.server[0] is 7, where an object is to be"),
+        ({"rejected": [{"round": 1, "client": 0, "reason": 5}]}, "rejected[0].reason is 5, where a text is to be"),
+        ({"metrics": {"AUC": {"mean": "high"}}}, "metrics.AUC.mean is 'high', where a number is to be"),
+        ({"metrics": {"AUC": 0.5}}, "metrics.AUC is 0.5, where an object is to be"),
+        ({"privacy": {"record": {"not_covered": "x"}}}, "privacy.record.not_covered is 'x', where a list is to be"),
+        ({"account": {"span": {"largest": []}}}, "account.span.largest is [], where a number is to be"),
+        ({"under_attack": {"by": [1]}}, "under_attack.by[0] is 1, where a text is to be"),
+        ({"unmoved": {"rounds": 1, "reason": 2}}, "unmoved.reason is 2, where a text is to be"),
+        ({"yardsticks": {"gains": [1]}}, "yardsticks.gains is [1], where an object is to be"),
     ],
 )
 def test_a_summary_with_damaged_words_is_refused_by_load_and_report(whole: Path, damage: dict[str, object], words: str) -> None:
@@ -155,5 +168,7 @@ def test_a_summary_that_is_no_object_is_refused_by_load_and_report(whole: Path, 
 
 def test_what_a_summary_does_not_know_and_what_a_later_version_says_are_no_damage(whole: Path) -> None:
     path = whole / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"accuracy_worst": None, "ari": "nan", "later": [1, "x"]}))
+    summary = json.loads(path.read_text()) | {"accuracy_worst": None, "ari": "nan", "later": [1, "x"], "scored": None}
+    summary["disclosed"]["server"][0] |= {"later": [2], "bytes": None}
+    path.write_text(json.dumps(summary))
     assert cloister.load(whole).summary["later"] == [1, "x"]

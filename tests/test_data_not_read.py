@@ -1,6 +1,7 @@
 """A folder of data sets that the scenario's data do not look at is said to be in vain; the run goes on."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,19 @@ from torch import nn
 
 import cloister
 from cloister import algorithms, data, protections
+from cloister.comparing.play import opened
 from cloister.fl.data.source import not_read
 from cloister.fl.data.synthetic import Drawn
+from cloister.fl.runs.feasibility import Doubt
+
+from . import comparison_sample
 
 ROWS = "a,b,label\n" + "".join(f"{k / 10},{1 - k / 10},{k % 2}\n" for k in range(10))
 FOLDER = Path("folder")
+
+
+def of_ones_own(folder: Path | None) -> Any:
+    return data.Digits()(None)
 
 
 def in_memory() -> Any:
@@ -41,6 +50,17 @@ def test_data_that_are_elsewhere_say_so(loader: Any, where: str) -> None:
 def test_data_that_are_read_from_it_and_functions_of_ones_own_say_nothing() -> None:
     assert not_read(data.Mnist(), FOLDER) == ""
     assert not_read(lambda folder: None, FOLDER) == ""  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("all_elsewhere", [True, False])
+def test_a_comparison_says_it_where_none_of_its_data_reads_the_folder(all_elsewhere: bool, tmp_path: Path) -> None:
+    base = comparison_sample.tiny.data["iid"]
+    made = replace(comparison_sample.tiny, data={"a": base, "b": base if all_elsewhere else replace(base, data=of_ones_own)})
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", Doubt)
+        opened(made, tmp_path, tmp_path / "out", False, {})
+    words = [str(one.message) for one in seen if one.category is Doubt]
+    assert words == [f"the folder of data sets {tmp_path} is not read: the digits come with scikit-learn"] * all_elsewhere
 
 
 @pytest.mark.trains

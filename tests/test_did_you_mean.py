@@ -21,6 +21,7 @@ TESTS = Path(__file__).parent
     [
         ("roundns=3", r"no field 'roundns' in Scenario; did you mean rounds; it has: name, "),
         ("training.eposhs=3", r"no field 'eposhs' in Training; did you mean epochs; it has: "),
+        ("training.learning_rate=0.1", r"no field 'learning_rate' in Training; did you mean lr; it has: "),
         ("lr=0.1", r"no field 'lr' in Scenario; did you mean training\.lr; it has: "),
         ("protection=Maksed()", r"did you mean 'Masked'"),
         ("data=MNIST()", r"data: there is no 'MNIST'; did you mean 'Mnist'"),

@@ -2,18 +2,20 @@
 
 import re
 from dataclasses import replace
-from math import inf, log
+from math import inf, log, sqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import cloister
 from cloister import attacks
 from cloister.comparing.data import read_comparison
 from cloister.comparing.notes import diverged_words, footnotes
 from cloister.evaluating.verdict import verdict
-from cloister.fl.runs.diverged import diverged
+from cloister.fl.data.population import Client, Examples, Population
+from cloister.fl.runs.diverged import Guess, diverged, guess_of
 from cloister.reporting.headline import diverged_in_words
 from cloister.threat_models.cell_metrics import clean_metrics
 from cloister.threat_models.trial import played
@@ -23,6 +25,7 @@ from . import evaluation_sample as sample
 from .test_verdict_sentences import edited
 from .test_verdicts import made_up
 
+GUESS = Guess(0.1, 1000)
 CE, MSE = "cross entropy", "mean squared error"
 
 
@@ -40,11 +43,11 @@ def lines(*losses: float | None, accuracy: float | None = 0.1) -> list[dict[str,
         (lines(3.0, 90.0, accuracy=None), MSE, 1),
         (lines(0.5, 3.0, accuracy=0.3), lambda outputs, targets: outputs, 3),
         (lines(2.31, 2.31, 2.31, 2.31, 2.32), CE, 10),
-        (lines(4.8, None, 5.1, None, 6.4, accuracy=0.12), CE, 10),
+        (lines(4.8, None, 5.1, None, 6.4, accuracy=0.115), CE, 10),
     ],
 )
 def test_what_diverged_or_learned_nothing_is_found(rounds: list[dict[str, Any]], loss: Any, classes: int) -> None:
-    assert diverged(rounds, loss, classes)["last"] > 0.9 * rounds[-1]["loss"]["0"]
+    assert diverged(rounds, loss, classes, GUESS)["last"] > 0.9 * rounds[-1]["loss"]["0"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_what_diverged_or_learned_nothing_is_found(rounds: list[dict[str, Any]],
         (lines(2.3, 1.8, 1.2, 0.9, 0.7, accuracy=0.8), CE, 10),
         (lines(0.3, 0.5, 0.9, 1.4, 2.0, accuracy=0.7), CE, 10),  # overfits
         (lines(2.35, 2.34, accuracy=0.1), CE, 10),  # two rounds
-        (lines(2.31, 2.31, 2.30, 2.30, 2.29), CE, 10),  # slow
+        (lines(2.31, 2.31, 2.30, 2.30, 2.29, accuracy=0.2), CE, 10),  # slow
         (lines(2.5, 2.5, 2.5, 2.5, 2.5, accuracy=0.4), CE, 10),  # sure of itself, and right more often than by chance
         (lines(80.0, 3.0, 4.0, accuracy=None), MSE, 1),
         (lines(3.0, 9.0, accuracy=None), MSE, 1),
@@ -65,11 +68,37 @@ def test_what_diverged_or_learned_nothing_is_found(rounds: list[dict[str, Any]],
 def test_training_that_is_fine_or_was_not_looked_at_raises_no_alarm(
     rounds: list[dict[str, Any]], loss: Any, classes: int
 ) -> None:
-    assert diverged(rounds, loss, classes) == {}
+    assert diverged(rounds, loss, classes, GUESS) == {}
 
 
 def test_a_loss_that_is_not_finite_is_said_by_itself() -> None:
-    assert diverged([{"loss": {"0": 2.0}}, {"loss": {"0": None, "1": 1e9}}], CE, 10) == {}
+    assert diverged([{"loss": {"0": 2.0}}, {"loss": {"0": None, "1": 1e9}}], CE, 10, GUESS) == {}
+
+
+@pytest.mark.parametrize("records", [100, 1000, 10000])
+def test_accuracy_is_that_of_guessing_within_two_standard_errors_of_the_test_set(records: int) -> None:
+    """Of 1000 records and ten labels up to 11.9 %."""
+    most = 0.1 + 2 * sqrt(0.09 / records)
+    at, above = (lines(2.31, 2.31, 2.3, 2.3, 2.291, accuracy=accuracy) for accuracy in (most - 1e-6, most + 1e-6))
+    assert diverged(at, CE, 10, Guess(0.1, records))["last"] == pytest.approx(2.291)
+    assert diverged(above, CE, 10, Guess(0.1, records)) == {}
+
+
+def test_the_loss_of_a_guess_has_a_margin_too() -> None:
+    for factor, said in ((1.01, True), (0.995, True), (0.985, False)):
+        assert bool(diverged(lines(*[factor * log(10)] * 5), CE, 10, GUESS)) is said
+
+
+def test_a_guess_knows_the_most_frequent_label_and_counts_shared_records_once() -> None:
+    def client(i: int, y: torch.Tensor) -> Client:
+        of = Examples(torch.zeros(len(y), 1), y)
+        return Client(i, of, of)
+
+    mine, shared = torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 0, 0, -1])
+    clients = {0: client(0, mine), 1: client(1, shared), 2: client(2, shared)}
+    assert guess_of(Population(clients, {}, 3, (1,))) == Guess(5 / 9, 9)
+    assert guess_of(Population({0: client(0, torch.tensor([0.5, 1.5]))}, {}, 1, (1,))) == Guess(1.0, 0)
+    assert guess_of(Population({0: client(0, torch.tensor([0, 1, 2, 3]))}, {}, 10, (1,))) == Guess(0.25, 4)
 
 
 def test_words() -> None:
@@ -82,10 +111,12 @@ def test_words() -> None:
         "Training diverged: the loss on held-out data is 90 at the end, and was 3 at first: smaller training.lr"
     )
     said = diverged_in_words({"diverged": {"first": 2.31, "last": 2.32, "guess": log(10)}, "privacy": {"epsilon": 1}})
-    assert said.startswith(
-        "Nothing was learned: at the end the loss on held-out data, 2.32, is no less than that of guessing, 2.3,"
-    )
     assert said.endswith("smaller training.lr, inputs of one scale, or less noise may help")
+    assert said.startswith(
+        "Nothing was learned: at the end the loss on held-out data, 2.32, is no less than that of guessing, 2.303,"
+    )
+    said = diverged_in_words({"diverged": {"first": 2.31, "last": 2.291, "guess": log(10)}})
+    assert "2.291, is hardly less than that of guessing, 2.303, and accuracy is no better than" in said
 
 
 @pytest.mark.trains

@@ -53,6 +53,29 @@ def test_a_number_of_attackers_is_whole_and_of_other_strengths_it_is_to_be_said_
     assert replace(sample.evaluation, strengths=(strength,), strength="share").strengths == (strength,)
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "words"),
+    [
+        ("protections", {"m": Masked}, r"protections\['m'\] is the class Masked itself; make one of it: Masked\(\)$"),
+        ("protections", {"m": "Masked"}, r"protections\['m'\] is the text 'Masked'; give an object, for example protection="),
+        (
+            "protections",
+            Masked(),
+            r"protections are a dict by name, not a Masked; for example protections=\{'a': protections\.Ma",
+        ),
+        ("partitions", {"i": Iid}, r"partitions\['i'\] is the class Iid itself; make one of it: Iid\(clients=...\)"),
+        ("partitions", [Iid(clients=8)], r"partitions are a dict by name, not a list; for example"),
+        ("scenario", {"name": "x"}, r"scenario is \{'name': 'x'\}; give a Scenario"),
+        ("scenario", Scenario, r"scenario is the class Scenario itself; give a Scenario"),
+    ],
+)
+def test_a_class_or_something_else_in_the_place_of_a_part_is_said_when_the_evaluation_is_built(
+    field: str, given: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(sample.evaluation, **{field: given})
+
+
 @pytest.mark.parametrize("name", ["strengths", "seeds"])
 def test_one_number_where_several_stand_says_how_they_are_written(name: str) -> None:
     assert refused(**{name: 3}) == f"{name} are several, in brackets: {name}=(3,)"

@@ -2,16 +2,29 @@
 
 import json
 import re
+from dataclasses import fields, is_dataclass
 
 import pytest
 
 from cloister.fl.runs.joining import is_over
 from cloister.fl.runs.member import OwnRecord
+from cloister.protocol.encrypted import messages as encrypted
 from cloister.protocol.links.terms import LinkRevoked
+from cloister.protocol.masked import messages as masked
+from cloister.protocol.two_servers import messages as two_servers
+from cloister.protocol.wire import messages as plain
 from cloister.reporting.own_choices import choices, who_can_tell
 from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, Away, Rounds, absences, outcome, rounds_of
 from cloister.reporting.own_record import in_short, read_record, received, render
 from cloister.reporting.own_record import revealed as revealed_rows
+from cloister.reporting.own_words import OF_DATA, SAID, UPLOADED
+
+MESSAGES = {
+    name: kind
+    for module in (plain, two_servers, masked, encrypted)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and is_dataclass(kind) and hasattr(kind, "kind")
+}
 
 
 def task(round, time=""):
@@ -152,6 +165,15 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
     assert "it did not come back" in text
 
 
+def test_messages_that_have_a_number_of_records_in_clear_say_so_and_no_others():
+    """In sentences that are about its data."""
+    clear = {kind for kind, message in MESSAGES.items() if "samples" in {field.name for field in fields(message)}}
+    said = {kind for kind, (words, _) in SAID.items() if "number of its records" in words}
+    assert said | {"Upload"} == clear
+    assert clear <= OF_DATA
+    assert all("number of its records" in words for words in UPLOADED.values())
+
+
 @pytest.mark.parametrize(
     ("revealed", "spent", "words"),
     [
@@ -162,6 +184,12 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
             {},
             "Of its data it revealed its update, hidden by masks that vanish in the sum (2 messages to the coordinator); how well"
             " it predicts its own test records, or that it does not say (1 message to the coordinator). No epsilon bounds it.",
+        ),
+        (
+            ["ExplicitShare", "KeyShare", "Ready"],
+            {},
+            "Of its data it revealed a share of its update, which says nothing without the other, and the number of its records,"
+            " as it is (1 message to the coordinator). No epsilon bounds it.",
         ),
         (["MaskedInput"], {"record": {"epsilon_worst": 1.2341}}, "Epsilon of what stands under noise: 1.24 for a single record."),
     ],

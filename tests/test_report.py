@@ -164,7 +164,7 @@ def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
     write_sample(tmp_path, replace(USUAL, name=HOSTILE, trouble=True))
     plain = Page(write_report(write_sample(tmp_path / "plain", replace(USUAL, trouble=True))).read_text(encoding="utf-8"))
     change(tmp_path, "summary.json", algorithm=HOSTILE, versions={HOSTILE: HOSTILE}, groups={str(i): HOSTILE for i in range(12)})
-    change(tmp_path, "summary.json", rejected=[{"round": HOSTILE, "client": HOSTILE, "reason": HOSTILE}])
+    change(tmp_path, "summary.json", rejected=[{"round": 1, "client": 0, "reason": HOSTILE}])
     change(tmp_path, "summary.json", disclosed={"server": [{"what": HOSTILE, "words": HOSTILE}], HOSTILE: []})
     change(tmp_path, "scenario.json", **{HOSTILE: {HOSTILE: [HOSTILE]}})
     hostile_name = json.dumps(HOSTILE)[1:-1]

@@ -190,7 +190,8 @@ def test_a_file_may_hold_several_scenarios(tmp_path: Path) -> None:
         ("x = 1\n1 / 0", "line 2: ZeroDivisionError"),
         ("{}['key']", "KeyError"),
         ("raise ValueError", "ValueError"),
-        ("scenario = 3", "it has: none"),
+        ("scenario = 3", "line 1: scenario is 3; give Scenario(...)"),
+        ("x = 3", "it has: none"),
     ],
 )
 def test_a_file_that_does_not_load_is_one_line(tmp_path: Path, text: str, words: str) -> None:

@@ -1,6 +1,9 @@
 """Ctrl-C ends the command in a line, also while it is still imported, and twice in a hurry."""
 
+import os
 import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -39,6 +42,28 @@ def test_a_command_that_ends_by_itself_has_its_own_exit_code(monkeypatch):
     with pytest.raises(SystemExit) as found:
         __main__.main()
     assert found.value.code == 77
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_evaluation_with_workers_ends_in_one_line(number, code, tmp_path):
+    """The whole group hears it, as of Ctrl-C, while workers still begin, where they would say where in their imports they are."""
+    file = Path(__file__).parent / "evaluation_sample.py"
+    words = [sys.executable, "-m", "cloister", "evaluate", f"{file}:evaluation", "--workers", "2", "--set", "rounds=100000"]
+    with subprocess.Popen(
+        [*words, "--out", str(tmp_path / "e")], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        while "played by 2 processes" not in process.stderr.readline():
+            assert process.poll() is None
+        while len(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()) < 2:
+            assert process.poll() is None
+        os.killpg(process.pid, number)
+        err = process.stderr.read()
+        assert process.wait() == code
+    assert err.splitlines()[-1] == f"cloister: stopped; the same command with --out {tmp_path / 'e'} --resume goes on"
+    assert "Traceback" not in err
+    assert "resource_tracker" not in err
 
 
 def test_that_is_what_is_installed():

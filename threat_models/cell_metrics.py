@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fl.runs.diverged import diverged
+from ..fl.runs.diverged import diverged, guess_of
 from ..fl.runs.metrics import adjusted_rand_index, purity
 from ..fl.runs.privacy import headline, spent
 from ..protocol.view.disclosure import party_of, totals
@@ -179,7 +179,8 @@ def came_to_nothing(trial: Trial) -> dict[str, Any]:
     last = trial.losses[-1].get("loss", {}) if trial.losses else {}
     if bad := sum(not np.isfinite(loss) and len(clients[int(i)].test) > 0 for i, loss in last.items()):
         return {"not_finite": int(bad)}
-    grown = diverged(trial.losses, scenario.training.loss, trial.simulation.population.classes)
+    population = trial.simulation.population
+    grown = diverged(trial.losses, scenario.training.loss, population.classes, guess_of(population))
     return {"diverged": grown} if grown else {}
 
 

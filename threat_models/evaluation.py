@@ -20,6 +20,7 @@ from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
 from ..fl.functions import brief
 from ..fl.near_names import in_short, not_there
+from ..fl.runs.parts_check import check_named
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
@@ -123,6 +124,8 @@ class Evaluation:
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
         if not all(isfinite(s) for s in self.strengths):
             raise ValueError(f"strengths are finite numbers, not {self.strengths}")
+        for kind in ("protection", "partition"):
+            check_named(kind, getattr(self, f"{kind}s"))
         check_strengths(self.strengths, self.strength, self.partitions.values() or (self.scenario.partition,))
         for name in ("attacks", "defences"):
             if not isinstance(getattr(self, name), Mapping):

@@ -106,7 +106,7 @@ def play_search(
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     known = len(ledger.rows)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
-    with hands as played, stoppable(folder):
+    with stoppable(folder), hands as played:
         if not quiet:
             by = hands_words(1 if origin is None else asked.workers, asked.engine)
             begun(f"{about['name']}: {_search_words(about)}", folder, known, by)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
+from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.near_names import in_short
 from ..fl.runs.comparison import Comparison
@@ -49,7 +50,7 @@ def play(
         with said_in_a_line():
             comparison = origin.load()
             folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
-        with crew(origin, comparison, workers, engine) as hands, stoppable(folder):
+        with stoppable(folder), crew(origin, comparison, workers, engine) as hands:
             begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
                 pass
@@ -106,6 +107,9 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
             lost[name] = error
     if len(lost) == len(comparison.data):
         raise next(iter(lost.values()))
+    unread = [not_read(scenario.data, data) for scenario in comparison.data.values()]
+    if all(unread):  # of several, one may be for those that read it
+        warnings.warn(unread[0], Doubt, stacklevel=2)
     for name, why in lost.items():
         words = " ".join(str(why).split()) if isinstance(why, ValueError) else in_short(why)
         warnings.warn(f"there are no data for {name!r}, whose runs will fail: {words}", Doubt, stacklevel=2)

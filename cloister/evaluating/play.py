@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,9 @@ from rich.console import Console
 
 from ..errors_in_one_line import FAILED as NOTHING
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
+from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
+from ..fl.runs.feasibility import Doubt
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -25,6 +28,7 @@ from .judging import findings
 from .report import write_evaluation_report
 from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
+from .tried import failures
 from .verdict import sentences
 from .workers import Origin, crew
 
@@ -48,8 +52,8 @@ def play_evaluation(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         with said_in_a_line():
             evaluation = origin.load()
-        folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
-        with crew(origin, evaluation, ledger.folder, workers, engine) as hands, stoppable(folder):
+            folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
+        with stoppable(folder), crew(origin, evaluation, ledger.folder, workers, engine) as hands:
             begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
             for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
                 pass
@@ -87,14 +91,19 @@ def opened(
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
     origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
-    folder as it is, so that its report stays about all of it.
+    folder as it is, so that its report stays about all of it. Warns (Doubt) of a folder of data sets that is not read, and of
+    attacks and defences of the user's own that fail.
     """
     with about("data"):
-        evaluation.scenario.data(data)
+        source = evaluation.scenario.data(data)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
-    return folder, Ledger(evaluation, files, files.open(described, resume, beside))
+    ledger = Ledger(evaluation, files, files.open(described, resume, beside))
+    unread = not_read(evaluation.scenario.data, data)
+    for words in (*([unread] if unread else []), *failures(evaluation, source)):
+        warnings.warn(words, Doubt, stacklevel=2)
+    return folder, ledger
 
 
 def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """Around a grid that is played: its seeds, its folder, its progress, and what happens when somebody stops it."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import typer
 from ..errors_in_one_line import say
 from ..fl.runs.results_folder import Row
 from ..progress import shown
+from ..signals import STOPPED, interrupting, on_signals
 from .ahead import Pace, noted
 
 FAILED = 3
@@ -43,12 +45,13 @@ def folder_for(name: str, kind: str, resume: bool) -> Path:
 
 @contextmanager
 def stoppable(folder: Path) -> Iterator[None]:
-    """Ctrl-C says how to go on."""
+    """Ctrl-C and SIGTERM say how to go on, once what is inside has ended."""
     try:
-        yield
-    except KeyboardInterrupt:
+        with on_signals(interrupting):
+            yield
+    except KeyboardInterrupt as stopped:
         say(f"stopped; the same command with --out {folder} --resume goes on")
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED[stopped.args[0] if stopped.args else signal.SIGINT]) from None
 
 
 def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bool, quiet: bool) -> Iterator[Row]:

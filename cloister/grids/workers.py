@@ -27,6 +27,7 @@ from ..fl.engines.dispatch import WorkerDied
 from ..fl.runs.feasibility import Doubt
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row
+from ..signals import on_signals
 
 Task = tuple[Any, Any]
 """A cell, and what playing it takes beside its name."""
@@ -139,9 +140,26 @@ def _submitted(pool: Executor, task: Task) -> "Future[Row]":
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
-        return pool.submit(_play, task)
+        with _undisturbed():
+            return pool.submit(_play, task)
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A worker that begins hears no Ctrl-C, from its first moment on: it would say where in its imports it was. This process
+    hears of it, and of SIGTERM, when the worker has been told what to do.
+    """
+    heard: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a process begins with that of its parent
+    try:
+        with on_signals(lambda number, _: heard.append(number)):
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    for number in heard:
+        signal.raise_signal(number)
 
 
 def _played(bench: Bench, task: Task) -> "Future[Row]":

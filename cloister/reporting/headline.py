@@ -138,9 +138,10 @@ def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
     if last >= 2 * (guess if math.isfinite(guess) else first):
         grew = f"the loss on held-out data is {last:.3g} at the end, and was {first:.3g} at first{of_guess}"
         return f"Training diverged: {grew}: {remedy}"
+    less = "no less" if last >= guess else "hardly less"
     return (
-        f"Nothing was learned: at the end the loss on held-out data, {last:.3g}, is no less than that of guessing, {guess:.3g},"
-        f" and accuracy is about that of guessing: {remedy}"
+        f"Nothing was learned: at the end the loss on held-out data, {last:.4g}, is {less} than that of guessing, {guess:.4g},"
+        f" and accuracy is no better than that of guessing: {remedy}"
     )
 
 
@@ -155,6 +156,22 @@ def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:
             found.setdefault(str(name), []).append((line.get("round", 0), str(words)))
     often = {name: f", {len(of)} times so far" if len(of) > 1 else "" for name, of in found.items()}
     return [f"cluster {name}: {of[-1][1]} (round {of[-1][0]}{often[name]})" for name, of in found.items()]
+
+
+def unsummed_in_words(summary: Mapping[str, Any]) -> str:
+    """That no update was summed in any round, and why; empty where some was. Of a run under attack attackers may be why."""
+    if not (why := summary.get("nothing_summed")):
+        return ""
+    rounds = summary.get("rounds")
+    nothing = f"Nothing was summed in any of {rounds} rounds" if rounds != 1 else "Nothing was summed in the only round"
+    remedy = "more clients, fewer models or clusters, or a lower protection.floor may help"
+    return f"{nothing}, so that every client has what it began with or learned alone ({why}): {remedy}"
+
+
+def trouble_in_words(summary: Mapping[str, Any]) -> list[str]:
+    """What makes the scores worth less than they seem."""
+    found = (diverged_in_words(summary), rejected_in_words(summary.get("rejected") or []), unsummed_in_words(summary))
+    return [words for words in found if words]
 
 
 def corrupt_in_words(said: Mapping[str, Any]) -> str:

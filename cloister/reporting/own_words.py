@@ -6,7 +6,10 @@ COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinato
 SAID: Mapping[str, tuple[str, str]] = {
     "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
     "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
-    "ExplicitShare": ("a share of its update, which says nothing without the other", COORDINATOR),
+    "ExplicitShare": (
+        "a share of its update, which says nothing without the other, and the number of its records, as it is",
+        COORDINATOR,
+    ),
     "KeyShare": ("the other share of its update, as a key", "the second server"),
     "SlotShare": ("shares of its update for slots, which say nothing without the others", COORDINATOR),
     "SlotKey": ("the other shares of its update for slots, as a key", "the second server"),
@@ -21,7 +24,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "SealedCloud": ("its embedded data", CLIENTS),
     "SealedEmbedding": ("its embedding model", CLIENTS),
     "Lent": ("a model that clients hold", CLIENTS),
-    "Ready": ("that it takes part, and of how many records, where sums are weighted", COORDINATOR),
+    "Ready": ("that its work is done, which stays here until a sum is made", COORDINATOR),
     "Declined": ("that it sits out, and why", COORDINATOR),
     "Leaving": ("that it takes no further part, and of terms why", COORDINATOR),
     "Holds": ("which models it holds, by name", COORDINATOR),

@@ -15,9 +15,8 @@ from .distances import distances_panel
 from .gaps import gaps
 from .headline import (
     attacked_in_words,
-    diverged_in_words,
     privacy_in_words,
-    rejected_in_words,
+    trouble_in_words,
     turned_down_in_words,
     unmoved_in_words,
 )
@@ -131,7 +130,7 @@ def render(run: Run) -> str:
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
         missing="; ".join(gaps(run)),
-        trouble=[*filter(None, [diverged_in_words(run.summary), rejected_in_words(run.summary.get("rejected") or [])])],
+        trouble=trouble_in_words(run.summary),
         privacy=epsilons(run),
         traffic=traffic_charts(run),
         table=table(run),

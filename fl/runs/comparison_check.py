@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..functions import brief
+from .parts_check import check_named, check_part
 from .scenario import Scenario
 
 
@@ -19,14 +20,12 @@ def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
             raise ValueError(f"data[{name!r}] is a Scenario, not {brief(scenario)}: it says which data, model and training")
     for name, given in built.methods.items():
         if not isinstance(given, method):
-            raise ValueError(f"methods[{name!r}] is a Method, not {brief(given)}: give Method(algorithm={_made(given)})")
+            raise ValueError(f"methods[{name!r}] is a Method, not {brief(given)}: give {_method(given, method)}")
         if not (hasattr(given.algorithm, "needs") or callable(given.algorithm)):
             raise ValueError(f"methods[{name!r}].algorithm is an algorithm, for example FedAvg(), not {brief(given.algorithm)}")
         _check_list(f"methods[{name!r}].fits", given.fits, "names of data")
         _check_grid(name, given.grid)
-    for name, protection in built.protections.items():
-        if not hasattr(protection, "gives") or isinstance(protection, type):
-            raise ValueError(f"protections[{name!r}] is a protection, for example Masked(), not {brief(protection)}")
+    check_named("protection", built.protections)
     _check_named("attacks", built.attacks, '{"minus": Adversary(...)}')
     _check_named("measures", built.measures, '{"heading": function}')
     for name, attack in built.attacks.items():
@@ -43,6 +42,8 @@ def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
         raise ValueError(f"seeds are whole numbers, and {brief(wrong[0])} is none")
     if built.search is not None and not isinstance(built.search, search):
         raise ValueError(f"search is a Search(seeds=..., configurations=...) or None, not {brief(built.search)}")
+    if built.search is not None:
+        check_part("protection", built.search.protection, "search.protection")
 
 
 def _check_named(field: str, given: object, example: str) -> None:
@@ -59,6 +60,11 @@ def _check_grid(name: str, grid: Mapping[str, Any]) -> None:
     for path, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise ValueError(f"the grid of {name} has values to try for {path}: ({values!r},), not {values!r}")
+
+
+def _method(given: object, method: type[Any]) -> str:
+    """A method as it would be written, in few words."""
+    return "Method(algorithm=...)" if given is method else f"Method(algorithm={_made(given)})"
 
 
 def _made(given: object) -> str:

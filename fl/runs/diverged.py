@@ -1,28 +1,54 @@
 """Whether training came to nothing though all numbers stayed finite: by the loss on held-out data, over the evaluated rounds."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite, log
+from dataclasses import dataclass, replace
+from math import isfinite, log, sqrt
 from typing import Any
 
 import numpy as np
 
 from ..clients.losses import CROSS_ENTROPY
+from ..data.population import Population
 
 GROWN = 5.0
 """A mean loss so many times what guessing costs, or, where that is not known, what it was after the first evaluated round, is of
 a run that diverged."""
-TIMES = 1.5
-"""Accuracy up to so many times a guess's is about that of guessing."""
+ERRORS = 2.0
+"""Accuracy above that of a guess by up to so many standard errors, of as many records as were tested, is that of guessing."""
+SLIGHT = 0.01
+"""A loss below that of guessing by up to this part of it is about the same."""
 ROUNDS = 5
 """Of fewer rounds a run need not be better than guessing: it is short."""
 
 
-def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """How often who knows the most frequent label alone is right, and how many test records that is of; 0 where nobody knows."""
+
+    share: float
+    records: int
+
+    @property
+    def most(self) -> float:
+        """The largest accuracy that is no better beyond chance."""
+        return self.share + ERRORS * sqrt(self.share * (1 - self.share) / max(1, self.records))
+
+
+def guess_of(population: Population) -> Guess:
+    """Of the test records of all clients; those that several share count once. Of targets that are numbers nothing is known."""
+    tests = {(of.test.y.data_ptr(), len(of.test)): of.test.y for of in population.clients.values()}
+    found = np.concatenate([y.numpy().ravel() for y in tests.values() if not y.is_floating_point()] or [np.zeros(0, np.int64)])
+    known = found[found >= 0]
+    share = float(np.bincount(known).max() / len(known)) if len(known) else 0.0
+    return Guess(max(share, 1 / max(1, population.classes)), len(known))
+
+
+def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, guessed: Guess) -> dict[str, float]:
     """The mean losses of the first and of the last evaluation and that of guessing, where the last is far too large, or where
-    neither it nor accuracy is better than guessing after some rounds; else nothing.
+    after some rounds neither it nor accuracy is better than guessing; else nothing.
 
     lines: of a run's rounds, each with clients' losses where it was evaluated. loss: what clients train by; of cross entropy a
-    guess costs ln(classes), of any other loss nothing is known of one.
+    guess costs ln(classes), of any other loss nothing is known of one. guessed: how often a guess is right.
     """
     evaluated = [line for line in lines if line.get("loss")]
     means = [_mean(line["loss"]) for line in evaluated]
@@ -33,8 +59,9 @@ def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int) -> 
     found = {"first": first, "last": last, **({"guess": guess} if guess else {})}
     if last > GROWN * (guess or first) > 0:
         return found
-    at_chance = guess > 0 and accuracy is not None and accuracy <= TIMES / classes
-    return found if at_chance and last >= guess and len(lines) >= ROUNDS else {}
+    most = replace(guessed, records=max(guessed.records, len(evaluated[-1]["loss"]))).most  # of each client one at least
+    at_chance = guess > 0 and accuracy is not None and accuracy <= most
+    return found if at_chance and last >= (1 - SLIGHT) * guess and len(lines) >= ROUNDS else {}
 
 
 def _mean(losses: Mapping[str, float | None]) -> float:

@@ -8,6 +8,7 @@ from torch import nn
 
 from ..clients.training import Training
 from ..field_types import wrong_types
+from ..functions import brief
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "data": (callable, "data.Digits()"),
@@ -24,21 +25,34 @@ WHOLE = ("rounds", "seed", "evaluate_every")
 def check_parts(scenario: Any) -> None:
     """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, no such part, or a part
     with a field of another type."""
-    for name, (fits, example) in PARTS.items():
-        part = getattr(scenario, name)
-        if isinstance(part, type):
-            raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {_made(part)}")
-        if isinstance(part, str):
-            raise ValueError(f"{name} is the text {part!r}; give an object, for example {name}={example}")
-        if not fits(part):
-            raise ValueError(f"{name} is {_brief(part)}, which is none; give one, for example {name}={example}")
-        for words in wrong_types(part, name):
-            raise ValueError(words)
+    for name in PARTS:
+        check_part(name, getattr(scenario, name), name)
     for name in WHOLE:
         if type(value := getattr(scenario, name)) is not int:
             raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
     if not isinstance(scenario.name, str) or not scenario.name:
         raise ValueError(f"name is {scenario.name!r}; give a text, for example name='mine'")
+
+
+def check_part(kind: str, part: Any, name: str) -> None:
+    """The same of one part. kind: of `PARTS`. name: what errors call it."""
+    fits, example = PARTS[kind]
+    if isinstance(part, type):
+        raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {_made(part)}")
+    if isinstance(part, str):
+        raise ValueError(f"{name} is the text {part!r}; give an object, for example {kind}={example}")
+    if not fits(part):
+        raise ValueError(f"{name} is {brief(part)}, which is none; give one, for example {kind}={example}")
+    for words in wrong_types(part, name):
+        raise ValueError(words)
+
+
+def check_named(kind: str, given: Any) -> None:
+    """The same of several by name, in the field of an evaluation or a comparison that has the plural's name."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{kind}s are a dict by name, not {brief(given)}; for example {kind}s={{'a': {PARTS[kind][1]}}}")
+    for name, part in given.items():
+        check_part(kind, part, f"{kind}s[{name!r}]")
 
 
 def _made(part: type) -> str:
@@ -49,8 +63,3 @@ def _made(part: type) -> str:
         return f"{part.__name__}(...)"
     told = [f.name for f in fields(part) if f.default is f.default_factory]  # both are MISSING
     return f"{part.__name__}({', '.join(f'{name}=...' for name in told)})"
-
-
-def _brief(part: Any) -> str:
-    text = repr(part)
-    return text if len(text) <= 60 else f"a {type(part).__name__}"

@@ -36,6 +36,7 @@ from ..data.partition import Partition
 from ..data.source import Loader
 from ..functions import called
 from ..models.papers import ModelFactory
+from ..other_names import said_otherwise
 from ..own_code import coded, digest_of
 from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
@@ -159,7 +160,7 @@ def _with(value: Any, path: str, new: Callable[[Any, str], Any]) -> Any:
     known = _fields_of(value)
     if name not in known:
         inside = [f"{part}.{name}" for part in known if name in _fields_of(getattr(value, part))]
-        close = inside or get_close_matches(name, known, 1)
+        close = inside or [ours for ours in (said_otherwise(name, known),) if ours] or get_close_matches(name, known, 1)
         meant = f"; did you mean {close[0]}" if close else ""
         raise NoField(f"no field {name!r} in {type(value).__name__}{meant}; it has: {', '.join(known) or 'none'}")
     return replace(value, **{name: _with(getattr(value, name), rest, new) if rest else new(value, name)})

@@ -15,7 +15,7 @@ from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
 from ..emd.record import undecided
 from ..meters.record import said
-from .diverged import diverged
+from .diverged import diverged, guess_of
 from .evaluation import ScoringJob, accuracies
 from .feasibility import doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
@@ -24,6 +24,7 @@ from .round_lines import scores
 from .run_folder import RunFolder, machine, versions
 from .simulation import Simulation
 from .under_attack import under_attack
+from .unsummed import nothing_summed
 from .verdicts import agreement, clearness, metric_of, over_clients
 
 
@@ -89,6 +90,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "rejected": [f for f in faults if f["rejected"]],
         **({"turned_down": turned_down} if turned_down else {}),
         **({"unmoved": {"rounds": len(unmoved), "reason": unmoved[0]}} if unmoved else {}),
+        **({"nothing_summed": why} if simulation.corrupted is None and (why := nothing_summed(lines, answers, faults)) else {}),
         "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
@@ -128,7 +130,8 @@ def _diverged(simulation: Simulation, lines: Sequence[Mapping[str, Any]]) -> dic
     """Nothing where clients are corrupt, too: that is then why, and said by itself."""
     if simulation.corrupted is not None:
         return {}
-    return diverged(lines, simulation.scenario.training.loss, simulation.population.classes)
+    population = simulation.population
+    return diverged(lines, simulation.scenario.training.loss, population.classes, guess_of(population))
 
 
 def names_of(simulation: Simulation) -> Mapping[int, str]:

@@ -1,0 +1,30 @@
+"""Whether a run is over in which no update was ever summed: its clients have what they learned alone, whatever the method."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SUMS = ("sums", "personal sums", "coordinates", "fusion")
+"""What answers with updates of several clients are called; those of slots are told apart by their words."""
+OF_COUNTS = "how many clients chose each"
+"""The beginning of what is told of slots before any is summed."""
+
+
+def nothing_summed(
+    lines: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
+) -> str:
+    """Why, of the last round in which it is known; empty where there was a sum, or one was withheld in some rounds alone.
+
+    lines: of all rounds. answers, faults: as the folder has them.
+    """
+    if not lines or not all(line["below_floor"] for line in lines) or any(map(_is_sum, answers)):
+        return ""
+    shut = [fault["reason"] for fault in faults if "stay shut" in fault["reason"]]
+    few = [row for row in lines[-1]["below_floor"] if row["members"]]
+    if shut:
+        return str(shut[-1])
+    return f"a sum over {len(few[-1]['members'])} clients is below the floor" if few else "sums were below the floor"
+
+
+def _is_sum(answer: Mapping[str, Any]) -> bool:
+    of_slots = answer["what"] == "slots" and not str(answer["words"]).startswith(OF_COUNTS)
+    return bool(answer["scalars"]) and (answer["what"] in SUMS or of_slots)

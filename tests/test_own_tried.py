@@ -1,0 +1,92 @@
+"""Attacks and defences of one's own that fail are said before a grid is played; those that work, and ours, are not."""
+
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cloister import algorithms, attacks, rules
+from cloister.evaluating.play import opened
+from cloister.evaluating.tried import failures, has_own
+from cloister.fl.runs.feasibility import Doubt
+
+from . import evaluation_sample as sample
+
+
+@dataclass(frozen=True)
+class Typo:
+    needs: ClassVar = attacks.Level.OWN
+
+    def __call__(self, own: attacks.Own, /) -> Any:
+        return -own.updates  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Fine:
+    needs: ClassVar = attacks.Level.OWN
+
+    def __call__(self, own: attacks.Own, /) -> Any:
+        return -own.update
+
+
+def misspelt(updates: Any) -> Any:
+    return upates.mean(axis=0)  # type: ignore[name-defined]  # noqa: F821
+
+
+def mean(updates: Any) -> Any:
+    return updates.mean(axis=0)
+
+
+def ruled(rule: Any) -> Any:
+    return algorithms.RobustFedAvg(rule=rule)
+
+
+def said(**changed: Any) -> list[str]:
+    made = replace(sample.evaluation, **changed)
+    return [*failures(made, made.scenario.data(None))]
+
+
+@pytest.mark.trains
+def test_what_fails_is_said_with_its_name_and_line() -> None:
+    attacked = said(attacks={"minus": sample.minus, "fine": Fine(), "typo": Typo(), "broken": sample.broken})
+    assert len(attacked) == 2
+    assert attacked[0].startswith("attack 'typo' fails, as one round with few records showed: AttributeError: 'Own' object")
+    assert "did you mean 'update' (test_own_tried.py, line " in attacked[0]
+    assert attacked[1].startswith("attack 'broken' fails, as one round with few records showed: RuntimeError: no such adversary")
+    (defended,) = said(defences={"misspelt": ruled(misspelt), "mean": ruled(mean), "ours": algorithms.FedAvg()})
+    assert defended.startswith("defence 'misspelt' fails")
+    assert "did you mean 'updates' (test_own_tried.py, line " in defended
+
+
+@pytest.mark.trains
+def test_what_works_is_not_said() -> None:
+    fine = {
+        "minus": sample.minus,
+        "fine": Fine(),
+        "made": lambda k: attacks.Adversary(members=attacks.Pool(int(k)), upload=Fine()),
+    }
+    assert said(attacks=fine, defences={"mean": ruled(mean), "changed": lambda of: replace(of, algorithm=ruled(mean))}) == []
+
+
+@pytest.mark.trains
+def test_the_folder_is_opened_all_the_same_and_data_that_are_not_read_are_said(tmp_path: Path) -> None:
+    made = replace(sample.evaluation, attacks={"typo": Typo()})
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", Doubt)
+        folder, ledger = opened(made, tmp_path, tmp_path / "out", False, {})
+    words = [str(one.message) for one in seen if one.category is Doubt]
+    assert words[0] == f"the folder of data sets {tmp_path} is not read: the digits come with scikit-learn"
+    assert words[1].startswith("attack 'typo' fails")
+    assert len(words) == 2
+    assert (folder / "evaluation.json").is_file()
+    assert not ledger.rows
+
+
+def test_what_is_of_ones_own() -> None:
+    pool = attacks.Pool(2)
+    assert not has_own(attacks.Adversary(members=pool, upload=attacks.MinusGradient()))
+    assert has_own(attacks.Adversary(members=pool, upload=Fine()))
+    assert not has_own(ruled(rules.Median()))
+    assert has_own(ruled(mean))

@@ -1,0 +1,69 @@
+"""A run in which no update was ever summed says so, and why; one with some sums, or under attack, does not."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloister
+from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
+from cloister.fl.runs.unsummed import nothing_summed
+from cloister.reporting.headline import unsummed_in_words
+
+BELOW = [{"below_floor": [{"round": t, "cluster": "a", "members": [1, 2]}]} for t in range(3)]
+SHUT = {"round": 2, "client": -1, "reason": "the slots of models@2 stay shut: no slot was chosen by 6 clients", "rejected": False}
+COUNTS = {"what": "slots", "words": "how many clients chose each of 5 slots, of small ones too", "scalars": 5}
+PRESENT = {"what": "participation", "words": "which clients took part (slots); no data", "scalars": 0}
+
+
+def test_in_every_round_no_sum_was_made() -> None:
+    assert nothing_summed(BELOW, [COUNTS, PRESENT], [SHUT]) == SHUT["reason"]
+    assert nothing_summed(BELOW, [PRESENT], []) == "a sum over 2 clients is below the floor"
+
+
+@pytest.mark.parametrize("what", ["sums", "slots", "personal sums"])
+def test_one_sum_is_enough(what: str) -> None:
+    answer = {"what": what, "words": "sums of the slots that enough chose", "scalars": 9}
+    assert nothing_summed(BELOW, [COUNTS, answer], [SHUT]) == ""
+    assert nothing_summed([*BELOW, {"below_floor": []}], [COUNTS], [SHUT]) == ""
+    assert nothing_summed([], [], []) == ""
+
+
+def test_words() -> None:
+    assert unsummed_in_words({"nothing_summed": "why", "rounds": 3}) == (
+        "Nothing was summed in any of 3 rounds, so that every client has what it began with or learned alone (why): more clients,"
+        " fewer models or clusters, or a lower protection.floor may help"
+    )
+    assert unsummed_in_words({"nothing_summed": "why", "rounds": 1}).startswith("Nothing was summed in the only round, so")
+    assert unsummed_in_words({"rounds": 3}) == ""
+
+
+def played(folder: Path, floor: int, **changed: Any) -> Any:
+    scenario = Scenario(
+        name="slots",
+        data=data.Digits(),
+        partition=partitions.Iid(clients=6, samples=20),
+        model=models.Mlp(hidden=(8,)),
+        training=Training(epochs=1, batch=10, lr=0.1),
+        algorithm=algorithms.FedSoft(models=5, most=1),
+        protection=protections.Masked(floor=floor),
+        rounds=2,
+        **changed,
+    )
+    return cloister.run(scenario, folder, quiet=True)
+
+
+@pytest.mark.trains
+@pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
+def test_a_run_says_it_in_its_result_and_its_reports_first_lines(tmp_path: Path) -> None:
+    result = played(tmp_path / "none", 5)
+    assert "no slot was chosen by 6 clients" in result.summary["nothing_summed"]
+    assert re.search("^no sum +Nothing was summed in any of 2 rounds, so that", str(result), re.MULTILINE)
+    assert "so their training stopped" not in str(result)
+    assert '<p class="alert">Nothing was summed in any of 2 rounds' in result.report.read_text()
+    adversary = attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())
+    assert "nothing_summed" not in played(tmp_path / "attacked", 5, adversary=adversary).summary
+    fine = played(tmp_path / "some", 2)
+    assert any(answer["what"] == "slots" and "how many" not in answer["words"] for answer in fine.summary["disclosed"]["server"])
+    assert "nothing_summed" not in fine.summary
