@@ -11,7 +11,7 @@ from .deploying import File, Insecure, Keys, Set, scenario_of, standing_of
 from .deployment.json_lines import log_to_stderr
 from .deployment.operated import operated
 from .deployment.signals import STOPPED, on_signals
-from .errors_in_one_line import one_line_errors, said_in_a_line, say
+from .errors_in_one_line import one_line_errors, room_in, said_in_a_line, say
 
 if TYPE_CHECKING:
     from .fl.runs.vitals import Control
@@ -86,7 +86,7 @@ def serve(
             ask_scores,
         )
         try:
-            with operated(control, metrics, least or 0, log), on_signals(_stopping(control)), said_in_a_line():
+            with operated(control, metrics, least or 0, log), on_signals(_stopping(control)), said_in_a_line(), room_in(folder):
                 for done in play(scenario, folder, where, data):
                     told.round(done)
         except Halted:

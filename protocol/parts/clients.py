@@ -43,6 +43,7 @@ class Clients:
             for use, public in (client.public or {}).items():
                 self.enrolled.setdefault(use, {})[i] = public
         self.seated = {i for i, client in self.all.items() if client.enrol(self.enrolled)}
+        self._told = set(self.seated)
 
     def of(self, name: str) -> Mapping[int, Any]:
         """Their roles of this name."""
@@ -110,7 +111,8 @@ class Clients:
             elif public is not None:
                 for use, key in public.items():
                     self.enrolled.setdefault(use, {})[i] = key
-                client.enrol(self.enrolled)
+                if i not in self._told and client.enrol(self.enrolled):  # nobody takes it a second time
+                    self._told.add(i)
                 newcomers.append(i)
         return newcomers, refused
 
