@@ -32,16 +32,19 @@ def test_no_room_is_said_with_what_to_do(of, where):
 def test_a_coordinator_without_room_names_its_folder(tmp_path, monkeypatch):
     """A write to a file that is open names none. A file that is named stays so."""
 
-    def played(*of):
-        raise OSError(errno.ENOSPC, "No space left on device", *named)
-        yield
+    def full(*named):
+        def played(*of):
+            raise OSError(errno.ENOSPC, "No space left on device", *named)
+            yield
 
-    monkeypatch.setattr(serving, "serve", played)
+        return played
+
     for named, where in (((), tmp_path), (("other/file",), "other/file")):
+        monkeypatch.setattr(serving, "serve", full(*named))
         with pytest.raises(Failure) as found:
             serve("cloister:quickstart", listen="127.0.0.1:0", insecure_loopback=True, out=tmp_path, set_=None, metrics=None)
         assert str(found.value) == f"{where}: no room is left on the disk; make some, and give the same command again"
-    with pytest.raises(OSError, match="^another") as raised, room_in(tmp_path):
+    with pytest.raises(OSError, match=r"^another") as raised, room_in(tmp_path):
         raise OSError("another")
     assert raised.value.filename is None
 

@@ -1,4 +1,4 @@
-"""The exchange of a run's seed, played more than once in one session: by an honest coordinator, and by one that hopes for two seeds."""
+"""The exchange of a run's seed, played more than once: by an honest coordinator, and by one that hopes for two seeds."""
 
 import random
 from collections import deque
@@ -13,7 +13,7 @@ from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.identity import SigningKey
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
-from cloister.protocol.drivers.roles import Party, Persist, Posted, Received, Send
+from cloister.protocol.drivers.roles import Deadline, Party, Persist, Posted, Received, Send
 from cloister.protocol.masked.clients import masking_clients
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.seeding.joining import Joiner
@@ -36,11 +36,18 @@ def joiner(client, stored=None):
     return found
 
 
-def play(joiners, follow=lambda client, effects: None):
-    """An honest server's exchange, with whoever is there; the tags that were signed. follow: told what clients do."""
+def play(joiners, follow=lambda client, effects: None, late=False):
+    """An honest server's exchange, with whoever is there; the tags that were signed. follow: told what clients do. late: whether
+    its deadlines come.
+    """
     relay, tags = Party(SERVER, gather(Room(SESSION, ENROLLED)), server_step), set()
     due = deque((i, effect) for i, one in joiners.items() for effect in one.hello())
-    while due:
+    deadlines = 6 if late else 0
+    while due or deadlines:
+        if not due:
+            deadlines -= 1
+            due += ((SERVER, then) for then in relay.handle(Deadline()))
+            continue
         party, effect = due.popleft()
         if party != SERVER:
             follow(party, [effect])
@@ -59,10 +66,21 @@ def test_who_holds_the_seed_signs_no_other_tag_when_the_exchange_is_played_again
     first = play(joiners)
     assert len({tag for _, tag in first}) == 1
     assert len({one.seed for one in joiners.values()} - {b""}) == 1
-    assert play(joiners) == set(), "each signed the first one, and no other leader's"
-    assert {one.seed for one in joiners.values()} == {b""}
+    (seed,) = {one.seed for one in joiners.values()}
+    assert play(joiners) == first, "each signs the first one again, and no other leader's"
+    assert {one.seed for one in joiners.values()} == {seed}
     (tag,) = {tag for _, tag in first}
     assert all(list(one.save().stored.values()) == [tag] for one in joiners.values())
+
+
+def test_who_had_no_seed_gets_that_of_the_others_when_the_exchange_is_played_again_also_as_its_leader():
+    """As in a run whose exchange ended with too few, for whatever was lost after they held it."""
+    joiners = {i: joiner(i) for i in ROSTER}
+    play({i: joiners[i] for i in ROSTER[1:]}, late=True)
+    (seed,) = {one.seed for one in joiners.values()} - {b""}
+    assert joiners[0].seed == b""
+    play(joiners, late=True)
+    assert {one.seed for one in joiners.values()} == {seed}
 
 
 def test_who_holds_the_seed_keeps_what_it_signed_over_its_end():
