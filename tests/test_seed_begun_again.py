@@ -14,6 +14,7 @@ from cloister.fl.runs.serving import serve
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import IN_VAIN, Limits, LinkRefused, grpc_or_words
+from cloister.protocol.parts.clients import STRANGER
 
 from .served import SMALL, one_at_a_time
 
@@ -120,6 +121,26 @@ def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_
         crowd.gone()
     assert done.round == 1
     assert crowd.ended == dict.fromkeys(range(4))
+
+
+def test_who_was_not_enrolled_at_first_takes_no_part_when_the_exchange_is_begun_again(tmp_path, monkeypatch):
+    """Without certificates the others know nothing of it: they would hold its signatures, and it theirs, for false ones."""
+    leaving_at(monkeypatch, b"public")
+    crowd, port = Crowd(tmp_path), []
+
+    def told(where):
+        port.append(where)
+        crowd.come_all(where)
+
+    def more(listener, clients, seconds):
+        crowd.come_again(port[0])
+        wait_for_more(listener, clients, seconds)
+
+    monkeypatch.setattr(serving, "wait_for_more", more)
+    why = f"the run did not begin: 0 of 4 clients hold the group seed, 3 must: {STRANGER}"
+    with one_at_a_time(), pytest.raises(ValueError, match=re.escape(why)):
+        list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told)))
+    crowd.gone()
 
 
 def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path, monkeypatch):

@@ -88,14 +88,17 @@ class Clients:
         An identity that others rely on is one of the first enrolment. Who was not in it waits for another run, unless clients
         share no seed: then none relies on another's.
         """
-        newcomers, refused = self.enrol_missing()
+        newcomers, refused = self.enrol_missing(self.welcome is not nothing_to_share)
         if newcomers:
             refused += self.welcome(newcomers)
             self.seated |= {i for i in newcomers if self.all[i].begin()}
         return refused
 
-    def enrol_missing(self) -> tuple[list[int], list[Fault]]:
-        """Who is not ready for the run is told who is who, if it was not yet: these, and what was refused. See `admit`."""
+    def enrol_missing(self, sharing: bool) -> tuple[list[int], list[Fault]]:
+        """Who is not ready for the run is told who is who, if it was not yet: these, and what was refused. See `admit`.
+
+        sharing: whether clients share a seed.
+        """
         newcomers: list[int] = []
         refused: list[Fault] = []
         for i in sorted(self.all.keys() - self.seated):
@@ -105,7 +108,7 @@ class Clients:
                 continue
             public = client.public
             known = {use: of[i] for use, of in self.enrolled.items() if i in of}
-            if public is not None and known != public and (known or self.welcome is not nothing_to_share):
+            if public is not None and known != public and (known or sharing):
                 refused += [] if i in self._strangers else [Fault(i, STRANGER)]
                 self._strangers.add(i)
             elif public is not None:

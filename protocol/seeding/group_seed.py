@@ -73,7 +73,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
         if setup.gathered is None or not _lacked_clients(relay):
             break
         setup.gathered(session.threshold)
-        before = [*network.faults, *clients.enrol_missing()[1]]
+        before = [*network.faults, *clients.enrol_missing(sharing=True)[1]]
         network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
         network.faults += before
         _exchanged(clients, network, relay, session, SEED)
