@@ -1,4 +1,4 @@
-"""The agreement on a run's seed that is begun again, on simulated time: keys of earlier attempts are lost, or come in later ones."""
+"""The agreement on a seed that is begun again, on simulated time: keys of attempts before are lost, or come in later ones."""
 
 import random
 from dataclasses import dataclass, field, replace
