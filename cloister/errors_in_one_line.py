@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from .fl.fields_at_fault import field_of
@@ -40,6 +41,17 @@ def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> I
             raise
         message = _placed(error, where, settings) + (_of_a_file(error) or str(error) or type(error).__name__)
         raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
+
+
+@contextmanager
+def room_in(folder: Path) -> Iterator[None]:
+    """A disk that is full is said with this folder, where whatever could not be written names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL and error.filename is None:
+            error.filename = str(folder)
+        raise
 
 
 def _says_what_to_install(error: Exception) -> bool:

@@ -9,7 +9,7 @@ import typer
 
 from .deploying import Insecure, Keys, Set, scenario_of, standing_of
 from .deployment.json_lines import log_to_stderr
-from .errors_in_one_line import one_line_errors, say
+from .errors_in_one_line import one_line_errors, room_in, say
 from .protocol.core.errors import Revoked
 from .signals import STOPPED, interrupting, on_signals
 
@@ -100,7 +100,7 @@ def join(
             aside = Aside(Dialled(second, standing, patience=patience, server=SECOND_SERVER))
         counted = 0
         try:
-            with on_signals(interrupting):
+            with on_signals(interrupting), room_in(folder):
                 for what in play(found, link, folder, own=own, data=datasets, aside=aside, tells=not no_scores):
                     counted += 1
                     for blame, reason in what.refused:

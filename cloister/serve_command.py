@@ -10,7 +10,7 @@ import typer
 from .deploying import File, Insecure, Keys, Set, scenario_of, standing_of
 from .deployment.json_lines import log_to_stderr
 from .deployment.operated import operated
-from .errors_in_one_line import one_line_errors, said_in_a_line, say
+from .errors_in_one_line import one_line_errors, room_in, said_in_a_line, say
 from .signals import STOPPED, on_signals
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def serve(
             ask_scores,
         )
         try:
-            with operated(control, metrics, least or 0, log), on_signals(_stopping(control)), said_in_a_line():
+            with operated(control, metrics, least or 0, log), on_signals(_stopping(control)), said_in_a_line(), room_in(folder):
                 for done in play(scenario, folder, where, data):
                     told.round(done)
         except Halted:

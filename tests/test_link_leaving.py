@@ -1,5 +1,6 @@
 """A client that takes no further part says why: an operator reads the terms that it refuses, and nothing of its data."""
 
+import asyncio
 import json
 import logging
 import re
@@ -94,3 +95,97 @@ def test_an_operator_is_told_which_terms_a_client_refuses_and_of_its_data_nothin
     (told,) = [line for line in record if "revealed" in line]
     assert (told["said"], told["to"], told["revealed"][0]["what"]) == (why, "coordinator", "Leaving")
     assert record[-1]["left"] == str(error)
+
+
+def test_who_leaves_in_the_middle_of_a_long_answer_gives_its_slot_to_others():
+    """Of the answer nothing is heard. There is one slot."""
+    listener = Listener("127.0.0.1:0", (0, 1), lambda client: b"hello", None, Limits(patience=60.0, slots=1))
+    port = listener.start()
+    links = [Dialled(f"127.0.0.1:{port}", None, i, patience=5.0) for i in range(2)]
+    try:
+        numbers = {}
+        for i, link in enumerate(links):
+            link.start()
+            numbers[i] = listener.post(i, b"a word")
+            next(link.words())
+        halfway, put = asyncio.Event(), flow.Flow._put
+
+        async def stopping(self, kind, number, index, of, *rest):
+            if kind == flow._PIECE and of > 1 and index == of // 2 and not halfway.is_set():
+                halfway.set()
+                await asyncio.Event().wait()
+            await put(self, kind, number, index, of, *rest)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flow.Flow, "_put", stopping)
+            threading.Thread(target=links[0].answer, args=(numbers[0], bytes(16 << 20)), daemon=True).start()
+            waiting = links[0]._background.result(asyncio.wait_for(halfway.wait(), 20))
+            assert waiting
+            assert links[0].leave("it has no room")
+        heard = listener.heard()
+        assert (heard.client, heard.data) == (0, None)
+        links[1].answer(numbers[1], bytes(16 << 20))
+        heard = listener.heard()
+        assert (heard.client, len(heard.data)) == (1, 16 << 20)
+        assert listener.left() == {0: "it has no room"}
+    finally:
+        for link in links:
+            link.stop()
+        listener.stop()
+
+
+@pytest.mark.parametrize("said", [b"x" * 601, b"x" * (1 << 18)], ids=["over the limit", "a whole piece"])
+def test_a_reason_that_is_too_long_ends_the_stream_and_is_none(said, caplog):
+    listener = Listener("127.0.0.1:0", (0,), lambda client: b"hello", None, Limits(patience=60.0))
+    link = Dialled(f"127.0.0.1:{listener.start()}", None, 0, patience=5.0)
+
+    async def leave(self, why):
+        await self._put(flow._LEAVING, 0, 0, 0, len(said), said)
+
+    try:
+        link.start()
+        listener.post(0, b"a word")
+        with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.INFO, "cloister.link"):
+            patch.setattr(flow.Flow, "leave", leave)
+            link.leave("")
+        assert listener.left() == {}
+        assert any("bytes of why it leaves" in str(vars(record).get("why")) for record in caplog.records)
+        assert not any(len(str(vars(record).get("why", ""))) > flow.MOST_REASON for record in caplog.records)
+    finally:
+        link.stop()
+        listener.stop()
+
+
+def test_who_leaves_many_times_with_anything_is_one_client_that_left(caplog):
+    """Bytes that are no text, control characters, characters that turn a line around: each in one printable line."""
+    listener = Listener("127.0.0.1:0", (0,), lambda client: b"hello", None, Limits(patience=60.0))
+    port = listener.start()
+    reasons = [
+        b"\xff\xfe\x00" * 9,
+        b"\x1b]0;title\x07\x1b[2J",
+        "\u202eback\u2066\u2028".encode(),
+        b"",
+        b'"}\n{"level": "ERROR"',
+        b"\x00" * 600,
+    ]
+    try:
+        for said in reasons:
+
+            async def leave(self, why, said=said):
+                await self._put(flow._LEAVING, 0, 0, 0, len(said), said)
+
+            link = Dialled(f"127.0.0.1:{port}", None, 0, patience=5.0)
+            with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.WARNING, "cloister.link"):
+                patch.setattr(flow.Flow, "leave", leave)
+                link.start()
+                number = listener.post(0, b"a word")
+                assert link.leave("")
+                link.stop()
+            heard = listener.heard()
+            assert (heard.number, heard.data) == (number, None)
+            assert listener.left()[0].isprintable()
+            assert listener.left()[0].strip()
+        assert len([record for record in caplog.records if record.getMessage() == "left"]) == len(reasons)
+        assert listener.present() == ()
+    finally:
+        listener.stop()

@@ -7,13 +7,15 @@ import cbor2
 import pytest
 import typer
 
-from cloister.errors_in_one_line import Failure, one_line_errors
+from cloister.errors_in_one_line import Failure, one_line_errors, room_in
+from cloister.fl.runs import serving
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.drivers.journal import InFile, InMemory
 from cloister.protocol.two_servers.helper import begun
+from cloister.protocol.work.driving import BEGUN
 from cloister.protocol.work.said import said
 from cloister.reporting import report
-from cloister.serve_command import _reported
+from cloister.serve_command import _reported, serve
 
 from .deployed import DRAWN, authority, driven_by, greeting, standing
 
@@ -25,6 +27,26 @@ def test_no_room_is_said_with_what_to_do(of, where):
     with pytest.raises(Failure) as found, one_line_errors():
         raise OSError(errno.ENOSPC, "No space left on device", *of)
     assert str(found.value) == f"{where}no room is left on the disk; make some, and give the same command again"
+
+
+def test_a_coordinator_without_room_names_its_folder(tmp_path, monkeypatch):
+    """A write to a file that is open names none. A file that is named stays so."""
+
+    def full(*named):
+        def played(*of):
+            raise OSError(errno.ENOSPC, "No space left on device", *named)
+            yield
+
+        return played
+
+    for named, where in (((), tmp_path), (("other/file",), "other/file")):
+        monkeypatch.setattr(serving, "serve", full(*named))
+        with pytest.raises(Failure) as found:
+            serve("cloister:quickstart", listen="127.0.0.1:0", insecure_loopback=True, out=tmp_path, set_=None, metrics=None)
+        assert str(found.value) == f"{where}: no room is left on the disk; make some, and give the same command again"
+    with pytest.raises(OSError, match=r"^another") as raised, room_in(tmp_path):
+        raise OSError("another")
+    assert raised.value.filename is None
 
 
 def test_a_run_whose_report_does_not_fit_is_over_all_the_same(tmp_path, monkeypatch):
@@ -83,6 +105,20 @@ def test_a_client_that_had_no_room_when_it_was_enrolled_takes_part_when_it_has(t
     assert not said(driven_by(greeting(DRAWN, CLIENTS, 0), own, journal), word).refused
     ((_, why),) = said(driven_by(greeting(DRAWN, CLIENTS, 0), own, InMemory()), word).refused
     assert why.startswith("client-0 took part in this run before, and what it kept of it is not here")
+
+
+def test_what_an_enrolment_without_room_leaves_answers_nothing(tmp_path):
+    """Its process may go on: what it would sign then its journal did not know of."""
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), Full()
+    driven = driven_by(greeting(DRAWN, CLIENTS, 0), own, journal)
+    enrol = cbor2.dumps(["enrol", {use: dict(of) for use, of in own.directory.enrolled(CLIENTS).items()}])
+    with pytest.raises(OSError, match="No space"):
+        said(driven, enrol)
+    hello = said(driven, cbor2.dumps(["hello", "seed"]))
+    assert (hello.sent, cbor2.loads(hello.data)) == ((), [[], [], []])
+    journal.room = True
+    assert not said(driven, enrol).refused
+    assert BEGUN in journal.read()
 
 
 def test_a_second_server_likewise(tmp_path):

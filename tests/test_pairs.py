@@ -13,7 +13,7 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.identity import SigningKey
 from cloister.crypto.sealing import InvalidSeal
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
-from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.errors import ProtocolError, Refused, Silent
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Party, Received, Send
 from cloister.protocol.messages import decode
@@ -621,6 +621,17 @@ def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice)
     assert not decided & set(answers.lost)
     again = ask(view, choice, pairs=tuple(set(all_pairs()) - decided - set(answers.lost)), round=1)
     assert all(truth[pair] == value for pair, value in again.accepts.items())
+
+
+@pytest.mark.parametrize("kind", ["Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum"])
+def test_a_seed_that_too_few_hold_in_one_round_is_agreed_on_in_another(kind):
+    """The round is lost, and not the run: nothing was asked of anybody then."""
+    view = opened(Plain(), tap=None)
+    sides.network(view)._tap = lambda frame: [] if frame.kind == kind else [frame]
+    with pytest.raises(Silent, match="0 of 4 clients hold the group seed, 3 must"):
+        ask(view, ONE_RELEASE)
+    sides.network(view)._tap = None
+    assert ask(view, ONE_RELEASE, round=1).accepts == expected()
 
 
 @pytest.mark.parametrize("kind", ["PairOffer", "PairKey", "SealedEmbedding", "PairClouds", "PairEdge"])

@@ -12,7 +12,9 @@ from cloister.fl.runs.listening import Listening, wait_for_more
 from cloister.fl.runs.member import Member
 from cloister.fl.runs.serving import serve
 from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import IN_VAIN, Limits, LinkRefused, grpc_or_words
+from cloister.protocol.parts.clients import STRANGER
 
 from .served import SMALL, one_at_a_time
 
@@ -88,7 +90,9 @@ def test_an_exchange_that_lacked_a_client_is_begun_again_when_it_is_back(tmp_pat
         crowd.gone()
     assert done.round == 1
     assert crowd.ended == dict.fromkeys(range(4)), "the run is over for all, with a model"
-    assert all((tmp_path / f"client {i}/model.safetensors").exists() for i in range(4))
+    for i in range(4):
+        assert (tmp_path / f"client {i}/model.safetensors").exists()
+        assert '"refused"' not in (tmp_path / f"client {i}/join.jsonl").read_text(), "nobody is told twice who is who"
 
 
 @pytest.mark.trains
@@ -119,6 +123,26 @@ def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_
     assert crowd.ended == dict.fromkeys(range(4))
 
 
+def test_who_was_not_enrolled_at_first_takes_no_part_when_the_exchange_is_begun_again(tmp_path, monkeypatch):
+    """Without certificates the others know nothing of it: they would hold its signatures, and it theirs, for false ones."""
+    leaving_at(monkeypatch, b"public")
+    crowd, port = Crowd(tmp_path), []
+
+    def told(where):
+        port.append(where)
+        crowd.come_all(where)
+
+    def more(listener, clients, seconds):
+        crowd.come_again(port[0])
+        wait_for_more(listener, clients, seconds)
+
+    monkeypatch.setattr(serving, "wait_for_more", more)
+    why = f"the run did not begin: 0 of 4 clients hold the group seed, 3 must: {STRANGER}"
+    with one_at_a_time(), pytest.raises(ValueError, match=re.escape(why)):
+        list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told)))
+    crowd.gone()
+
+
 def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path, monkeypatch):
     """Of an exchange that cannot be begun again, as one of them has signed what another drew."""
     leaving_at(monkeypatch, b"frame")
@@ -132,3 +156,25 @@ def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path
         assert isinstance(crowd.ended[client], LinkRefused)
         assert re.fullmatch(f"{IN_VAIN}; when it begins anew, join it with another --folder", str(crowd.ended[client]))
     assert not (tmp_path / "run/journal").exists(), "the same command begins another run"
+
+
+def test_who_is_behind_with_its_answers_is_not_there_yet():
+    """Without an answer it is sent no words: attempts would follow one another, and end, while it catches up."""
+    listener = Listener("127.0.0.1:0", (0,), lambda client: b"hello", None, Limits(patience=60.0, at_most=0.1))
+    link = Dialled(f"127.0.0.1:{listener.start()}", None, 0, patience=5.0)
+    try:
+        link.start()
+        number = listener.post(0, b"a word")
+        words = link.words()
+        assert next(words)[0] == number
+        assert listener.heard().data is None
+        assert (listener.present(), listener.ready()) == ((0,), ())
+        with pytest.raises(ConnectionError, match="0 clients are there, and 1 must be for the run's secret seed"):
+            wait_for_more(listener, 1, 0.1)
+        link.answer(number, b"an answer")
+        wait_for_more(listener, 1, 60.0)
+        assert listener.heard().late
+        assert listener.ready() == (0,)
+    finally:
+        link.stop()
+        listener.stop()

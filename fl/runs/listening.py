@@ -194,8 +194,8 @@ def who_left(listener: Listener) -> str:
 
 
 def _clients_of(listener: Listener) -> list[int]:
-    """Of a run, who are there, without its servers."""
-    return [party for party in listener.present() if party >= 0]
+    """Of a run, who are there and are not behind with their answers, without its servers."""
+    return [party for party in listener.ready() if party >= 0]
 
 
 def _without_revoked(standing: Standing | None, clients: Sequence[int], least: int) -> str:

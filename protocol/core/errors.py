@@ -23,7 +23,9 @@ class ProtocolError(Exception):
 
 
 class Silent(ProtocolError):
-    """A server or dealer that others rely on did not answer a question. Nothing came of it, and nothing else is wrong."""
+    """A server or dealer that others rely on did not answer a question, or too few clients did for any. Nothing came of it, and
+    nothing else is wrong.
+    """
 
 
 class Refused(ValueError):

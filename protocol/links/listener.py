@@ -98,6 +98,10 @@ class Listener:
         """Who is connected."""
         return tuple(sorted(i for i, peer in self._owing.peers.items() if peer.flow is not None))
 
+    def ready(self) -> tuple[int, ...]:
+        """Who of them has caught up with what it was given up on: the others are sent no new words."""
+        return tuple(i for i in self.present() if not self._owing.peers[i].expired)
+
     @property
     def counted(self) -> dict[str, int]:
         """Bytes, and how often clients were displaced, refused, given up as slow, or sent away as revoked."""
@@ -120,11 +124,12 @@ class Listener:
         return {peer.id: now - (peer.until - back if peer.boot else self._begun) for peer in away}
 
     def wait_for(self, clients: int, seconds: float, also: Sequence[int] = ()) -> tuple[int, ...]:
-        """Wait until so many clients are connected, and these servers beside them, or that long; who is. Raises Halted."""
+        """Wait until so many clients are connected and ready, and these servers beside them, or that long; who is connected.
+        Raises Halted.
+        """
 
         def there() -> bool:
-            present = set(self.present())
-            return present.issuperset(also) and sum(party >= 0 for party in present) >= clients
+            return set(self.present()).issuperset(also) and sum(party >= 0 for party in self.ready()) >= clients
 
         self._wait(self._streams.changed, there, seconds)
         return self.present()

@@ -43,6 +43,7 @@ class Clients:
             for use, public in (client.public or {}).items():
                 self.enrolled.setdefault(use, {})[i] = public
         self.seated = {i for i, client in self.all.items() if client.enrol(self.enrolled)}
+        self._told = set(self.seated)
 
     def of(self, name: str) -> Mapping[int, Any]:
         """Their roles of this name."""
@@ -87,14 +88,17 @@ class Clients:
         An identity that others rely on is one of the first enrolment. Who was not in it waits for another run, unless clients
         share no seed: then none relies on another's.
         """
-        newcomers, refused = self.enrol_missing()
+        newcomers, refused = self.enrol_missing(self.welcome is not nothing_to_share)
         if newcomers:
             refused += self.welcome(newcomers)
             self.seated |= {i for i in newcomers if self.all[i].begin()}
         return refused
 
-    def enrol_missing(self) -> tuple[list[int], list[Fault]]:
-        """Who is not ready for the run is told who is who, if it was not yet: these, and what was refused. See `admit`."""
+    def enrol_missing(self, sharing: bool) -> tuple[list[int], list[Fault]]:
+        """Who is not ready for the run is told who is who, if it was not yet: these, and what was refused. See `admit`.
+
+        sharing: whether clients share a seed.
+        """
         newcomers: list[int] = []
         refused: list[Fault] = []
         for i in sorted(self.all.keys() - self.seated):
@@ -104,13 +108,14 @@ class Clients:
                 continue
             public = client.public
             known = {use: of[i] for use, of in self.enrolled.items() if i in of}
-            if public is not None and known != public and (known or self.welcome is not nothing_to_share):
+            if public is not None and known != public and (known or sharing):
                 refused += [] if i in self._strangers else [Fault(i, STRANGER)]
                 self._strangers.add(i)
             elif public is not None:
                 for use, key in public.items():
                     self.enrolled.setdefault(use, {})[i] = key
-                client.enrol(self.enrolled)
+                if i not in self._told and client.enrol(self.enrolled):  # nobody takes it a second time
+                    self._told.add(i)
                 newcomers.append(i)
         return newcomers, refused
 

@@ -104,8 +104,11 @@ def client_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return held, (*seals, *tag)
         case ((HoldingSecret() | Seeded()), Received(Envelope(message=Roster() as roster))):
             return _seal(state, roster)
-        case Waiting(member, _, signed, shown), Received(Envelope(message=SealedSeed() as sealed)):
-            return _settled(HoldingSecret(member, _opened(member, sealed), signed, shown))
+        case Waiting(member, secret, signed, shown), Received(Envelope(message=SealedSeed() as sealed)):
+            opened = _opened(member, sealed)
+            if signed and signed == terms.tag_of(secret, member.digest):  # it held this one in an attempt before
+                return _settled(HoldingSecret(member, secret, signed, shown, opened))
+            return _settled(HoldingSecret(member, opened, signed, shown))
         case HoldingSecret(member, secret), Received(Envelope(message=SealedSeed() as sealed)):
             opened = _opened(member, sealed)
             known = sealed.tag == terms.tag_of(secret, member.digest)  # then its tag may have been lost

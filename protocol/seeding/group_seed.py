@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ...crypto.entropy import Entropy
 from ...crypto.identity import SigningKey, Verify, verify
-from ..core.errors import Fault, ProtocolError
+from ..core.errors import Fault, ProtocolError, Silent
 from ..core.link import Tap
 from ..core.session import SERVER, Session
 from ..drivers.in_process import InProcess, no_work
@@ -73,7 +73,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
         if setup.gathered is None or not _lacked_clients(relay):
             break
         setup.gathered(session.threshold)
-        before = [*network.faults, *clients.enrol_missing()[1]]
+        before = [*network.faults, *clients.enrol_missing(sharing=True)[1]]
         network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
         network.faults += before
         _exchanged(clients, network, relay, session, SEED)
@@ -91,12 +91,16 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
 
 def exchanged(clients: Clients, network: InProcess, session: Session, name: str, ended: Callable[[], Sequence[int]]) -> None:
     """Play the exchange in which clients have roles of this name, in the middle of a run. network: the run's, which knows what is
-    over. ended: who holds the seed then. Raises as `agree`.
+    over. ended: who holds the seed then. Raises Silent where too few do: it may be played again in a later round, in which those
+    who signed a tag hand out the secret of it.
     """
     known = len(network.faults)
     network.allow(_most_bytes(session))
     _exchanged(clients, network, _relay(session, clients.enrolled[name], clients.verify), session, name)
-    _check(network, session, ended(), known)
+    try:
+        _check(network, session, ended(), known)
+    except ProtocolError as error:
+        raise Silent(error.reason, error.blame) from None
 
 
 def _lacked_clients(relay: Party) -> bool:

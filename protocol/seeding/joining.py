@@ -15,7 +15,7 @@ from ..view.protection import Setup
 from ..work.maker import SEED, Exchange, Mine
 from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join
 from .messages import MESSAGES
-from .terms import PROTOCOL, SECRET_BYTES, TAGS, session_of
+from .terms import PROTOCOL, SECRET_BYTES, TAGS, session_of, tag_of
 
 
 class Joiner:
@@ -61,12 +61,13 @@ class Joiner:
         return () if self.state is None or isinstance(self.state, Waiting) else self.state.left_out
 
     def hello(self) -> tuple[Effect, ...]:
-        """What it says first, with a fresh key."""
-        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
+        """What it says first, with a fresh key. Where it holds what it signed, that is what it hands out if it leads."""
+        signed, held = self._tag, self._held
         self._joined += 1
         key = SealingKey(self._draw(f"sealing key {self._joined}"))
         member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
-        state, said = join(member, self._draw(f"fresh secret {self._joined}"), signed)
+        fresh = self._draw(f"fresh secret {self._joined}")
+        state, said = join(member, held or fresh, signed)
         self._role = Party(self.id, state, client_step)
         return (said,)
 
@@ -78,12 +79,30 @@ class Joiner:
 
     def save(self) -> Memory:
         """The tag that it signed."""
-        signed = self.state.signed if isinstance(self.state, Waiting | HoldingSecret) else self._signed
+        signed = self._tag
         return Memory(0, {self._key: signed} if signed else {})
 
     def restore(self, memory: Memory) -> None:
         """Go on from what it stored."""
         self._signed = memory.stored.get(self._key, b"")
+
+    @property
+    def _tag(self) -> bytes:
+        """That it signed, empty of none: it stays what binds it, also when the exchange has ended and is begun again."""
+        match self.state:
+            case Waiting(signed=signed) | HoldingSecret(signed=signed):
+                return signed
+            case Seeded(secret=secret):
+                return tag_of(secret, self._session.digest)
+        return self._signed
+
+    @property
+    def _held(self) -> bytes:
+        """The secret whose tag it signed; empty where it has it not."""
+        match self.state:
+            case Waiting(secret=secret) | HoldingSecret(secret=secret) | Seeded(secret=secret):
+                return secret if self._tag == tag_of(secret, self._session.digest) else b""
+        return b""
 
     @property
     def _key(self) -> str:

@@ -132,6 +132,7 @@ class Driven:
         try:
             self.begun()
         except OSError:
+            self.client.roles = {}  # also where its process goes on: it answers nothing that the journal does not know of
             if self._listed is not None and BEGUN not in self._journal.read():
                 self._listed.unenter()
             raise

@@ -81,6 +81,8 @@ class Linked:
         self._kept: deque[Answer] = deque()
         self._refused: list[tuple[int, int, str]] = []
         self._kinds: dict[int, str] = {}
+        self._unheard: dict[tuple[Any, ...], set[int]] = {}  # first words of exchanges that a client gave no answer to in time
+        self._past: set[tuple[int, int]] = set()  # and of which it has said others since
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
@@ -105,6 +107,8 @@ class Linked:
         while True:
             answer: Answer = self._link.heard()
             if (answer.client, answer.number) == (client, number):
+                if words[0] == "hello":
+                    self._greeted(client, number, words[1:], answer.data is not None)
                 return self._plain(answer)
             self._kept.append(answer)
 
@@ -143,6 +147,15 @@ class Linked:
         """Go on from that."""
         self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
 
+    def _greeted(self, client: int, number: int, name: tuple[Any, ...], answered: bool) -> None:
+        """A client was asked for its first word in an exchange. With the key of an attempt before it has done when it draws
+        another: that one is not heard any more, though it comes late.
+        """
+        if answered:
+            self._past |= {(client, before) for before in self._unheard.pop((client, *name), ())}
+        else:
+            self._unheard.setdefault((client, *name), set()).add(number)
+
     def _name_of(self, what: str, *of: Any) -> str:
         """The word, or the name of the message in a frame."""
         try:
@@ -153,6 +166,10 @@ class Linked:
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))
         self.late += answer.late
+        if (answer.client, answer.number) in self._past:
+            self._past.discard((answer.client, answer.number))
+            self._link.done_with(answer)
+            return
         if answer.data is None:
             self.absent[answer.client] = self.absent.get(answer.client, 0) + 1
             return

@@ -1,0 +1,194 @@
+"""The exchange of a run's seed, played more than once: by an honest coordinator, and by one that hopes for two seeds."""
+
+import random
+from collections import deque
+from dataclasses import dataclass
+
+import cbor2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloister.crypto.entropy import KeptEntropy
+from cloister.crypto.identity import SigningKey
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Deadline, Party, Persist, Posted, Received, Send
+from cloister.protocol.masked.clients import masking_clients
+from cloister.protocol.masked.protection import Masked
+from cloister.protocol.seeding.joining import Joiner
+from cloister.protocol.seeding.messages import Roster, SealedSeed, SeedQuorum, SeedTag
+from cloister.protocol.seeding.server import Room, gather, server_step
+from cloister.protocol.seeding.terms import session_of
+from cloister.protocol.view.answers import Memory
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.work.linked import Linked
+
+ROSTER = (0, 1, 2, 3, 4)
+SESSION = session_of("all", bytes(16), ROSTER)
+IDENTITIES = {i: SigningKey.from_secret(bytes([i + 1] * 32)) for i in ROSTER}
+ENROLLED = {i: identity.public for i, identity in IDENTITIES.items()}
+
+
+def joiner(client, stored=None):
+    found = Joiner(SESSION, client, IDENTITIES[client], ENROLLED, KeptEntropy())
+    found.restore(Memory(0, stored or {}))
+    return found
+
+
+def play(joiners, follow=lambda client, effects: None, late=False):
+    """An honest server's exchange, with whoever is there; the tags that were signed. follow: told what clients do. late: whether
+    its deadlines come.
+    """
+    relay, tags = Party(SERVER, gather(Room(SESSION, ENROLLED)), server_step), set()
+    due = deque((i, effect) for i, one in joiners.items() for effect in one.hello())
+    deadlines = 6 if late else 0
+    while due or deadlines:
+        if not due:
+            deadlines -= 1
+            due += ((SERVER, then) for then in relay.handle(Deadline()))
+            continue
+        party, effect = due.popleft()
+        if party != SERVER:
+            follow(party, [effect])
+        if isinstance(effect, Send):
+            envelope = effect.envelope
+            if isinstance(envelope.message, SeedTag):
+                tags.add((envelope.sender, envelope.message.tag))
+            party = relay if envelope.receiver == SERVER else joiners[envelope.receiver]
+            due += ((envelope.receiver, then) for then in party.handle(Received(envelope)))
+    return tags
+
+
+def test_who_holds_the_seed_signs_no_other_tag_when_the_exchange_is_played_again():
+    """A coordinator would have two seeds that most clients signed, of one run, without a client that helps it."""
+    joiners = {i: joiner(i) for i in ROSTER}
+    first = play(joiners)
+    assert len({tag for _, tag in first}) == 1
+    assert len({one.seed for one in joiners.values()} - {b""}) == 1
+    (seed,) = {one.seed for one in joiners.values()}
+    assert play(joiners) == first, "each signs the first one again, and no other leader's"
+    assert {one.seed for one in joiners.values()} == {seed}
+    (tag,) = {tag for _, tag in first}
+    assert all(list(one.save().stored.values()) == [tag] for one in joiners.values())
+
+
+def test_who_had_no_seed_gets_that_of_the_others_when_the_exchange_is_played_again_also_as_its_leader():
+    """As in a run whose exchange ended with too few, for whatever was lost after they held it."""
+    joiners = {i: joiner(i) for i in ROSTER}
+    play({i: joiners[i] for i in ROSTER[1:]}, late=True)
+    (seed,) = {one.seed for one in joiners.values()} - {b""}
+    assert joiners[0].seed == b""
+    play(joiners, late=True)
+    assert {one.seed for one in joiners.values()} == {seed}
+
+
+def test_who_holds_the_seed_keeps_what_it_signed_over_its_end():
+    joiners = {i: joiner(i) for i in ROSTER}
+    play(joiners)
+    again = {i: joiner(i, one.save().stored) for i, one in joiners.items()}
+    assert play(again) == set()
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_a_coordinator_that_begins_the_exchange_again_at_will_never_splits_the_clients(number):
+    """It has clients say hello at any time, names any leader, brings any seal, shows any tag as signed; clients restart."""
+    rng = random.Random(number)
+    joiners, said, seals, tags = {i: joiner(i) for i in ROSTER}, {}, [], {}
+    stored, seen = {i: {} for i in ROSTER}, set()
+
+    def follow(i, effects):
+        for effect in effects:
+            if isinstance(effect, Persist):
+                stored[i][effect.key] = effect.value
+            elif isinstance(effect, Send):
+                match effect.envelope.message:
+                    case SealedSeed() as sealed:
+                        seals.append(sealed)
+                    case SeedTag() as tag:
+                        tags.setdefault(tag.tag, {})[i] = tag.signature
+                    case key:
+                        said[i] = key
+
+    for i in ROSTER:
+        follow(i, joiners[i].hello())
+    for _ in range(120):
+        i = rng.choice(ROSTER)
+        match rng.randrange(6):
+            case 0:
+                members = tuple(sorted(rng.sample(ROSTER, rng.randint(3, 5))))
+                message = Roster(members, tuple(said[k].public + said[k].signature for k in members))
+            case 1 | 2 if seals:
+                message = rng.choice(seals[-8:])
+                i = message.member
+            case 3 if tags:
+                tag, signed = rng.choice(list(tags.items()))
+                signers = tuple(sorted(signed))
+                message = SeedQuorum(tag, signers, tuple(signed[k] for k in signers))
+            case 4 if rng.random() < 0.3:
+                if rng.random() < 0.2:
+                    joiners[i] = joiner(i, stored[i])
+                follow(i, joiners[i].hello())
+                continue
+            case 5 if rng.random() < 0.1:
+                play(joiners, follow)
+                seen |= {one.seed for one in joiners.values()} - {b""}
+                continue
+            case _:
+                continue
+        try:
+            follow(i, joiners[i].handle(Received(Envelope(SESSION.digest, SERVER, i, message))))
+        except ProtocolError:
+            continue
+        seen |= {one.seed for one in joiners.values()} - {b""}
+    assert len(seen) <= 1
+
+
+# --- a client that is slow ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    client: int
+    number: int
+    data: bytes | None
+    late: bool = False
+
+
+class Slow:
+    """Words to a client, and what is heard of them. told: the answers to each, in order, by when they come."""
+
+    def __init__(self, *told):
+        self._told, self.number, self.done = deque(told), 0, []
+
+    def post(self, client, data):
+        self.number += 1
+        return self.number
+
+    def heard(self):
+        return self._told.popleft()
+
+    def heard_already(self):
+        return self._told.popleft() if self._told else None
+
+    def done_with(self, answer):
+        self.done.append(answer.number)
+
+
+def first(key):
+    return cbor2.dumps([[[SERVER, "Advertise", key]], [], []])
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["it said another", "it was not asked again in time"])
+def test_of_a_slow_client_the_first_word_of_an_attempt_before_is_heard_only_while_it_stands(again):
+    """Else the key of before would come as a second one, for which it was blamed."""
+    slow = Answer(0, 1, first(b"before"), True)
+    link = Slow(Answer(0, 1, None), slow, Answer(0, 2, first(b"now") if again else None))
+    clients = Linked(link, (0,))(masking_clients(Masked(floor=2)))
+    assert clients[0].hello() == ()
+    assert clients[0].hello() == ((Posted(SERVER, "Advertise", b"now"),) if again else ())
+    heard = list(clients[0].hosts.heard())
+    assert heard == ([] if again else [(0, (Posted(SERVER, "Advertise", b"before"),))])
+    assert clients[0].hosts.late == 1
+    assert link.done.count(1) == 2, "its memory is free"
