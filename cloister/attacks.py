@@ -14,7 +14,7 @@ from .threat_models.cluster_attacks import Bridge, CloakedCollusion, Hider, Vict
 from .threat_models.cluster_timing import Fragmentation
 from .threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from .threat_models.critical_layers import CriticalLayers
-from .threat_models.dividing import FlippedClasses, TwoKinds, Unshared
+from .threat_models.dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from .threat_models.evaluation import Bounds, Evaluation, Informed
 from .threat_models.forged_choices import Pretended, SameAs, WorstModel
 from .threat_models.forged_embeddings import ForgedEmbeddings
@@ -95,6 +95,7 @@ __all__ = [
     "OfHonest",
     "Offered",
     "Omniscient",
+    "OneWay",
     "Own",
     "PairNoise",
     "Parts",

@@ -21,7 +21,7 @@ from hardened_flic_search import played
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.runs.scenario import Scenario
 from cloister.threat_models.adversary import Adversary
-from cloister.threat_models.dividing import FlippedClasses, TwoKinds, Unshared
+from cloister.threat_models.dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.membership import ALWAYS, Pool, Schedule
 
@@ -31,6 +31,7 @@ ATTACKS: dict[str, tuple[int, Any]] = {
     "frames": (3, TwoKinds("halves", cosine=0.6, scale=1.0, in_turn=True)),
     "long frames": (3, TwoKinds("halves", cosine=0.7, in_turn=True)),
     "orthogonal": (5, Unshared()),
+    "one way": (0, OneWay()),
     "flipped classes": (3, FlippedClasses()),
     "three flipped classes": (3, FlippedClasses(share=0.3, side="last", strength=2.0)),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from cloister.threat_models.dividing import FlippedClasses, TwoKinds, Unshared
+from cloister.threat_models.dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from cloister.threat_models.geometry import unit
 from cloister.threat_models.knowledge import Level
 
@@ -64,11 +64,22 @@ def test_what_is_unshared_has_its_cosine_with_the_mean_direction_and_opposes_the
         assert np.linalg.norm(sent) == pytest.approx(1.5 * np.linalg.norm(updates[i]), rel=1e-4)
 
 
-@pytest.mark.parametrize("attack", [TwoKinds(), Unshared()])
+@pytest.mark.parametrize("attack", [TwoKinds(), Unshared(), OneWay()])
 def test_where_too_few_are_seen_members_are_honest(attack: Any) -> None:
     updates = gaussian(8, 50, 2)
     for i, sent in attack(coalition(updates, 2, Level.COLLUDING)).items():
         np.testing.assert_array_equal(sent, updates[i])
+
+
+@pytest.mark.parametrize("cosine", [0.0, 0.3])
+def test_members_push_one_way_and_have_their_cosine_with_the_mean_direction(cosine: float) -> None:
+    updates = gaussian(12, 900, 5)
+    sent = np.stack([unit(v) for v in OneWay(cosine=cosine)(coalition(updates, 5, Level.OMNISCIENT)).values()])
+    shared = unit(np.mean([unit(v) for v in updates[5:]], axis=0))
+    np.testing.assert_allclose(sent @ shared, cosine, atol=1e-4)
+    inside = sent @ sent.T
+    assert inside[~np.eye(5, dtype=np.bool_)].mean() == pytest.approx(cosine**2 + 0.65**2, abs=0.05)
+    assert (sent @ np.sum(updates[:5], axis=0) < 0).all() or cosine
 
 
 def test_numbers_that_are_no_shares_are_refused() -> None:
@@ -76,5 +87,7 @@ def test_numbers_that_are_no_shares_are_refused() -> None:
         TwoKinds(cosine=1.5)
     with pytest.raises(ValueError, match="cosine"):
         Unshared(cosine=-0.1)
+    with pytest.raises(ValueError, match="squares"):
+        OneWay(cosine=0.8)
     with pytest.raises(ValueError, match="share"):
         FlippedClasses(share=-0.1)

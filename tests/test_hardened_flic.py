@@ -213,20 +213,41 @@ def test_a_long_update_is_shortened_in_the_sum_and_whole_in_the_evidence(factor:
 
 @pytest.mark.parametrize(("floor", "less"), [(1, True), (10, False)])
 def test_who_goes_the_others_way_less_counts_less_unless_the_sum_would_be_withheld(floor: int, less: bool) -> None:
-    """Nine of twenty send what is orthogonal to what the others share; five of them are against nobody, and summed: 5 of 16."""
+    """Six of fifteen send what is orthogonal to what the others share; some of them are against nobody, and summed."""
 
     def answer(job: LocalJob) -> NDArray[np.float64]:
         noise = NOISE[job.round, job.client]
-        return 7 * noise if job.client < 9 else WANT / 3 + 5 * noise
+        return 7 * noise if job.client < 6 else WANT / 3 + 5 * noise
 
-    toy = Toy(range(20), answer, D, Plain(floor=floor), wants=everybody_wants())
+    toy = Toy(range(15), answer, D, Plain(floor=floor), wants=everybody_wants())
     state = toy.play(FULL, 1)
     assert list(state.contributors) == [ALL]
-    assert len(state.measured[ALL].left_out) == 4
-    step = float(toy.model(state, 19) @ WANT / START**2)
-    assert step > (0.9 if less else 0.6) / 3
-    assert (step > 0.75 / 3) == less
+    assert len(state.measured[ALL].left_out) == 3
+    step = float(toy.model(state, 14) @ WANT / START**2)
+    assert step > (0.9 if less else 0.7) / 3
+    assert (step > 0.85 / 3) == less
     assert not toy.view.record.below_floor
+
+
+@pytest.mark.parametrize("crowd", [True, False])
+def test_members_that_push_one_way_a_little_are_parted_by_what_was_seen_over_time(
+    crowd: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nine of twenty, honest but for .3 of their length in a direction of theirs."""
+    if not crowd:
+        monkeypatch.setattr("cloister.fl.algorithms.hardened.forks.A_CROWD", 100)
+    aside = NOISE[59, 29] - WANT * (NOISE[59, 29] @ WANT) / (WANT @ WANT)
+    aside /= np.linalg.norm(aside)
+
+    def answer(job: LocalJob) -> NDArray[np.float64]:
+        step = honest(job)
+        return step + 0.3 * float(np.linalg.norm(step)) * aside if job.client < 9 else step
+
+    toy = Toy(range(20), answer, D, wants=everybody_wants())
+    state = toy.play(FULL, 4)
+    (own,) = (name for name, group in state.contributors.items() if 19 in group)
+    beside = sum(i < 9 for i in state.contributors[own])
+    assert (beside == 0) == crowd
 
 
 @pytest.mark.parametrize("factor", [1e-3, 0.05, 20.0, 1e3])

@@ -1,7 +1,8 @@
 """Attacks on defences that part clients by cosines, and have been read: they aim at what is parted, or stay below it.
 
-`TwoKinds` makes the loyal look like two kinds of clients. What `Unshared` and `FlippedClasses` send stays below what different
-data give, and is not parted at all. What each costs the hardened FLIC is in examples/results/robustness_search.md.
+`TwoKinds` makes the loyal look like two kinds of clients. What `Unshared`, `OneWay` and `FlippedClasses` send stays below what
+different data give, and is not parted at all, or late. What each costs the hardened FLIC is in
+examples/results/robustness_search.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -114,6 +115,38 @@ class Unshared:
                 for update in members
             ],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OneWay:
+    """All members push one way: against what their own updates have in common beyond what the updates seen share.
+
+    Each upload is `scale` times the median length of those seen. cosine: with their mean direction, as in `Unshared`. share: the
+    cosine with the way that all push; the rest is noise of the member's own. So harm adds up as members do, and their cosines
+    to each other, which count for them as much as those to the loyal, stay below what copies have.
+    """
+
+    cosine: float = 0.0
+    share: float = 0.65
+    scale: float = 2.8
+    needs: ClassVar[Level] = Level.COLLUDING
+    identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_cosine(self.cosine)
+        if not 0 <= self.share <= 1 or self.cosine**2 + self.share**2 > 1:
+            raise ValueError(f"cosine and share are from 0 to 1, their squares 1 at most, not {self.cosine} and {self.share}")
+
+    def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
+        members = [own for _, own in sorted(coalition.own.items())]
+        if len(coalition.seen) < FEWEST:
+            return forged(coalition, [own.update for own in members])
+        shared = unit(mean_of([unit(v) for v in coalition.seen]))
+        way = unit(mean_of([unit(without(own.update, shared)) for own in members]))
+        length = np.float32(self.scale * np.median([np.linalg.norm(v) for v in coalition.seen]))
+        along = np.float32(self.cosine) * shared - np.float32(self.share) * way
+        rest = np.float32(max(0.0, 1 - self.cosine**2 - self.share**2) ** 0.5)
+        return forged(coalition, [length * (along + rest * unit(without(without(noise(own), shared), way))) for own in members])
 
 
 @dataclass(frozen=True, slots=True)

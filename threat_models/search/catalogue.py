@@ -12,7 +12,7 @@ from ..cluster_attacks import Bridge, CloakedCollusion, Hider, Tilted, VictimCap
 from ..cluster_timing import Fragmentation
 from ..collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from ..critical_layers import CriticalLayers
-from ..dividing import FlippedClasses, TwoKinds, Unshared
+from ..dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from ..forged_choices import Pretended, SameAs, WorstModel
 from ..label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
 from ..line_search import LineSearched
@@ -51,6 +51,7 @@ ATTACKS: tuple[type, ...] = (
     FlippedClasses,
     TwoKinds,
     Unshared,
+    OneWay,
     Null,
     Stale,
     GaussianNoise,

@@ -15,7 +15,8 @@ clients choose.
 - **Parted**: who was cut from each other by a round itself, of late. It fades, more slowly every time; until then it holds,
   however they behave.
 - **Tight**: what one side shares, and the other does not, is more than chance and different data give: copies (ALIE, Min-Max), a
-  backdoor, a planted group. Its eigenvalue stands out of the rest. Who only leans to it stays with the others.
+  backdoor, a planted group. Its eigenvalue stands out of the rest. Who only leans to it stays with the others. Over all sessions
+  of many clients little of it is enough: coalitions that push one way share less than copies, and all their lives.
 - **Lengths**: no norm within a factor of three of where the sides meet.
 
 A few clients can make it look as if all others were of two kinds: half of them with one half of the others and against the rest,
@@ -56,6 +57,11 @@ TIGHT = 0.4
 """Mean cosine about the mean that is more than different data give."""
 STILL_TIGHT = 0.3
 """Mean cosine about the mean among that half of a tight side that is least so."""
+TIGHT_BY_NOW, STILL_BY_NOW = 0.06, 0.04
+"""The same of the averages of all sessions, in which chance is small: there it is by its eigenvalue that a side stands out. Of
+clean runs of 20 it is 1.0 to 1.7 times the next, of coalitions that push one way 2 to 5 times. Of `A_CROWD` or more."""
+A_CROWD = 16
+"""Clients of whom that can be said: of 8 or 10 honest ones of skewed labels some stood out by twice, and were parted."""
 CORE = 0.75
 """Times the likeness of whoever is most like a tight side: who has less does not belong to it."""
 FEW, SEVERAL = 8, 10
@@ -176,20 +182,21 @@ def swung(pull: Matrix, above: Mask) -> Mask:
     return sign > 0
 
 
-def tight(centred: Matrix, known: Mask, fewest: int) -> Sides | None:
+def tight(centred: Matrix, known: Mask, fewest: int, enough: float = TIGHT, still: float = STILL_TIGHT) -> Sides | None:
     """The two sides of which one is tightest about the mean of all, if that is more than different data give.
 
-    centred: cosines about the mean, (n, n), 0 on the diagonal and where not known; fewest: least n.
+    centred: cosines about the mean, (n, n), 0 on the diagonal and where not known; fewest: least n. enough: what the tightest has
+    inside at least, in the mean. still: and among those of it that show least.
     """
     if len(centred) < fewest:
         return None
     cuts = list(directions(centred, known))
     last = max((k for k, (_, value, following) in enumerate(cuts) if value >= OUTSTANDING * max(following, 0.0)), default=-1)
-    best, found = TIGHT, None
+    best, found = enough, None
     for sides, _, _ in cuts[: last + 1]:
         for side in sides or ():
             inside = centred[np.ix_(side, side)][known[np.ix_(side, side)]]
-            if len(inside) and inside.mean() >= best and quietest(centred, known, side) >= STILL_TIGHT:
+            if len(inside) and inside.mean() >= best and quietest(centred, known, side) >= still:
                 best, found = float(inside.mean()), cored(centred, known, side)
     return found
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .cuts import FEW, KIND, SEVERAL, Sides, lengths, opposed, tight, turned
+from .cuts import A_CROWD, FEW, KIND, SEVERAL, STILL_BY_NOW, TIGHT_BY_NOW, Sides, lengths, opposed, tight, turned
 from .evidence import Evidence, Matrix, about_their_mean, likened, seen
 
 
@@ -37,7 +37,12 @@ def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int
     """
 
     def cut(some: Sequence[int]) -> Sides | None:
-        return opposed(*evidence.together(some)) or opposed(*evidence.cosines(some)) or tight(*evidence.centred(some), FEW)
+        return (
+            opposed(*evidence.together(some))
+            or opposed(*evidence.cosines(some))
+            or tight(*evidence.centred(some), FEW)
+            or tight(*evidence.centred(some), A_CROWD, TIGHT_BY_NOW, STILL_BY_NOW)
+        )
 
     together, apart = {*clients} - {*evidence.clients}, []
     for circle in circles(evidence, [i for i in clients if i in set(evidence.clients)]):
