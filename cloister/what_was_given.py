@@ -22,8 +22,8 @@ def check_given(given: object, name: str, *kinds: type[Any], files: bool = False
     kind = kinds[0].__name__
     plays = next((command for of, command in COMMANDS if isinstance(given, of)), "")
     if plays:
-        name = type(given).__name__
-        hint = f"{'an' if name[0] in 'AEIOU' else 'a'} {name} is played by cloister.{plays}"
+        its = type(given).__name__
+        hint = f"{'an' if its[0] in 'AEIOU' else 'a'} {its} is played by cloister.{plays}"
     elif isinstance(given, str | Path):
         file = f"{given}:NAME" if Path(given).suffix == ".py" else "FILE.py:NAME"
         hint = f'give "{file}" as text' if files else "import the scenario from that file, or play it with `cloister run`"

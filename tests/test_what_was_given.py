@@ -39,6 +39,7 @@ def test_what_is_none_is_refused_with_what_to_give(function, given, words, tmp_p
     with pytest.raises(TypeError) as refused:
         getattr(cloister, function)(given, tmp_path / "out")
     assert words in str(refused.value)
+    assert str(refused.value).startswith(f"cloister.{function} takes ")
     assert not (tmp_path / "out").exists()
 
 
