@@ -291,7 +291,7 @@ def test_a_coalition_does_not_make_two_kinds_of_the_others(monkeypatch: pytest.M
 def test_copies_of_two_kinds_do_not_pull_the_others_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight of 20 are copies of two opposite directions; the twelve lean to either by less than they are alike."""
 
-    def fooled() -> int:
+    def fooled(still: float = cuts.STILL_TIGHT) -> int:
         count = 0
         for seed in range(20):
             rng = np.random.default_rng(seed)
@@ -299,14 +299,13 @@ def test_copies_of_two_kinds_do_not_pull_the_others_after_them(monkeypatch: pyte
             lean = np.linalg.svd(unit(data[:12]) - unit(data[:12]).mean(axis=0), full_matrices=False)[2][0]
             signs = np.where(np.arange(8) % 2 == 0, 1.0, -1.0)
             data[12:] = 0.9 * signs[:, None] * lean + 0.44 * rng.standard_normal((8, D)) / np.sqrt(D)
-            count += loyal_parted(tight(about_their_mean(cosines_of(data)), others(20), FEW), {*range(12)})
+            count += loyal_parted(tight(about_their_mean(cosines_of(data)), others(20), FEW, still=still), {*range(12)})
         return count
 
     assert fooled() <= 2
     monkeypatch.setattr(cuts, "CORE", 0.0)
     assert fooled() <= 2, "a look at those who show it least is enough here"
-    monkeypatch.setattr(cuts, "STILL_TIGHT", -np.inf)
-    assert fooled() >= 6
+    assert fooled(-np.inf) >= 6
 
 
 def test_who_was_parted_before_stays_apart_for_longer_every_time() -> None:

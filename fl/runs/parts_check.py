@@ -19,6 +19,16 @@ PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "protection": (lambda part: hasattr(part, "gives") and hasattr(part, "open"), "protections.Masked()"),
 }
 """What each has to be, and an example."""
+MORE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "execution": (callable, "Fast(), or leave it out"),
+    "faults": (lambda part: part is None or callable(part), "None"),
+    "arrivals": (lambda part: isinstance(part, Mapping), "{3: 10} for client 3 from round 10 on"),
+    "adversary": (
+        lambda part: part is None or hasattr(part, "corrupt"),
+        "attacks.Adversary(members=attacks.Pool(2), upload=attacks.MinusGradient())",
+    ),
+}
+"""The same of those that have a default."""
 WHOLE = ("rounds", "seed", "evaluate_every")
 
 
@@ -27,6 +37,8 @@ def check_parts(scenario: Any) -> None:
     with a field of another type."""
     for name in PARTS:
         check_part(name, getattr(scenario, name), name)
+    for name, (fits, example) in MORE.items():
+        _check(name, getattr(scenario, name), name, fits, example)
     for name in WHOLE:
         if type(value := getattr(scenario, name)) is not int:
             raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
@@ -37,14 +49,20 @@ def check_parts(scenario: Any) -> None:
 def check_part(kind: str, part: Any, name: str) -> None:
     """The same of one part. kind: of `PARTS`. name: what errors call it."""
     fits, example = PARTS[kind]
+    _check(kind, part, name, fits, example)
+    for words in wrong_types(part, name):
+        raise ValueError(words)
+
+
+def _check(kind: str, part: Any, name: str, fits: Callable[[Any], bool], example: str) -> None:
     if isinstance(part, type):
         raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {_made(part)}")
     if isinstance(part, str):
         raise ValueError(f"{name} is the text {part!r}; give an object, for example {kind}={example}")
     if not fits(part):
+        if kind == "algorithm" and hasattr(part, "weights"):
+            example = f"algorithms.RobustFedAvg(rule={brief(part)}): a robust rule stands in an algorithm"
         raise ValueError(f"{name} is {brief(part)}, which is none; give one, for example {kind}={example}")
-    for words in wrong_types(part, name):
-        raise ValueError(words)
 
 
 def check_named(kind: str, given: Any) -> None:
