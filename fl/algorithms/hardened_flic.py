@@ -32,9 +32,10 @@ each other; turning when honest updates are noise themselves; a backdoor among c
 does. Where labels are skewed, coalitions of 6 to 9 of 20 that negate the last layer's rows of a few classes cost .02 to .03 of
 accuracy in the mean of ten seeds, and up to .1, and need to see nothing of others: they come to differ as clients with other
 data do. Who sees loyal updates costs as much there by 8 or 9, by mirroring its own about theirs or by making two kinds of them
-(`threat_models/dividing.py`), and by what is orthogonal to what the loyal share or leans to it a little .03, up to .05, by 9
-also where data are alike; .02 by 5 and .14, up to .33, by 9 where labels are skewed, and where half are drawn there .14, up
-to .24, by 7 and up to .33 by 9. With labels dealt by Dirichlet(0.1) the same costs .12, up to .20, by 5, negated classes up to
+(`threat_models/dividing.py`). Who sees them and has read the rule goes against what clients differ by, alone or all one way, or
+leans to what the loyal share a little: that costs .02 by 9 where data are alike; .02, up to .09, by 5, .04, up to .23, by 7 and
+.07, up to .17, by 9 where labels are skewed, and where half are drawn there .03 by 5, .05, up to .15, by 7 and .10, up to .27,
+by 9. With labels dealt by Dirichlet(0.1) the same costs .10, up to .29, by 5, negated classes up to
 .37 by 9, and updates of next to nothing up to .31 by 9 where half are drawn (`examples/results/robustness_search.md`). In
 sessions of fewer than ten clients copies are not seen at once, nor lengths in those of fewer than eight, but by the evidence,
 or not at all. Of five to seven clients with skewed labels it parts loyal ones without any attack: a quarter of them sit out in
