@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
+from .other_names import NAMES, said_otherwise
 from .own_code import is_part_of_ours
 
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
@@ -34,9 +35,10 @@ def _has(of: object) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The same of a name among those that are known; of one that does not begin with "_" none that does."""
+    """The same of a name among those that are known, or by what it is called elsewhere; never a private one for a public one."""
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
-    close = [one for one in fit if one.casefold() == name.casefold()] or get_close_matches(name, fit, 1)
+    close = [one for one in fit if one.casefold() == name.casefold()]
+    close = close or [one for one in [said_otherwise(name, fit, NAMES)] if one] or get_close_matches(name, fit, 1)
     return f"; did you mean {close[0]!r}" if close else ""
 
 

@@ -60,6 +60,17 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """Of fields of dataclasses: a name is meant by those that have such a field, and none of this name itself."""
 
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "TrimmedMean": ("trmean",),
+    "Median": ("coordinatewisemedian", "fedmedian", "cwmed"),
+    "ALIE": ("alittleisenough", "lie"),
+    "IPM": ("innerproductmanipulation", "foe"),
+    "Backdoor": ("badnets", "badnet"),
+    "Masked": ("secaggplus", "secagg", "secureaggregation"),
+    "RecordPrivacy": ("differentialprivacy", "dpsgd", "privacyengine"),
+}
+"""Of rules, attacks and protections, in small letters."""
+
 
 def said_otherwise(name: str, takes: Iterable[str], others: Mapping[str, tuple[str, ...]] = FIELDS) -> str:
     """What is taken, of these, where it is called like this elsewhere; empty where nobody calls it so."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import cloister
 from cloister.comparing.workers import Origin
-from cloister.fl.near_names import in_short
+from cloister.fl.near_names import in_short, meant
 from cloister.scenario_file import load, with_settings
 from cloister.threat_models.knowledge import Colluding
 from cloister.threat_models.privacy.faults import FAULTS
@@ -70,3 +71,20 @@ def test_an_attribute_of_what_an_attack_is_told(name: str, words: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(Colluding(round=0, roster=(1,), own={}, memory={}), name)
     assert in_short(caught.value).endswith(f"; {words}")
+
+
+@pytest.mark.parametrize(
+    ("where", "elsewhere", "here"),
+    [
+        ("rules", "TrMean", "TrimmedMean"),
+        ("rules", "CoordinateWiseMedian", "Median"),
+        ("attacks", "ALittleIsEnough", "ALIE"),
+        ("attacks", "BadNets", "Backdoor"),
+        ("protections", "SecAggPlus", "Masked"),
+        ("protections", "DifferentialPrivacy", "RecordPrivacy"),
+    ],
+)
+def test_what_is_called_otherwise_elsewhere_is_known_by_that_name(where: str, elsewhere: str, here: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(getattr(cloister, where), elsewhere)
+    assert meant(raised.value) == f"; did you mean {here!r}"
