@@ -105,6 +105,8 @@ def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named(
     assert [observer for observer, _ in leaks([bare("server", "labels", 0.05, exposed=[3])])] == ["server"]
     words = headline(found(bare("server", "labels", 0.12, low=0.02, high=0.3)))
     assert "server can tell how frequent each label is with a client (12 %, 2 % to 30 %)." in words
+    words = headline(found(bare("server", "labels", 0.12, low=-0.05, high=0.24)))
+    assert "server can tell how frequent each label is with a client (12 %, -5 % to 24 %, which may be chance)." in words
 
 
 def test_of_many_leaks_the_largest_are_named_and_the_others_counted():

@@ -135,7 +135,8 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
         for experiment, leak in found[:NAMED]:
             unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
-            yield f"{SOUGHT.get(experiment, experiment)} ({_percent(leak['value'])}{wide})"
+            chance = ", which may be chance" if leak["low"] <= 0 else ""
+            yield f"{SOUGHT.get(experiment, experiment)} ({_percent(leak['value'])}{wide}{chance})"
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 
