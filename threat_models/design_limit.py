@@ -17,11 +17,10 @@ HARDENED_FLIC = (
     "4.0, up to 22.8, by 7 (a client 36.0) and 7.1, up to 16.9, by 9, and 10.0, up to 28.5, by 5 with Dirichlet 0.1; where "
     "half of the clients are drawn (Dirichlet 0.5) 2.7, up to 8.8, by 5, 5.1, up to 15.1, by 7 and 9.9, up to 27.0, by 9; "
     "there members that send next to nothing cost up to 31 by 9 with Dirichlet 0.1. A backdoor in parts succeeds in up to "
-    "54 % of the tests by 5 of 20 "
-    "without an inner rule, and a patch in 89 to 98 % by 4 where labels are skewed, with one or without; with by_samples 9 "
-    "that lie about their examples cost up to 71.8 points, and one that does ends a run with a floor. Without any attack it "
-    "costs 5 to 7 clients of skewed labels up to 5.6 points (Dirichlet 0.5) and 24.4 (0.1). From half on 20.2 points by 10 "
-    "of 20 and more, and no bound exists. A search that found no more is no proof."
+    "54 % of the tests by 5 of 20 without an inner rule, and a patch in 89 to 98 % by 4 where labels are skewed, with one "
+    "or without; with by_samples 9 that lie about their examples cost up to 71.8 points, and one that does ends a run "
+    "with a floor. Without any attack it costs 5 to 7 clients of skewed labels up to 5.6 points (Dirichlet 0.5) and 24.4 "
+    "(0.1). From half on 20.2 points by 10 of 20 and more, and no bound exists. A search that found no more is no proof."
 )
 """`examples/results/robustness_search.md`, `hardened_flic.md`."""
 

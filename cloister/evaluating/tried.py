@@ -41,7 +41,7 @@ def _fresh(name: str, why: str, said: set[str]) -> Iterator[str]:
     """A defence that fails fails under an attack, too: that is said once."""
     if why and why not in said:
         said.add(why)
-        yield f"{name} fails, as one round with few records showed: {why}; its cells will fail"
+        yield f"{name} fails, as one round with few records showed: {why}; its cells may fail, too"
 
 
 def _tried(evaluation: Evaluation, cell: Cell, part: Callable[[Scenario], object]) -> str:

@@ -35,8 +35,8 @@ data do. Who sees loyal updates costs as much there by 8 or 9, by mirroring its 
 (`threat_models/dividing.py`). Who sees them and has read the rule goes against what clients differ by, alone or all one way, or
 leans to what the loyal share a little: that costs .02 by 9 where data are alike; .02, up to .09, by 5, .04, up to .23, by 7 and
 .07, up to .17, by 9 where labels are skewed, and where half are drawn there .03 by 5, .05, up to .15, by 7 and .10, up to .27,
-by 9. With labels dealt by Dirichlet(0.1) the same costs .10, up to .29, by 5, negated classes up to
-.37 by 9, and updates of next to nothing up to .31 by 9 where half are drawn (`examples/results/robustness_search.md`). In
+by 9. With labels dealt by Dirichlet(0.1) the same costs .10, up to .29, by 5, negated classes up to .37 by 9, and updates of
+next to nothing up to .31 by 9 where half are drawn (`examples/results/robustness_search.md`). In
 sessions of fewer than ten clients copies are not seen at once, nor lengths in those of fewer than eight, but by the evidence,
 or not at all. Of five to seven clients with skewed labels it parts loyal ones without any attack: a quarter of them sit out in
 the mean, which costs up to .06 of accuracy, and up to .24 with Dirichlet(0.1): where nobody lies federated averaging is better
