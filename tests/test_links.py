@@ -75,23 +75,8 @@ def listening(clients=(0, 1), limits=QUICK, own=None):
         found.stop()
 
 
-class Seen(Dialled):
-    """Which has begun when the other end knows, too: a word to it before then is one to somebody who is away."""
-
-    def __init__(self, listener, client, own, patience):
-        super().__init__(f"127.0.0.1:{listener.port}", own, patience=patience)
-        self._listener, self._as = listener, client
-
-    def start(self, seen=None):
-        greeting = super().start(seen)
-        until = time.monotonic() + 10
-        while self._as not in self._listener.present() and time.monotonic() < until:
-            time.sleep(0.002)
-        return greeting
-
-
 def dialled(listener, client=0, patience=5.0, own=None):
-    return Seen(listener, client, own or ours(client), patience)
+    return Dialled(f"127.0.0.1:{listener.port}", own or ours(client), patience=patience)
 
 
 def answering(link, wait=lambda data: None):
