@@ -35,7 +35,7 @@ def _has(of: object) -> str:
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """The same of a name among those that are known, or by what it is called elsewhere; a name with an underscore is never offered for one without."""
+    """The same of a name among those that are known, or by what it is called elsewhere; underscored only where it is, too."""
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
     close = [one for one in fit if one.casefold() == name.casefold()]
     close = close or [one for one in [said_otherwise(name, fit, NAMES)] if one] or get_close_matches(name, fit, 1)

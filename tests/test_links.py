@@ -602,3 +602,21 @@ def test_who_says_nothing_is_let_go():
 def test_without_certificates_it_listens_on_this_machine_alone():
     with pytest.raises(ValueError, match="loopback"):
         Listener("0.0.0.0:0", (0,), lambda i: b"", None)
+
+
+def test_a_word_to_who_was_greeted_a_moment_ago_is_to_one_who_is_there(monkeypatch):
+    """A client hears that it is there before the coordinator's next step; a word lost in between was waited for without end."""
+    begin = Flow.begin
+
+    async def slowly(self, first):
+        await begin(self, first)
+        await asyncio.sleep(0.3)
+
+    monkeypatch.setattr(Flow, "begin", slowly)
+    with listening() as listener:
+        link = dialled(listener)
+        link.start()
+        answering(link)
+        listener.post(0, b"a")
+        assert listener.heard().data == b"aa"
+        link.stop()

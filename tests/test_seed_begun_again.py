@@ -160,7 +160,7 @@ def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path
 
 def test_who_is_behind_with_its_answers_is_not_there_yet():
     """Without an answer it is sent no words: attempts would follow one another, and end, while it catches up."""
-    listener = Listener("127.0.0.1:0", (0,), lambda client: b"hello", None, Limits(patience=60.0, at_most=0.1))
+    listener = Listener("127.0.0.1:0", (0,), lambda client: b"hello", None, Limits(patience=60.0, at_most=1.0))
     link = Dialled(f"127.0.0.1:{listener.start()}", None, 0, patience=5.0)
     try:
         link.start()

@@ -87,6 +87,11 @@ class Flow:
         """Whether what the other side offered waits for a slot: it cannot move then."""
         self._admitted = self._filled = 0.0  # of the long message that holds a slot
 
+    async def begin(self, first: bytes) -> None:
+        """Put this on the stream as it is, before all messages."""
+        async with self._one_piece:
+            await self._write_piece(first)
+
     async def send(self, *parts: bytes) -> None:
         """Put a message on the stream, after those before: what these parts are together."""
         async with self._one_message:

@@ -105,26 +105,31 @@ class Streams:
             await context.write(piece)
 
         peer.leave = leave
+        flow = Flow(read, write, self._limits.most, self._slots, moved)
         try:
-            await context.write(first)
-            flow = Flow(read, write, self._limits.most, self._slots, moved)
-            return leaving.result() if leaving.done() else await self._carried(peer, flow, leaving)
+            return await self._carried(peer, flow, leaving, first)
         finally:
             if peer.leave is leave:
                 peer.leave = None
 
-    async def _carried(self, peer: Peer, flow: Flow, leaving: "asyncio.Future[tuple[str, str]]") -> tuple[str, str] | None:
+    async def _carried(
+        self, peer: Peer, flow: Flow, leaving: "asyncio.Future[tuple[str, str]]", first: bytes
+    ) -> tuple[str, str] | None:
         """By this flow, until it ends or the peer is to leave."""
-        peer.flow, peer.moved = flow, time.monotonic()
-        self._owing.anew(peer)
-        log.info("connected", extra=peer.who)
-        with self.changed:
-            self.changed.notify_all()
-        if self._ending.begun.is_set() and self._ending.over:  # it came when the others had been told
-            await flow.end()
-        parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow)]
-        tasks = [asyncio.create_task(part) for part in parts]
+        peer.flow, peer.moved = flow, time.monotonic()  # before it hears that it is there: a word to it then is to one who is
+        tasks: list[asyncio.Task[object]] = []
         try:
+            await flow.begin(first)
+            if leaving.done():
+                return leaving.result()
+            self._owing.anew(peer)
+            log.info("connected", extra=peer.who)
+            with self.changed:
+                self.changed.notify_all()
+            if self._ending.begun.is_set() and self._ending.over:  # it came when the others had been told
+                await flow.end()
+            parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow)]
+            tasks += [asyncio.create_task(part) for part in parts]
             waited: list[asyncio.Future[Any]] = [*tasks, leaving]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if leaving.done():
