@@ -1,9 +1,10 @@
 """Data sets and your own data: what a `Scenario`'s `data` may be.
 
 `from_csv`, `from_dataframe`, `from_datasets`, `from_folders`, `from_hugging_face` and `from_leaf` make a loader of clients that
-are there already, and need no partition.
+are there already, and need no partition. `agreed_columns` is for deployments, in which no party has another's records.
 """
 
+from .fl.data.agreed import agreed_columns
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
 from .fl.data.hugging_face import from_hugging_face
 from .fl.data.images import Cifar10, Digits, FashionMnist, Mnist, Pacs
@@ -24,6 +25,7 @@ __all__ = [
     "Population",
     "SoftmaxGroups",
     "Source",
+    "agreed_columns",
     "from_csv",
     "from_dataframe",
     "from_datasets",

@@ -46,6 +46,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
 
     Whatever a client makes of a coordinator's first words it makes here too, of the words that this scenario's coordinator has.
     """
+    from .fl.data.agreed import agreed_table
     from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
     from .fl.runs.feasibility import fewest_in_a_sum
@@ -79,7 +80,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
             "only for many records together, whose means BatchNorm takes; for one alone: LayerNorm, or columns scaled by agreed"
             " numbers",
         )
-    if (table := _words_of(scenario)) is not None:
+    if (table := agreed_table(scenario.data)) is not None:
         present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}
         lacking = [kind for code, kind in enumerate(table.kinds) if code not in present]
         yield "agreed", f"labels {', '.join(table.kinds)}; columns {_named(list(table.columns))}"
@@ -92,15 +93,10 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
 
 def label_of(scenario: Any) -> str | None:
     """The column of labels that a scenario agrees on, where it does."""
-    table = _words_of(scenario)
-    return None if table is None else str(table.label)
+    from .fl.data.agreed import agreed_table
 
-
-def _words_of(scenario: Any) -> Any:
-    from .fl.data.given import CsvClients
-
-    there = isinstance(scenario.data, CsvClients) and Path(scenario.data.path).exists()
-    return scenario.data.agreed() if there else None
+    table = agreed_table(scenario.data)
+    return None if table is None else table.label
 
 
 def _counted(found: Look) -> str:

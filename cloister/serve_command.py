@@ -61,6 +61,7 @@ def serve(
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
+        from .fl.data.agreed import AgreedColumns
         from .fl.data.given import CsvClients
         from .fl.runs.listening import Listening
         from .fl.runs.serving import serve as play
@@ -69,9 +70,12 @@ def serve(
         from .protocol.links.terms import Limits
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
+        asked = "where clients have data of their own, --ask-scores asks them"
         if isinstance(scenario.data, CsvClients) and not ask_scores:
-            of, asked = Path(scenario.data.path).name, "where clients have data of their own, --ask-scores asks them"
+            of = Path(scenario.data.path).name
             log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
+        if isinstance(scenario.data, AgreedColumns) and not ask_scores:
+            log_to_stderr().warning("nobody says how well models predict", extra={"instead": asked})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
         told = Told(log)

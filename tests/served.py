@@ -86,18 +86,18 @@ def one_at_a_time():
         yield
 
 
-def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0):
+def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0, own=None):
     """serve and join. silent: clients that do not say how well they predict. mine: the clients' own scenario. clock: the
-    coordinator's. after: called with each of its rounds. wait: of `Listening`.
+    coordinator's. after: called with each of its rounds. wait: of `Listening`. own: files of clients' own, by id.
     """
-    count = scenario.partition.clients
+    count = scenario.partition.clients if own is None else len(own)
     found = Served(folder / "served", {i: folder / f"client {i}" for i in range(count)})
     threads, keys = [], authority(folder / "pki", count)
 
     def client(i, port):
         try:
             link = Dialled(f"127.0.0.1:{port}", standing(keys, i), patience=60.0)
-            for _ in join(mine or scenario, link, found.home[i], tells=i not in silent):
+            for _ in join(mine or scenario, link, found.home[i], tells=i not in silent, own=own and own[i]):
                 pass
             found.ended[i] = None
         except BaseException as error:  # the test looks at it
@@ -108,8 +108,9 @@ def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time
             threads.append(threading.Thread(target=client, args=(i, port), daemon=True))
             threads[-1].start()
 
-    own = Standing(of(keys, -1), clock=clock)
-    where = Listening("127.0.0.1:0", own, Limits(patience=60.0), wait, told=listening, scores=scores)
+    where = Listening(
+        "127.0.0.1:0", Standing(of(keys, -1), clock=clock), Limits(patience=60.0), wait, told=listening, scores=scores
+    )
     with one_at_a_time():
         for done in serve(scenario, found.folder, where):
             after(done)

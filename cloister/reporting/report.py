@@ -60,6 +60,7 @@ from .run_data import (
     sorted_ids,
     time_words,
     total,
+    was_scored,
     worst,
 )
 from .who_was_there import differing, in_ranges, revoked_in_words, who_was_there, without_model
@@ -114,7 +115,7 @@ def render(run: Run) -> str:
         tiles=tiles(run, final),
         legend=[(g, h % HUES, sum(v == g for v in run.kin.values())) for g, h in hues.items()],
         many_groups=len(hues) > HUES,
-        accuracy=both_widths(accuracy_chart(run, lines, marks, hues)) if run.rounds else (),
+        accuracy=both_widths(accuracy_chart(run, lines, marks, hues)) if was_scored(run) else (),
         bands=len(client_ids(run)) > THIN_LINES,
         norms=both_widths(norms_chart(run, marks, hues)) if has_norms(run) else (),
         matrices=[matrix_panel(run, split, hues) for split in run.splits],
@@ -168,6 +169,8 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
         was += f"; told by {said.get('clients')} of {said.get('of')} clients"
+    if run.rounds and not was_scored(run):
+        was = "nobody said how well models predict"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
     agree = agreement_in_words(run.summary)

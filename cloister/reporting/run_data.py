@@ -194,6 +194,11 @@ def evaluated(run: Run) -> list[tuple[float, Row]]:
     return [(t, line) for t, line in rounds if scores(run, line)] or rounds
 
 
+def was_scored(run: Run) -> bool:
+    """Whether anybody said, in any round, how well a client's model predicts."""
+    return any(scores(run, line) for line in run.rounds)
+
+
 def average(run: Run, values: Iterable[float]) -> float:
     """The mean of what was measured; of perplexities the geometric mean, which is exp of the mean loss."""
     seen = [v for v in values if math.isfinite(v)]

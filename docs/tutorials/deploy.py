@@ -77,20 +77,13 @@ result.plot("accuracy")
 #
 # ## Agree on a file
 #
-# In the deployment nobody has all files. The parties agree on one scenario file. Columns, classes and number of clients are in a table
-# of made-up rows, on which nothing is trained. The model is a function that makes the module: its first weights follow from the
-# scenario's seed then, and are the same with everybody. It differs from the scenario above in these two; whoever has all files (a
-# pilot's, say) can simulate the agreed file itself, `cloister run agreed.py --set 'data=from_csv("data")'`.
+# In the deployment nobody has all files. The parties agree on one scenario file, which names columns, labels and number of clients, and
+# has no records. The model is a function that makes the module: its first weights follow from the scenario's seed then, and are the same
+# with everybody. It differs from the scenario above in these two; whoever has all files (a pilot's, say) can simulate the agreed file
+# itself, `cloister run agreed.py --set 'data=from_csv("data")'`.
 
 # %%
-made_up = np.random.default_rng(1)
-rows = [[hospital, *made_up.normal(size=VALUES).tolist(), k % 3] for hospital in range(HOSPITALS) for k in range(9)]
-with open("columns.csv", "w", newline="") as file:
-    csv.writer(file).writerows([["hospital", *(f"value {k}" for k in range(VALUES)), "label"], *rows])
-
 _ = Path("agreed.py").write_text("""
-from pathlib import Path
-
 from cloister import Scenario, Training, algorithms, data, protections
 from torch import nn
 
@@ -106,7 +99,7 @@ def network(shape, classes):
 
 scenario = Scenario(
     name="hospitals",
-    data=data.from_csv(str(Path(__file__).with_name("columns.csv")), client="hospital"),
+    data=data.agreed_columns([f"value {k}" for k in range(12)], labels=[0, 1, 2], clients=6),
     model=network,
     training=Training(epochs=3, batch=30, lr=0.1),
     algorithm=algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74), patience=3),

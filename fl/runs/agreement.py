@@ -7,11 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-from ..data.given import CsvClients
-from ..data.own import TableSchema
+from ..data.agreed import agreed_table
 from .scenario import Scenario, described
 
 MOST_TERMS, MOST_TEXT, MOST_BYTES = 64, 64, 6144
@@ -33,15 +31,9 @@ def terms_of(scenario: Scenario[Any]) -> Terms:
         found[name] = type(value).__name__
         if is_dataclass(value):
             found |= {f"{name}.{f.name}": described(getattr(value, f.name)) for f in fields(value) if f.compare}
-    if (table := agreed_table(scenario)) is not None:
+    if (table := agreed_table(scenario.data)) is not None:
         found |= {"data.label": table.label, "data.columns": list(table.columns), "data.labels": list(table.kinds)}
     return {name[:MOST_TEXT]: _short(value) for name, value in list(found.items())[:MOST_TERMS]}
-
-
-def agreed_table(scenario: Scenario[Any]) -> TableSchema | None:
-    """What a client's own table has to have, where the scenario's data are one with the columns. Raises ValueError."""
-    data = scenario.data
-    return data.agreed() if isinstance(data, CsvClients) and Path(data.path).exists() else None
 
 
 def to_text(terms: Terms) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..algorithms.algorithm import State
 from ..clients.training import Executor
+from ..data.agreed import made_up
 from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
@@ -90,7 +91,7 @@ def run(
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
     found += simulation.rare
     if hosts is None:
-        found += [words] if (words := not_read(scenario.data, data)) else []
+        found += [words for words in (not_read(scenario.data, data), made_up(scenario.data)) if words]
         population, one = simulation.population, min(simulation.population.clients)
         found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)
     for doubt in found:

@@ -22,8 +22,9 @@ from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
 from ...protocol.work.said import Said
+from ..data.agreed import agreed_table
 from ..data.own import OwnData
-from .agreement import agreed_table, differences, terms_of, to_text
+from .agreement import differences, terms_of, to_text
 from .greeting import Greeting
 from .member import JOURNAL, LOG, MODEL, Member, OwnRecord
 from .scenario import Scenario
@@ -66,7 +67,7 @@ def join(
     record.add(started=True)
     link.noted = record.connected
     try:
-        if own is not None and (found := agreed_table(scenario)) is not None:
+        if own is not None and (found := agreed_table(scenario.data)) is not None:
             OwnData(own, (len(found.columns),), len(found.kinds), agreed=found)(
                 None
             )  # what is wrong with it, before anybody hears

@@ -30,9 +30,9 @@ from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.said import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
+from ..data.agreed import agreed_table
 from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
-from .agreement import agreed_table
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .own_model import made_its_own, predictor_of, score_of
 from .parties import Parties
@@ -250,7 +250,7 @@ def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
     """As safetensors of named tensors, with the columns and labels that were agreed, in order, as JSON in its metadata."""
     load_vector(parties.module, vector)
     partial, data = path.with_suffix(".partial"), parties.scenario.data
-    table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario)
+    table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario.data)
     about = {} if table is None else {"columns": json.dumps(table.columns), "labels": json.dumps(table.kinds)}
     tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}
     partial.write_bytes(save(tensors, about or None))

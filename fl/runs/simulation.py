@@ -19,6 +19,7 @@ from ..algorithms.algorithm import Cluster, Start, State, TakesNewcomers
 from ..clients.slots import Values, one_hot
 from ..clients.spending import together
 from ..clients.training import Job
+from ..data.agreed import made_up
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
@@ -176,7 +177,9 @@ class Simulation(Parties):
         return self._scored(self.vectors(mixed), mixed)
 
     def _scored(self, vectors: Mapping[int, Vector], mixed: Mapping[int, ModelScore]) -> dict[int, ModelScore]:
-        """Scores of these models by the data that is here, and those of mixtures."""
+        """Scores of these models by the data that is here, and those of mixtures. A coordinator's made-up rows score nothing."""
+        if self.told is not None and made_up(self.scenario.data):
+            return dict(mixed)
         alike: dict[tuple[int, int], list[int]] = {}
         for i in sorted(vectors):
             alike.setdefault((id(vectors[i]), id(self.population.clients[i].test)), []).append(i)

@@ -1,0 +1,115 @@
+"""A deployment's scenario that names columns and labels, and has no records: what parties make of it, and what is refused."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+from cloister import Scenario, Training, algorithms, data, protections
+from cloister.fl.data.agreed import agreed_table
+from cloister.fl.runs.agreement import terms_of
+from cloister.fl.runs.experiment import run
+from cloister.fl.runs.feasibility import Doubt
+from cloister.own_data_check import fits, seen
+from cloister.reporting.report import write_report
+
+from .served import played
+
+COLUMNS = ["age", "pulse"]
+
+
+def network(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Linear(shape[0], classes)
+
+
+def agreed(clients: int = 6) -> Scenario:
+    return Scenario(
+        name="wards",
+        data=data.agreed_columns(COLUMNS, label="found", labels=["well", "ill"], clients=clients),
+        model=network,
+        training=Training(epochs=1, batch=10, lr=0.1),
+        algorithm=algorithms.FedAvg(),
+        protection=protections.Masked(),
+        rounds=2,
+    )
+
+
+def ward(path: Path, of: int) -> Path:
+    """A client's own file, columns in another order."""
+    rng = np.random.default_rng(of)
+    rows = [[round(b, 3), "ill" if a + b > 0 else "well", round(a, 3)] for a, b in rng.standard_normal((30, 2))]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["pulse", "found", "age"], *rows])
+    return path
+
+
+def test_shapes_labels_and_clients_are_those_that_were_agreed():
+    source = agreed().data(None)
+    assert (source.shape, source.classes, source.labels, len(source.clients)) == ((2,), 2, ("ill", "well"), 6)
+    table = agreed_table(agreed().data)
+    assert (table.columns, table.label, table.kinds) == (("age", "pulse"), "found", ("ill", "well"))
+    assert terms_of(agreed())["data.columns"] == json.dumps(COLUMNS)
+    assert agreed().data(None).train.x.equal(source.train.x), "all parties have the same rows"
+
+
+def test_labels_are_in_one_order_with_the_same_file_of_rows(tmp_path):
+    """Whoever simulates with records has the classes that the deployment has."""
+    for labels in (["10", "9", "2"], ["b", "a"], ["1", "0"]):
+        rows = [[client, k, label] for client in range(2) for k in range(9) for label in labels]
+        with (tmp_path / "rows.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["who", "x", "label"], *rows])
+        there = data.from_csv(tmp_path / "rows.csv", client="who").agreed()
+        assert there == agreed_table(data.agreed_columns(["x"], labels=labels, clients=2))
+
+
+def test_a_client_looks_whether_its_own_file_fits(tmp_path):
+    own = ward(tmp_path / "own.csv", 0)
+    words = dict(fits(agreed(), own, None, None))
+    assert words["agreed"] == "labels ill, well; columns age, pulse"
+    assert dict(seen(own, "found"))["labels"].startswith("ill (")
+    own.write_text(own.read_text().replace("pulse", "beat", 1))
+    with pytest.raises(ValueError, match=r"own\.csv .*'?pulse"):
+        dict(fits(agreed(), own, None, None))
+
+
+@pytest.mark.trains
+def test_a_simulation_of_made_up_rows_says_so_and_what_would_tell(tmp_path):
+    with pytest.warns(
+        Doubt, match="made up, and nothing is learned from them: simulate with records"
+    ):
+        list(run(agreed(), tmp_path / "run"))
+
+
+@pytest.mark.trains
+def test_a_coordinator_scores_nothing_by_made_up_rows(tmp_path):
+    """Else it says of a run on real records that training diverged, or that one client has everything wrong."""
+    served = played(agreed(), tmp_path, own={client: ward(tmp_path / f"{client}.csv", client) for client in range(6)})
+    assert [line["accuracy"] for line in served.read("metrics.jsonl")] == [{}, {}]
+    page = write_report(served.folder).read_text()
+    assert "Nobody said how well models predict, so there is nothing to draw" in page
+    assert "diverged" not in page
+    assert all(served.model(client) for client in range(6)), "they have learned all the same"
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "words"),
+    [
+        ("age", {}, "columns are a list, as ['age', ...]"),
+        (["age", "age"], {}, "'age' is twice among the columns"),
+        ([], {}, "at least one"),
+        (["age", ""], {}, "columns are the names of the inputs"),
+        (["found"], {}, "'found' is to be learned, and cannot be among the columns"),
+        (["age"], {"labels": "ill"}, "labels are a list, as ['ill', ...]"),
+        (["age"], {"labels": ["ill"]}, "at least two"),
+        (["age"], {"labels": [1, "1"]}, "'1' is twice among the labels"),
+        (["age"], {"clients": 0}, "clients is how many take part"),
+        (["age"], {"clients": ["a", "b"]}, "clients is how many take part"),
+    ],
+)
+def test_what_is_no_agreement_is_refused_in_a_line(columns, given, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        data.agreed_columns(columns, **{"label": "found", "labels": ["ill", "well"], "clients": 3, **given})
