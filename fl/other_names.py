@@ -70,6 +70,17 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "RecordPrivacy": ("differentialprivacy", "dpsgd", "privacyengine"),
 }
 """Of rules, attacks and protections, in small letters."""
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "balanced accuracy": ("balanced_accuracy", "balanced_accuracy_score", "recall", "macro recall", "bacc"),
+    "macro F1": ("f1", "f1_macro", "f1_score", "f1score", "f1-score", "macro_f1"),
+    "AUC": ("roc_auc", "auroc", "roc_auc_score", "roc"),
+    "MSE": ("mean_squared_error", "mean squared error", "rmse", "l2"),
+    "MAE": ("mean_absolute_error", "mean absolute error", "l1"),
+    "R2": ("r2_score", "r^2", "r_squared"),
+}
+"""Of metrics, in small letters."""
+EXAMPLES = {"thresholds": "algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
+"""What a field may hold, where neither its name nor a default helps anybody."""
 
 
 def said_otherwise(name: str, takes: Iterable[str], others: Mapping[str, tuple[str, ...]] = FIELDS) -> str:
