@@ -63,6 +63,8 @@ def fits(kind: Any, value: object) -> bool:
         return value in inside
     if origin is tuple and inside[1:] == (...,):
         return isinstance(value, tuple | list) and all(fits(inside[0], one) for one in value)
+    if origin is tuple:
+        return isinstance(value, tuple | list) and len(value) == len(inside) and all(map(fits, inside, value))
     if origin in (Sequence, Iterable):  # a text is a sequence of texts
         return isinstance(value, Iterable) and all(fits(inside[0], one) for one in (value if isinstance(value, Sequence) else ()))
     if origin is Mapping:
@@ -115,10 +117,11 @@ def _words(kind: Any) -> str:
         return " or ".join(filter(None, map(_words, inside)))
     if origin is Literal:
         return " or ".join(map(repr, inside))
-    if origin is tuple:
-        return f"a tuple, each {_words(inside[0])}"
-    if origin in (Sequence, Iterable):
-        return f"a list, each {_words(inside[0])}"
+    if origin is tuple and inside[1:] != (...,):
+        return f"({', '.join(map(_words, inside))})"
+    if origin is tuple or origin in (Sequence, Iterable):
+        each = "" if inside[0] is Any else f", each {_words(inside[0])}"
+        return f"a {'tuple' if origin is tuple else 'list'}{each}"
     if origin is Mapping:
         return "a dict"
     if origin is Callable:
@@ -137,5 +140,5 @@ def _example(field: Field[Any]) -> str:
     if field.name in EXAMPLES:
         return EXAMPLES[field.name]
     usual = field.default if field.default_factory is MISSING else field.default_factory()
-    kind = get_origin(field.type) or field.type
+    kind: Any = get_origin(field.type) or field.type
     return repr(usual) if is_protocol(kind) and is_part_of_ours(usual) else ""
