@@ -83,7 +83,9 @@ def fits(kind: Any, value: object) -> bool:
 def instead(kind: Any, value: object, example: str = "") -> str:
     """A value that does not fit a type, and what to give: "'a'; give a number"."""
     inside = get_args(kind)
-    if isinstance(value, type) and any(is_protocol(one) or one in value.__mro__ for one in (kind, *inside)):
+    if isinstance(value, type) and any(
+        _has_all(value, one) if is_protocol(one) else one in value.__mro__ for one in (kind, *inside)
+    ):
         return f"{brief(value)}; make one of it: {made(value)}"
     several = get_origin(kind) is tuple and inside[1:] == (...,) and fits(inside[0], value)
     said = name_of(value) if isroutine(value) else brief(value)
