@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from .fl import near_names
-from .fl.other_names import EXAMPLES, FIELDS, LOADERS, said_otherwise
+from .fl.other_names import EXAMPLES, FIELDS, LOADERS, TRAININGS, said_otherwise
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
@@ -67,7 +67,12 @@ def meant(error: BaseException) -> str:
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
-        like = _meant_field(found[2], known) or _elsewhere(found[1], found[2]) or near_names.near(found[2], known)
+        like = (
+            TRAININGS.get((found[1], found[2]), "")
+            or _meant_field(found[2], known)
+            or _elsewhere(found[1], found[2])
+            or near_names.near(found[2], known)
+        )
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))

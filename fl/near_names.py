@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
-from .other_names import NAMES, said_otherwise
+from .other_names import NAMES, absent, said_otherwise
 from .own_code import is_part_of_ours
 
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
@@ -40,6 +40,8 @@ def near(name: str, known: Iterable[str], others: Mapping[str, tuple[str, ...]] 
     """
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
     close = [one for one in fit if one.casefold() == name.casefold()]
+    if not close and "FedAvg" in fit and (words := absent(name)):
+        return f": {words}"
     close = close or [one for one in [said_otherwise(name, fit, others)] if one] or get_close_matches(name, fit, 1, least)
     return f"; did you mean {close[0]!r}" if close else ""
 

@@ -97,3 +97,21 @@ def test_a_name_that_a_file_has_not_is_said_whatever_is_to_be_played(read: Calla
         ValueError, match=r"^cloister:quickstart holds nothing named scenaro; did you mean 'scenario'; there are: sc"
     ):
         read("cloister:quickstart:scenaro")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("FedOpt", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("FedAvgM", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("FedAdam", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("SCAFFOLD", ": of what counters clients' drift there is algorithms.FedProx"),
+        ("Ditto", ": of personal models there are algorithms.PerFedAvg"),
+        ("Krum", ": give it in algorithms.RobustFedAvg(rule=...)"),
+        ("fedavg", "; did you mean 'FedAvg'"),
+    ],
+)
+def test_of_an_algorithm_that_is_not_here_is_said_what_takes_its_place(name: str, words: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(cloister.algorithms, name)
+    assert meant(raised.value).startswith(words)

@@ -62,6 +62,11 @@ MISTAKES = {
         "algorithms.RobustFedAvg(rule=rules.Krum('1'))",
         "line 9: Krum.f is '1'; give a whole number$",
     ),
+    "a step of a paper that is the training's": (
+        "algorithms.FedAvg()",
+        "algorithms.PerFedAvg(alpha=0.1, beta=0.2)",
+        r"line 9: TypeError: .*'beta'; it is the training's, Training\(lr=...\)",
+    ),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a rate as torch and Keras name it": (
         "lr=0.1",
