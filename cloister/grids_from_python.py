@@ -38,13 +38,14 @@ from .scenario_file import load
 from .threat_models.audit.experiment import Experiment
 from .threat_models.audit.observer import Observer, named
 from .threat_models.evaluation import Evaluation, description
-from .what_was_given import check_given
+from .what_was_given import check_given, said
 from .where_from import NotLoadable, file_of_value
 
 FROM_PYTHON: dict[str, Any] = {"file": None, "settings": []}
 """Where a value comes from that no file is known of."""
 
 
+@said()
 def evaluate(
     evaluation: Evaluation | str,
     out: str | Path | None = None,
@@ -79,6 +80,7 @@ def evaluate(
     return Evaluated(folder)
 
 
+@said()
 def compare(
     comparison: Comparison | str,
     out: str | Path | None = None,
@@ -123,6 +125,9 @@ def _comparison_of(
     return (None if file is None else ComparisonOrigin(file, (), tuple(seeds), data)), made
 
 
+@said(
+    attacks="a list of threats.Attack(...), on privacy: those of cloister.attacks are on models, and cloister.evaluate plays them"
+)
 def audit(
     scenario: Scenario | str,
     out: str | Path | None = None,

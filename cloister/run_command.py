@@ -128,9 +128,10 @@ def _watch(
     record: bool,
     engine: Engine_ | None,
 ) -> None:
-    """Run with a progress bar on stderr; on Ctrl-C say how to go on."""
+    """Run with a progress bar on stderr; on Ctrl-C and SIGTERM say how to go on."""
     from .auditing.recorded_runs import recorded
     from .fl.runs.experiment import run as play
+    from .grids.watching import stoppable
     from .progress import watched
 
     def rounds(tell: Tell | None) -> Iterator[Round]:
@@ -138,14 +139,10 @@ def _watch(
             return recorded(scenario, folder, data, origin, engine, file, tell)
         return play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)}, tell=tell)
 
-    try:
-        with said_in_a_line():
-            for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
-                pass
-    except KeyboardInterrupt:
-        how = "--resume in the place of --record goes on, unrecorded" if record else "--resume goes on"
-        say(f"stopped; the same command with --out {folder} {how}")
-        raise typer.Exit(130) from None
+    unrecorded = "in the place of --record goes on, unrecorded" if record else "goes on"
+    with stoppable(folder, f"the same command with --out {{folder}} --resume {unrecorded}"), said_in_a_line():
+        for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
+            pass
 
 
 def _measure_groups(scenario: Scenario, folder: Path, data: Path | None) -> None:

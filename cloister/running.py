@@ -18,11 +18,12 @@ from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
 from .watchers import Watcher, watchers
-from .what_was_given import check_given
+from .what_was_given import check_given, said
 
 __all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
 
 
+@said()
 def run(
     scenario: Scenario,
     out: str | Path | None = None,
@@ -68,6 +69,7 @@ def run(
     return load_run(folder)
 
 
+@said()
 def iterate(
     scenario: Scenario,
     out: str | Path | None = None,

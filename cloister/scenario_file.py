@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .fl.functions import brief
+from .fl.near_names import not_there
 from .fl.runs.comparison import Comparison
 from .fl.runs.feasibility import Doubt
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
@@ -156,6 +157,9 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
         if wanted in read.holds and not isinstance(read.holds[wanted], Scenario | Evaluation | Comparison):
             where = place_of_field(f"{file}:{wanted}", "", ()) or file
             raise ValueError(f"{where}: {wanted} is {brief(read.holds[wanted])}; give {kind.__name__}(...){other_than}")
+        if not found and name and name not in read.holds:
+            there = [key for key, value in read.holds.items() if isinstance(value, Scenario | Evaluation | Comparison)]
+            raise ValueError(f"{file} holds nothing named {not_there([name], there)}" if there else f"{file} holds no {name!r}")
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")

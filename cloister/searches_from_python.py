@@ -23,9 +23,10 @@ from .scenario_file import load, load_evaluation
 from .threat_models.evaluation import Evaluation, description
 from .threat_models.search.spent import since_counted
 from .threat_models.search.tpe import available
-from .what_was_given import check_given
+from .what_was_given import check_given, said
 
 
+@said(attacks="a list of names of the evaluation's attacks", against="a list of names of the evaluation's defences")
 def breakdown(
     evaluation: Evaluation | str,
     out: str | Path | None = None,
@@ -66,6 +67,7 @@ def breakdown(
     return BrokenDown(folder)
 
 
+@said(against='the name of one of the evaluation\'s defences, or as text what makes one: against="Krum(f=1)"')
 def attack(
     scenario: Scenario | Evaluation | str,
     out: str | Path | None = None,

@@ -9,13 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from .fl import near_names
-from .fl.other_names import FIELDS, LOADERS, said_otherwise
+from .fl.other_names import EXAMPLES, FIELDS, LOADERS, TRAININGS, said_otherwise
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
 """Modules of ours that a scenario takes its parts from."""
-EXAMPLES = {"thresholds": "thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
-"""What a missing argument may be, where its name alone helps nobody."""
 PREFIX = "cloister_scenario_"
 """Of the names of modules that are users' files."""
 
@@ -25,11 +23,24 @@ def in_words(error: BaseException, file: str) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else line_of(error)
     where = file if line is None else f"{file}, line {line}"
     reason = error.msg if isinstance(error, SyntaxError) else next(iter(str(error).splitlines()), "")
+    if isinstance(error, TypeError) and (words := _of_a_field(error)):
+        return f"{where}: {words}"
     said = type(error) is ValueError or isinstance(error, ImportError | Refused)  # the words say it all
     kind = "" if reason and said else f"{type(error).__name__}: "
     if isinstance(error, KeyError):
         reason = f"there is no {reason}"
     return f"{where}: {kind}{reason}{meant(error)}"
+
+
+def _of_a_field(error: BaseException) -> str:
+    """What is wrong with a field of a part of ours that was being built; empty where that is not why it failed."""
+    from .fl.field_types import wrong_types
+
+    for place in reversed(list(_places(error.__traceback__))):
+        part = place.tb_frame.f_locals.get("self")
+        if place.tb_frame.f_code.co_name == "__post_init__":
+            return next(wrong_types(part, type(part).__name__), "")
+    return ""
 
 
 def line_of(error: BaseException) -> int | None:
@@ -56,14 +67,19 @@ def meant(error: BaseException) -> str:
     if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
-        like = _meant_field(found[2], known) or _elsewhere(found[1], found[2]) or near_names.near(found[2], known)
+        like = (
+            TRAININGS.get((found[1], found[2]), "")
+            or _meant_field(found[2], known)
+            or _elsewhere(found[1], found[2])
+            or near_names.near(found[2], known)
+        )
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
     if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
         return f"; name what you give: {found[1]}({known[0]}=...); it takes {', '.join(known)}" if known else ""
     if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
         known = _fields(_class_named(found[1], error.__traceback__))
-        example = next((f", for instance {said}" for field, said in EXAMPLES.items() if f"'{field}'" in str(error)), "")
+        example = next((f", for instance {field}={said}" for field, said in EXAMPLES.items() if f"'{field}'" in str(error)), "")
         return f"{example}; {found[1]} takes {', '.join(known)}" if known else ""
     return _of_a_loader(error)
 

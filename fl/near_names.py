@@ -3,10 +3,10 @@
 import builtins
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
-from .other_names import NAMES, said_otherwise
+from .other_names import NAMES, absent, said_otherwise
 from .own_code import is_part_of_ours
 
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
@@ -34,11 +34,15 @@ def _has(of: object) -> str:
     return f"; it has {', '.join(name for name in dir(of) if not name.startswith('_'))}"
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """The same of a name among those that are known, or by what it is called elsewhere; underscored only where it is, too."""
+def near(name: str, known: Iterable[str], others: Mapping[str, tuple[str, ...]] = NAMES, least: float = 0.6) -> str:
+    """The same of a name among those that are known, or by what others call it; a name with an underscore is never offered for
+    one without. least: how alike, from 0 to 1.
+    """
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
     close = [one for one in fit if one.casefold() == name.casefold()]
-    close = close or [one for one in [said_otherwise(name, fit, NAMES)] if one] or get_close_matches(name, fit, 1)
+    if not close and "FedAvg" in fit and (words := absent(name)):
+        return f": {words}"
+    close = close or [one for one in [said_otherwise(name, fit, others)] if one] or get_close_matches(name, fit, 1, least)
     return f"; did you mean {close[0]!r}" if close else ""
 
 

@@ -70,6 +70,44 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "RecordPrivacy": ("differentialprivacy", "dpsgd", "privacyengine"),
 }
 """Of rules, attacks and protections, in small letters."""
+ABSENT: Mapping[str, tuple[str, ...]] = {
+    "the server steps by the mean alone, as algorithms.FedAvg() does; clients may have Training(optimizer='Adam')": (
+        "fedopt", "fedavgm", "fedadam", "fedadagrad", "fedyogi",
+    ),
+    "of what counters clients' drift there is algorithms.FedProx(mu=...)": (
+        "scaffold", "feddyn", "fednova", "moon",
+    ),
+    "of personal models there are algorithms.PerFedAvg, FedEM, FPFC, PFedGraph and Local": (
+        "ditto", "apfl", "pfedme", "fedrep", "fedper", "fedbn", "lgfedavg", "fedbabu",
+    ),
+    "one step a round is algorithms.FedAvg() with Training(epochs=1, batch=...) of all records": ("fedsgd",),
+    "give it in algorithms.RobustFedAvg(rule=...), for instance rules.TrimmedMean, Median, MultiKrum, Bulyan": (
+        "fedtrimmedavg", "fedmedian", "krum", "multikrum", "bulyan", "median", "trimmedmean", "geometricmedian", "rfa",
+    ),
+}  # fmt: skip
+"""What takes the place of algorithms that are not here, in words; they are in small letters."""
+
+TRAININGS = {
+    ("PerFedAvg", "beta"): "; it is the training's, Training(lr=...), and alpha is the step that makes a model a client's own"
+}
+"""Fields of algorithms in papers that are the training's here, by class and name."""
+
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "balanced accuracy": ("balanced_accuracy", "balanced_accuracy_score", "recall", "macro recall", "bacc"),
+    "macro F1": ("f1", "f1_macro", "f1_score", "f1score", "f1-score", "macro_f1"),
+    "AUC": ("roc_auc", "auroc", "roc_auc_score", "roc"),
+    "MSE": ("mean_squared_error", "mean squared error", "rmse", "l2"),
+    "MAE": ("mean_absolute_error", "mean absolute error", "l1"),
+    "R2": ("r2_score", "r^2", "r_squared"),
+}
+"""Of metrics, in small letters."""
+EXAMPLES = {"thresholds": "algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
+"""What a field may hold, where neither its name nor a default helps anybody."""
+
+
+def absent(name: str) -> str:
+    """What takes the place of an algorithm of this name, in words; empty where that is not known."""
+    return next((words for words, theirs in ABSENT.items() if name.casefold().replace("_", "") in theirs), "")
 
 
 def said_otherwise(name: str, takes: Iterable[str], others: Mapping[str, tuple[str, ...]] = FIELDS) -> str:

@@ -260,9 +260,14 @@ def test_a_search_that_has_played_nothing_has_a_page(searched: Path, tmp_path: P
     ("arguments", "words"),
     [
         (["nowhere.py"], "there is no file nowhere.py"),
+        (
+            [FILE, "--against", "Krum"],
+            r"Krum is written as it is made: Krum\(f=...\); the evaluation's defences are: fedavg, multi",
+        ),
+        ([FILE, "--against", "TrMean(1)"], "no algorithm or rule 'TrMean'; did you mean 'TrimmedMean'; the evaluation's"),
         ([FILE, "--against", "nobody"], "no algorithm or rule 'nobody'; the evaluation's defences are: fedavg, multikrum"),
         ([FILE, "--against", "MultiKrum("], "no defence and no expression for one"),
-        ([FILE, "--against", "MultiKrum()"], "MultiKrum: .*; it takes f"),
+        ([FILE, "--against", "MultiKrum()"], r"MultiKrum is written as it is made: MultiKrum\(f=...\)"),
         ([FILE, "--attackers", "3-9"], "--attackers takes a number or a range below 8"),
         ([FILE, "--attackers", "1.5"], "--attackers takes numbers and ranges, .* not '1.5'"),
         ([FILE, "--attackers", "3-1"], "--attackers 3-1 is no range upwards"),

@@ -117,9 +117,9 @@ def test_metrics_for_mlflow_are_of_one_run_that_ends(monkeypatch):
     [
         ([callbacks.TensorBoard], 'give one that is made of it: callbacks.TensorBoard("FOLDER")'),
         (callbacks.MLflow, 'callbacks.MLflow("EXPERIMENT")'),
-        ("tensorboard", "not 'tensorboard'"),
-        ([print, None], "not None"),
-        (7, "not 7"),
+        ("tensorboard", "callbacks is 'tensorboard'; give a function"),
+        ([print, None], "None]; give a function"),
+        (7, "callbacks is 7; give a function"),
     ],
 )
 def test_what_is_no_callback_is_refused_before_a_round_is_played(tmp_path, given, said):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import cloister
 from cloister.comparing.workers import Origin
 from cloister.fl.near_names import in_short, meant
-from cloister.scenario_file import load, with_settings
+from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.threat_models.knowledge import Colluding
 from cloister.threat_models.privacy.faults import FAULTS
 from cloister.threat_models.privacy.self_test import named
@@ -88,3 +89,29 @@ def test_what_is_called_otherwise_elsewhere_is_known_by_that_name(where: str, el
     with pytest.raises(AttributeError) as raised:
         getattr(getattr(cloister, where), elsewhere)
     assert meant(raised.value) == f"; did you mean {here!r}"
+
+
+@pytest.mark.parametrize("read", [load_evaluation, load_comparison])
+def test_a_name_that_a_file_has_not_is_said_whatever_is_to_be_played(read: Callable[[str], object]) -> None:
+    with pytest.raises(
+        ValueError, match=r"^cloister:quickstart holds nothing named scenaro; did you mean 'scenario'; there are: sc"
+    ):
+        read("cloister:quickstart:scenaro")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("FedOpt", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("FedAvgM", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("FedAdam", ": the server steps by the mean alone, as algorithms.FedAvg()"),
+        ("SCAFFOLD", ": of what counters clients' drift there is algorithms.FedProx"),
+        ("Ditto", ": of personal models there are algorithms.PerFedAvg"),
+        ("Krum", ": give it in algorithms.RobustFedAvg(rule=...)"),
+        ("fedavg", "; did you mean 'FedAvg'"),
+    ],
+)
+def test_of_an_algorithm_that_is_not_here_is_said_what_takes_its_place(name: str, words: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(cloister.algorithms, name)
+    assert meant(raised.value).startswith(words)

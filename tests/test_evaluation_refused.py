@@ -165,7 +165,7 @@ def test_what_is_no_attack_is_said_when_the_evaluation_is_built(attack: Any, wor
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (Nearest, rf"rule is the class Nearest \({HERE}, line \d+\) itself; make one of it: Nearest\(...\)"),
+        (Nearest, rf"rule is the class Nearest \({HERE}, line \d+\) itself; make one of it: Nearest\(\)"),
         (with_f, rf"rule with_f \({HERE}, line \d+\) is a function of all updates.*: it takes updates: Any, f: int"),
         (Forgetful(), r"weights of the rule Forgetful .* is to take \(gram, rng\): it takes gram: Any, and is called with gram"),
     ],

@@ -245,7 +245,7 @@ class Lacking:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        (Median, r"rule is the class Median itself; make one of it: Median\(...\)"),
+        (Median, r"rule is the class Median itself; make one of it: Median\(\)"),
         ("median", "rule is 'median', which is none; give one, for example rules.Median"),
         (Lacking(sees=Sight.GRAM), r"Lacking \(test_functions.py, line \d+\) .* sees GRAM, and has no weights\(gram, rng\)"),
         (Lacking(sees=Sight.COORDINATES), r"sees COORDINATES, and has no combine\(block\)"),

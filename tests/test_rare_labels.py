@@ -56,3 +56,20 @@ def test_numbers_and_tokens_have_no_labels() -> None:
     numbers = Examples(torch.zeros(2, 2), torch.tensor([0.5, 1.5]))
     words = Examples(torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3, dtype=torch.int64))
     assert rare_labels(Source("made", numbers, numbers, 1)) == rare_labels(Source("made", words, words, 9)) == []
+
+
+def test_decimals_are_said_to_be_read_as_classes(tmp_path: Path) -> None:
+    def table(labels: list[str]) -> Path:
+        (tmp_path / "all.csv").write_text(
+            "home,x,label\n" + "".join(f"h{k % 3},{k},{labels[k % len(labels)]}\n" for k in range(60))
+        )
+        return tmp_path / "all.csv"
+
+    def read(labels: list[str]) -> Source:
+        return data.from_csv(table(labels), client="home")(None)
+
+    (line,) = rare_labels(read(["0.0", "1.0", "2.5", "1.0"]))
+    assert line == "label '2.5' is a decimal, and each is a class of its own: numbers to be predicted are numbers=True"
+    assert rare_labels(read(["0.0", "1.0", "2.0", "1.0"])) == []
+    with pytest.raises(ValueError, match=r"too few records of each label.*; label '0.5' is a decimal.* numbers=True$"):
+        read([f"{k}.5" for k in range(60)])

@@ -66,6 +66,28 @@ def test_an_evaluation_with_workers_ends_in_one_line(number, code, tmp_path):
     assert "resource_tracker" not in err
 
 
+@pytest.mark.trains
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("run", "stopped; the same command with --out {out} --resume goes on"),
+        ("audit", "stopped; nothing of it is kept, and the same command begins again"),
+    ],
+)
+def test_a_run_and_an_audit_that_are_terminated_end_in_one_line(command, words, tmp_path):
+    out = tmp_path / "out"
+    asked = [sys.executable, "-m", "cloister", command, "cloister:quickstart", "--set", "rounds=100000", "--out", str(out)]
+    with subprocess.Popen(asked, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while not out.exists():
+            assert process.poll() is None
+        process.stderr.readline()  # the first line that says how far it is
+        process.send_signal(signal.SIGTERM)
+        last = process.stderr.read().splitlines()[-1]
+        assert process.wait(60) == 143
+    assert last == f"cloister: {words.format(out=out)}"
+
+
 def test_that_is_what_is_installed():
     table = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     assert table["project"]["scripts"]["cloister"] == "cloister.__main__:main"

@@ -57,6 +57,16 @@ MISTAKES = {
     "a number for several": ("hidden=(8,)", "hidden=8", r"line 3: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
     "a text for a number": ("clients=8", "clients='8'", "line 3: partition.clients is '8'; give a whole number$"),
     "a text in training": ("lr=0.1", "lr='0.1'", "line 8: training.lr is '0.1'; give a number$"),
+    "a text in a rule that compares it": (
+        "algorithms.FedAvg()",
+        "algorithms.RobustFedAvg(rule=rules.Krum('1'))",
+        "line 9: Krum.f is '1'; give a whole number$",
+    ),
+    "a step of a paper that is the training's": (
+        "algorithms.FedAvg()",
+        "algorithms.PerFedAvg(alpha=0.1, beta=0.2)",
+        r"line 9: TypeError: .*'beta'; it is the training's, Training\(lr=...\)",
+    ),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a rate as torch and Keras name it": (
         "lr=0.1",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import cloister
-from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections, rules
 from cloister.scenario_file import load
 from cloister.threat_models.privacy.self_test import named
 
@@ -41,6 +41,41 @@ def test_what_is_none_is_refused_with_what_to_give(function, given, words, tmp_p
     assert words in str(refused.value)
     assert str(refused.value).startswith(f"cloister.{function} takes ")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "words"),
+    [
+        ("attack", {"against": rules.Krum(1)}, r'against is Krum\(f=1\); give the name of .* against="Krum\(f=1\)"$'),
+        (
+            "attack",
+            {"against": rules.Krum},
+            "against is the class Krum itself; give the name of one of the evaluation's defences",
+        ),
+        ("attack", {"attackers": "3"}, "attackers is '3'; give a whole number or"),
+        ("attack", {"attacks": attacks.IPM(0.5)}, r"attacks is IPM\(.*\); give a dict or a list$"),
+        ("attack", {"seeds": 2}, "seeds is 2; give a list, each a whole number"),
+        (
+            "audit",
+            {"attacks": [attacks.MinusGradient()]},
+            r"attacks is \[Minus.*give a list of threats.Attack\(...\), on privacy",
+        ),
+        (
+            "audit",
+            {"attacks": attacks.MinusGradient},
+            r"attacks is the class MinusGradient itself; give a list of threats.Attack",
+        ),
+        ("audit", {"seed": 2}, "takes no 'seed'; did you mean 'seeds'; it takes scenario, out"),
+        ("breakdown", {"against": rules.Krum(1)}, "against is .*; give a list of names of the evaluation's defences"),
+        ("evaluate", {"seeds": 2}, "seeds is 2; give a list"),
+        ("compare", {"workers": "all"}, "workers is 'all'; give a whole number"),
+        ("run", {"seed": 2}, r"takes no 'seed': it is the scenario's; give dataclasses.replace\(scenario, seed=2\)"),
+        ("iterate", {"num": 2}, "takes no 'num'; it takes scenario, out, data, resume"),
+    ],
+)
+def test_other_arguments_are_refused_by_their_names_with_what_to_give(function, given, words):
+    with pytest.raises(TypeError, match=rf"^cloister.{function}(: | ){words}"):
+        getattr(cloister, function)(PLAIN, **given)
 
 
 def test_a_misspelt_file_and_mechanism_say_what_is_near(tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..fl.clients.corruption import Computers
+from ..fl.field_types import wrong_types
 from ..fl.functions import brief, name_of
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
@@ -56,6 +57,8 @@ class Adversary:
         }
         for name, attack in plain.items():
             object.__setattr__(self, name, attack)
+        for words in wrong_types(self, "adversary"):
+            raise ValueError(words)
         for attack in (self.upload, self.choice):
             if attack is not None and attack.needs > self.knows:
                 name = name_of(getattr(attack, "function", attack))

@@ -8,6 +8,8 @@ from typing import Any
 from .. import algorithms, rules
 from ..fl.algorithms.robust_fedavg import RobustFedAvg
 from ..fl.algorithms.usual import usual_fields
+from ..fl.field_types import made
+from ..fl.near_names import near
 from ..fl.runs.scenario import Scenario
 from ..reading_a_file import Unbuilt
 from ..scenario_file import load, load_evaluation, with_settings
@@ -112,10 +114,13 @@ def _value(node: ast.expr, rounds: int, known: str) -> Any:
 def _made(name: str, given: Sequence[Any], named: dict[str, Any], rounds: int, known: str) -> Any:
     kinds = _names()
     if name not in kinds:
-        raise ValueError(f"there is no algorithm or rule {name!r}{known}")
+        raise ValueError(f"there is no algorithm or rule {name!r}{near(name, kinds)}{known}")
     kind = kinds[name]
     if is_dataclass(kind) and hasattr(kind, "needs"):
         named = usual_fields(kind, rounds) | named
+    needed = [f for f in fields(kind) if f.default is f.default_factory] if is_dataclass(kind) else []
+    if needed and not given and not named:
+        raise ValueError(f"{name} is written as it is made: {made(kind)}{known}")
     try:
         return kind(*given, **named)
     except TypeError as error:

@@ -19,7 +19,7 @@ from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
 from ..grids.ahead import Pace, begun, noted
-from ..grids.watching import seeds_of
+from ..grids.watching import seeds_of, stoppable
 from ..progress import shown
 from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ..protocol.two_servers.protection import TwoServer
@@ -44,6 +44,8 @@ from .which_runs import recorded_in
 BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
 """The exit code where a claim of Cloister's is refuted."""
+AGAIN = "nothing of it is kept, and the same command begins again"
+"""What is said of an audit that was stopped."""
 FAILED = 3
 """The exit code where no claim is, and an attack of the user's own ended in an error."""
 
@@ -80,7 +82,7 @@ def play(
             folder, folder_of_run = free_folder(out, scenario.name), folder
             further = tuple(load_attack(attack) for attack in attacks)
             whom, spend = tuple(map(named, against)), BUDGETS[budget]
-            with claimed(folder):
+            with stoppable(folder, AGAIN), claimed(folder):
                 found = audited(scenario, spend, seeds_of(seeds), data, as_json, whom, recorded, further, into=folder)
                 found["recorded_in"] = {
                     str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()

@@ -44,13 +44,13 @@ def folder_for(name: str, kind: str, resume: bool) -> Path:
 
 
 @contextmanager
-def stoppable(folder: Path) -> Iterator[None]:
+def stoppable(folder: Path, how: str = "the same command with --out {folder} --resume goes on") -> Iterator[None]:
     """Ctrl-C and SIGTERM say how to go on, once what is inside has ended."""
     try:
         with on_signals(interrupting):
             yield
     except KeyboardInterrupt as stopped:
-        say(f"stopped; the same command with --out {folder} --resume goes on")
+        say(f"stopped; {how.format(folder=folder)}")
         raise typer.Exit(STOPPED[stopped.args[0] if stopped.args else signal.SIGINT]) from None
 
 

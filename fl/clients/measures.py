@@ -5,13 +5,14 @@ measure is not defined for a client's records (AUC of one class alone, for insta
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..functions import Unfit, brief, called, misfit, raised_by
+from ..near_names import near
+from ..other_names import METRICS
 
 Values = NDArray[Any]
 Measure = Callable[[Values, Values], float]
@@ -67,6 +68,8 @@ OF_LABELS: Mapping[str, Measure] = {"balanced accuracy": balanced_accuracy, "mac
 OF_NUMBERS: Mapping[str, Measure] = {"R2": r2, "MSE": mse, "MAE": mae}
 LOWER = ("MSE", "MAE")
 """Of which less is better."""
+ACCURACY = ("accuracy", "acc", "accuracy_score")
+"""What people call that which is measured beside all of these."""
 
 
 def check_measures(given: Sequence[object]) -> None:
@@ -76,8 +79,7 @@ def check_measures(given: Sequence[object]) -> None:
     known = {**OF_LABELS, **OF_NUMBERS}
     for one in given:
         if isinstance(one, str) and one not in known:
-            close = get_close_matches(one, known, 1, 0.3)
-            meant = f"; did you mean {close[0]!r}" if close else ""
+            meant = "; accuracy is always measured, leave it out" if one.lower() in ACCURACY else near(one, known, METRICS, 0.3)
             there = ", ".join(known)
             raise ValueError(f"there is no metric {one!r}{meant}; there are {there}, or a function of (outputs, targets)")
         if not isinstance(one, str) and not callable(one):

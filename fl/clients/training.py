@@ -66,14 +66,14 @@ class Training:
     metrics: tuple[str | Measure, ...] = ()
 
     def __post_init__(self) -> None:
-        for words in wrong_types(self, "training"):
-            raise ValueError(words)
         check_loss(self.loss)
-        check_measures(self.metrics)
         if self.optimizer not in OPTIMIZERS and (isinstance(self.optimizer, str) or not callable(self.optimizer)):
             like = near(self.optimizer, OPTIMIZERS) if isinstance(self.optimizer, str) else ""
             known = f"{', '.join(OPTIMIZERS)} or a function of (parameters, lr)"
             raise ValueError(f"optimizer is {known}, not {self.optimizer!r}{like}")
+        for words in wrong_types(self, "training"):
+            raise ValueError(words)
+        check_measures(self.metrics)
         if not isinstance(self.optimizer, str) and (wrong := misfit(self.optimizer, ["parameters", "lr"])):
             raise ValueError(f"training.optimizer, {called(self.optimizer)}, does not fit: {wrong}")
         if self.momentum and self.optimizer != "SGD":

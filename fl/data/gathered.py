@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .images import stratified
 from .population import Examples, Source
-from .spelling import check_spelling
+from .spelling import check_spelling, said_of_decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,12 @@ def source_of(
         targets, count = np.array(y, np.int64), classes
         check_labels(targets, count)
     strata: NDArray[np.int64] | None = None if numbers else targets.astype(np.int64)
-    return replace(divided(name, x, targets, strata, whose, count, test_share), labels=words)
+    try:
+        return replace(divided(name, x, targets, strata, whose, count, test_share), labels=words)
+    except ValueError as error:
+        if why := said_of_decimals(words):
+            raise ValueError(f"{error}; {why}") from None
+        raise
 
 
 def divided(

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 import torch
 
 from .population import Source
-from .spelling import is_number
+from .spelling import is_number, said_of_decimals
 
 SHOWN = 3
 """Labels that are named."""
@@ -14,11 +14,13 @@ SHOWN = 3
 def rare_labels(source: Source) -> list[str]:
     """A line where labels of one record alone are classes of their own; none where there is no such label.
 
-    Of numbers and of token data, which have no labels, none.
+    Of numbers and of token data, which have no labels, none. Of decimals, that they are read as classes.
     """
     y = torch.cat([source.train.y, source.test.y])
     if y.ndim != 1 or y.is_floating_point() or not len(y):
         return []
+    if words := said_of_decimals(source.labels):
+        return [words]
     counts = torch.bincount(y, minlength=source.classes)
     alone = torch.nonzero(counts == 1).flatten().tolist()
     if not alone:

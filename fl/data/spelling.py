@@ -73,3 +73,9 @@ def is_number(label: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def said_of_decimals(labels: Iterable[str]) -> str:
+    """What is said of labels of which one is a decimal; empty where none is."""
+    found = next((label for label in labels if "." in label and is_number(label) and float(label) % 1), "")
+    return f"label {found!r} is a decimal, and each is a class of its own: numbers to be predicted are numbers=True" * bool(found)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..field_types import made
 from ..functions import Unfit, as_vector, brief, called, called_with, check_finite, misfit, name_of, parameters_of
 from ..own_code import is_own
 from .rule import Block, Matrix, Rule, Sight
@@ -97,7 +98,11 @@ def _of_gram(function: Any) -> bool:
 def as_rule(rule: Any) -> Rule:
     """The rule, a plain function as one. Raises ValueError for what is none, and says what it lacks."""
     if isinstance(rule, type):
-        raise ValueError(f"rule is the class {called(rule)} itself; make one of it: {rule.__name__}(...)")
+        raise ValueError(f"rule is the class {called(rule)} itself; make one of it: {made(rule)}")
+    if hasattr(rule, "mixing"):
+        raise ValueError(
+            f"rule is {brief(rule)}, a step before a rule: write rules.Mixed(({brief(rule)},), rules.MultiKrum(f=...))"
+        )
     if hasattr(rule, "sees") and not isinstance(rule.sees, Sight):
         there = ", ".join(f"Sight.{one.name}" for one in Sight)
         raise ValueError(f"{called(rule)} says that it sees {brief(rule.sees)}; it is one of {there}, of cloister.rules")

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from ..clustering.separation import norms
+from ..field_types import wrong_types
 from .averages import clip_factors
 from .function import as_rule
 from .rule import (
@@ -146,6 +147,8 @@ class Mixed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", as_rule(self.rule))
+        for words in wrong_types(self, "Mixed"):
+            raise ValueError(words)
 
     @property
     def sees(self) -> Sight:

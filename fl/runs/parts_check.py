@@ -1,13 +1,12 @@
 """Whether the parts of a scenario are what they have to be, said in a user's words."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torch import nn
 
 from ..clients.training import Training
-from ..field_types import wrong_types
+from ..field_types import made, wrong_types
 from ..functions import brief
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -39,6 +38,8 @@ def check_parts(scenario: Any) -> None:
         check_part(name, getattr(scenario, name), name)
     for name, (fits, example) in MORE.items():
         _check(name, getattr(scenario, name), name, fits, example)
+        for words in wrong_types(getattr(scenario, name), name):
+            raise ValueError(words)
     for name in WHOLE:
         if type(value := getattr(scenario, name)) is not int:
             raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
@@ -56,7 +57,7 @@ def check_part(kind: str, part: Any, name: str) -> None:
 
 def _check(kind: str, part: Any, name: str, fits: Callable[[Any], bool], example: str) -> None:
     if isinstance(part, type):
-        raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {_made(part)}")
+        raise ValueError(f"{name} is the class {part.__name__} itself; make one of it: {made(part)}")
     if isinstance(part, str):
         raise ValueError(f"{name} is the text {part!r}; give an object, for example {kind}={example}")
     if not fits(part):
@@ -71,13 +72,3 @@ def check_named(kind: str, given: Any) -> None:
         raise ValueError(f"{kind}s are a dict by name, not {brief(given)}; for example {kind}s={{'a': {PARTS[kind][1]}}}")
     for name, part in given.items():
         check_part(kind, part, f"{kind}s[{name!r}]")
-
-
-def _made(part: type) -> str:
-    """How one is made: with what it has to be told. A module by a function: one made in the file has other weights each time."""
-    if issubclass(part, nn.Module):
-        return f"lambda shape, classes: {part.__name__}(...)"
-    if not is_dataclass(part):
-        return f"{part.__name__}(...)"
-    told = [f.name for f in fields(part) if f.default is f.default_factory]  # both are MISSING
-    return f"{part.__name__}({', '.join(f'{name}=...' for name in told)})"
