@@ -78,9 +78,7 @@ def test_a_client_looks_whether_its_own_file_fits(tmp_path):
 
 @pytest.mark.trains
 def test_a_simulation_of_made_up_rows_says_so_and_what_would_tell(tmp_path):
-    with pytest.warns(
-        Doubt, match="made up, and nothing is learned from them: simulate with records"
-    ):
+    with pytest.warns(Doubt, match="made up, and nothing is learned from them: simulate with records"):
         list(run(agreed(), tmp_path / "run"))
 
 
