@@ -226,6 +226,23 @@ def test_so_many_leaders_may_fall_silent_and_no_more(silent, opens):
         agree(of, ENTROPY, tap)
 
 
+def test_clients_that_signed_different_tags_are_named_where_none_can_have_most_any_more():
+    """As tags of the first two are late, the third is asked to lead; a second attempt would end likewise."""
+    late = []
+
+    def tap(frame):
+        if frame.kind == "SealedSeed" and frame.sender == SERVER and frame.receiver in (2, 3):
+            return [] if decode(frame.data, SERVER, LIMIT).message.sealer in (0, 1) else [frame]
+        if frame.kind == "SeedTag" and frame.sender in (0, 1):
+            late.append(frame)
+            return []
+        return [frame, *late] if frame.kind == "SeedTag" and frame.sender == 3 else [frame]
+
+    why = r"0 of 4 clients hold the group seed, 3 must: .*clients \[0, 1\] and \[2, 3\] are bound to different ones"
+    with pytest.raises(ProtocolError, match=why):
+        agree(session(range(4)), ENTROPY, tap)
+
+
 @given(st.sets(st.integers(0, 6)))
 @settings(max_examples=30, deadline=None)
 def test_it_opens_when_more_than_half_are_there(absent):
@@ -348,7 +365,7 @@ def test_a_leader_that_gives_everybody_another_secret_ends_the_exchange():
 
     exchange = Exchange(alter("SealedSeed", own, sender=2))
     assert not exchange.seeds()
-    assert exchange.relay.state == SeedUnshared("seal", 1, 3)
+    assert exchange.relay.state == SeedUnshared("seal", 1, 3, ((2,), (5,), (6,), (9,)))
 
     def misnamed(sealed):
         content = keys[2].seal(keys[5].public, bytes(32), terms.context(of.digest, 2, 5, sealed.tag))
@@ -537,7 +554,8 @@ def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number)
                 signers = tuple(sorted(signed))[: rng.randint(1, 5)]
                 message = SeedQuorum(tag, signers, tuple(signed[k] for k in signers))
             case 3 if rng.random() < 0.1:
-                state, hello = join(member(of, i, rng.choice((50, 60))), secret(5 + i), stored.get(i, b""))
+                tag, held = stored.get(i, b"")[:32], stored.get(i, b"")[32:]
+                state, hello = join(member(of, i, rng.choice((50, 60))), held or secret(5 + i), tag)
                 parties[i] = Party(i, state, client_step)
                 said[i] = hello.envelope.message
                 continue
@@ -549,8 +567,8 @@ def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number)
             continue
         for effect in effects:
             match effect:
-                case Persist(_, tag):
-                    stored[i] = tag
+                case Persist(_, value):
+                    stored[i] = value
                 case Send(Envelope(message=SealedSeed() as sealed)):
                     seals.append(sealed)
                 case Send(Envelope(message=SeedTag() as tag)):
@@ -682,7 +700,7 @@ def test_a_client_that_lost_its_state_signs_no_second_secret_before_most_have():
     party = Party(6, join(member(of, 6), secret(6), signed)[0], client_step)
     assert party.handle(event(SealedSeed(6, 5, said.public, said.signature, tag, sealed))) == ()
     stored, sent = party.handle(event(quorum(5, (2, 5, 9))))
-    assert (stored.value, sent.envelope.message.tag) == (tag, tag)
+    assert (stored.value, sent.envelope.message.tag) == (tag + secret(5), tag)
     assert party.state.seed == seed(5)
 
 
@@ -711,7 +729,7 @@ def test_illegal_messages_raise_and_change_nothing():
         (client_step, holding, event(seal), SERVER),
         (client_step, holding, event(seal, 2), 2),
         (client_step, holding, event(seal, of=session((2, 5))), SERVER),
-        (client_step, seeded, event(quorum(2, (2, 5, 6))), SERVER),
+        (client_step, seeded, event(quorum(5, (2, 5, 6))), SERVER),
         (client_step, seeded, event(roster, 6), 6),
         (client_step, seeded, event(task), SERVER),
         (server_step, gathering, event(said, 2), 2),
@@ -738,7 +756,7 @@ def test_illegal_messages_raise_and_change_nothing():
     for state in (waiting, holding, seeded):
         with pytest.raises(ValueError, match="out of place"):
             client_step(state, Deadline())
-    assert client_step(seeded, event(seal)) == (seeded, ())
+    assert client_step(seeded, event(seal)) == client_step(seeded, event(quorum(2, (2, 5, 6)))) == (seeded, ())
     assert server_step(opened, Deadline()) == (opened, ())
     failed = SeedUnshared("seal", 1, 3)
     assert server_step(failed, event(said, 2)) == server_step(failed, Deadline()) == (failed, ())

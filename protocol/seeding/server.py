@@ -37,10 +37,11 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class CollectingSeedKeys:
-    """Collects keys until the whole roster has advertised, or time is up."""
+    """Collects keys until the whole roster has advertised, or time is up. tags: of who holds a secret from an attempt before."""
 
     room: Room
     heard: Mapping[int, Advertise] = field(default_factory=dict)
+    tags: Mapping[int, SeedTag] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,15 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class SeedUnshared:
-    """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold."""
+    """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold.
+
+    behind: the clients that signed each tag. Where none can have most any more, though all came, the session is lost.
+    """
 
     stage: str
     have: int
     need: int
+    behind: tuple[tuple[int, ...], ...] = ()
 
 
 def gather(room: Room) -> CollectingSeedKeys:
@@ -95,6 +100,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             heard = _hear(state.room, state.heard, client, said)
             state = replace(state, heard=heard)
             return _name(state) if heard.keys() >= set(state.room.session.roster) else (state, ())
+        case CollectingSeedKeys(), Received(Envelope(message=SeedTag() as tag, sender=client)):
+            return _tagged(state, client, tag), ()
         case CollectingSeedKeys(), Deadline():
             return _name(state)
         case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
@@ -170,32 +177,46 @@ def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: boo
 
 
 def _name(state: CollectingSeedKeys) -> tuple[Any, tuple[Effect, ...]]:
-    """Ask the lowest client of the roster that is there to lead; it draws the seed."""
+    """Ask the lowest client of the roster that is there to lead; it draws the seed. Where some hold one from an attempt before,
+    it is theirs.
+    """
     session = state.room.session
     there = sorted(state.heard.keys() & set(session.roster))
     if len(there) < session.threshold:
         return SeedUnshared(ADVERTISE, len(there), session.threshold), ()
+    if state.tags:
+        return _next(Sealing(state.room, state.heard, (), state.tags))
     request = _request(state.room, there[0], state.heard, state.heard)
     return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
 
 
-def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
-    if client not in state.heard or client in state.tags:
-        raise ProtocolError("a tag of a client that advertised no key, or a second one", client)
+def _tagged(state: Any, client: int, tag: SeedTag) -> Any:
+    """With its tag. Who holds a secret says it before its key, when the exchange is begun again, and once more when it leads."""
+    before = state.tags.get(client)
+    if before is not None and before.tag != tag.tag:
+        raise ProtocolError("a second tag", client)
     _check_tag(state.room, client, tag)
-    state = replace(state, tags={**state.tags, client: tag})
-    if len(state.tags) < len(state.heard) or len(supporters := _most(state)) < len(state.heard):
-        return state, ()
-    return _open(state, supporters)
+    return replace(state, tags={**state.tags, client: tag})
+
+
+def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
+    state = _tagged(state, client, tag)
+    supporters = _most(state)
+    return _open(state, supporters) if supporters >= state.heard.keys() else (state, ())
+
+
+def _behind(state: Sealing) -> list[frozenset[int]]:
+    """The clients behind each tag, that of the lowest client first."""
+    behind: dict[bytes, set[int]] = {}
+    for client in sorted(state.tags):
+        behind.setdefault(state.tags[client].tag, set()).add(client)
+    return [frozenset(clients) for clients in behind.values()]
 
 
 def _most(state: Sealing) -> frozenset[int]:
     """The clients behind the tag that most of the roster signed; of several, behind that of the lowest client."""
-    behind: dict[bytes, set[int]] = {}
-    for client in sorted(state.tags):
-        behind.setdefault(state.tags[client].tag, set()).add(client)
     roster = frozenset(state.room.session.roster)
-    return max((frozenset(clients) for clients in behind.values()), key=lambda c: len(c & roster), default=frozenset())
+    return max(_behind(state), key=lambda clients: len(clients & roster), default=frozenset())
 
 
 def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
@@ -210,7 +231,8 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
     rescued = bool(holders) and have + len(silent) >= session.threshold
     led = bool(others) and len(silent) >= session.threshold
     if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
-        return SeedUnshared(SEAL, have, session.threshold), ()
+        behind = tuple(tuple(sorted(clients)) for clients in _behind(state))
+        return SeedUnshared(SEAL, have, session.threshold, behind), ()
     sealer = min(holders if rescued else others)
     request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
     return replace(state, asked=(*state.asked, sealer)), (

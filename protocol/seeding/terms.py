@@ -13,7 +13,7 @@ from .messages import Advertise, SeedQuorum, SeedTag
 PROTOCOL = "group seed"
 TAGS = "group seed tag"
 """Purpose of the signatures on tags."""
-SECRET_BYTES = 32
+SECRET_BYTES = TAG_BYTES = 32
 ATTEMPTS = 3
 """Of so many clients the server asks one after another to seal the seed to somebody."""
 
