@@ -617,7 +617,7 @@ def test_the_next_holder_is_asked_when_one_is_silent_and_no_more_than_three():
     assert not exchange.relay.state.waiting
 
 
-def test_each_holder_answers_a_newcomer_once_and_the_server_asks_three():
+def test_each_holder_answers_a_key_of_a_newcomer_once_and_the_server_asks_three():
     exchange = Exchange()
     lost = []
 
@@ -630,13 +630,56 @@ def test_each_holder_answers_a_newcomer_once_and_the_server_asks_three():
     exchange.network._tap = tap
     exchange.join([10])
     assert exchange.seeds()[10] == seed(2)
-    exchange.join([10], keys=70)  # it lost what it had
-    assert 10 not in exchange.seeds()
-    assert exchange.faults() == [(10, "a client that was answered often enough")]
     seals = [decode(f.data, f.sender, LIMIT).message for f in exchange.frames("SealedSeed")]
     assert [m.sealer for m in seals if m.member == 10] == [2, 5, 6]
+    key = terms.advertise(IDENTITIES[10], session().digest, exchange.parties[10].state.member.key.public)
+    assert exchange.parties[2].handle(event(Roster((10,), (key.public + key.signature,)))) == ()
+
+
+@pytest.mark.parametrize("gone", [6, 10], ids=["left out", "a newcomer"])
+def test_a_client_that_was_killed_while_holders_sealed_to_it_is_welcomed_with_its_next_key(gone):
+    """Three were asked in vain, and of four clients there are no others."""
+    exchange = Exchange(lambda f: [] if f.receiver == gone else [f])
+    exchange.join([gone])
+    assert gone not in exchange.seeds()
+    asked = [f.receiver for f in exchange.frames("Roster", down=True)]
+    exchange.network._tap = None
+    exchange.join([gone], keys=70)
+    assert exchange.seeds()[gone] == seed(2)
+    assert [f.receiver for f in exchange.frames("Roster", down=True)] == [*asked, 2]
+    assert not exchange.network.faults
+
+
+def test_who_seals_late_to_a_key_of_before_is_not_blamed_and_not_heard():
+    """When the newest key has its seal on the way."""
+    exchange, late = Exchange(), []
+
+    def tap(frame):
+        if frame.kind == "SealedSeed" and frame.sender != SERVER:
+            late.append(frame)
+            return []
+        return [frame]
+
+    exchange.network._tap = tap
+    exchange.join([10])
+    assert [frame.sender for frame in late] == [2, 5, 6]
+    exchange.network._tap = lambda f: [*late, f] if f.kind == "SealedSeed" and f.sender == 9 else [f]
+    exchange.join([10], keys=70)
+    assert exchange.seeds()[10] == seed(2)
+    assert [blame for blame, _ in exchange.faults()] == []
+
+
+def test_a_client_that_comes_again_and_again_is_welcomed_so_often():
+    exchange = Exchange()
+    for life in range(terms.LIVES):
+        exchange.join([10], keys=70 + life)
+        assert exchange.seeds()[10] == seed(2)
+    exchange.join([10], keys=200)
+    assert exchange.faults() == [(10, "a client that was answered often enough")]
+    assert 10 not in exchange.seeds()
     key = terms.advertise(IDENTITIES[10], session().digest, SPY.public)
     assert exchange.parties[2].handle(event(Roster((10,), (key.public + key.signature,)))) == ()
+    assert len(exchange.relay.state.lives) == 1
 
 
 def test_a_newcomer_may_be_shown_the_quorum_before_the_seal():

@@ -6,6 +6,7 @@ so. Two seeds cannot both have those, so no two clients are Seeded with differen
 stores: when the exchange is begun again it says so before its key, and that secret is what it hands out.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,7 +57,7 @@ class Waiting:
 class HoldingSecret:
     """A client that holds a secret and does not know that most do. other: the latest other one that it was given.
 
-    answered: whom it has sealed the secret to. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
+    answered: whom it has sealed the secret to, with the key of each. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
     """
 
     member: SeedMember
@@ -64,17 +65,17 @@ class HoldingSecret:
     signed: bytes = b""
     shown: SeedQuorum | None = None
     other: bytes | None = field(default=None, repr=False)
-    answered: frozenset[int] = frozenset()
+    answered: frozenset[tuple[int, bytes]] = frozenset()
     left_out: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """A client that knows that most clients hold its secret. It seals it to newcomers, to each once."""
+    """A client that knows that most clients hold its secret. It seals it to newcomers, once to each key."""
 
     member: SeedMember
     secret: bytes = field(repr=False)
-    answered: frozenset[int] = frozenset()
+    answered: frozenset[tuple[int, bytes]] = frozenset()
     left_out: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -173,18 +174,19 @@ def _signed(member: SeedMember, tag: bytes, secret: bytes) -> tuple[Effect, ...]
 
 
 def _seal(state: Any, roster: Roster) -> tuple[Any, tuple[Effect, ...]]:
-    """Seal the secret to everybody in the roster that has not had it from here, and leave out whose key is not in order."""
+    """Seal the secret to every key in the roster that has not had it from here, and leave out whose key is not in order."""
     member: SeedMember = state.member
     digest, tag = member.digest, terms.tag_of(state.secret, member.digest)
     mine = terms.advertise(member.identity, digest, member.key.public)
     seals, left_out = {}, []
+    lives = Counter(client for client, _ in state.answered)
     for client, said in roster.advertised().items():
-        if client == member.me or client in state.answered:
+        if client == member.me or (client, said.public) in state.answered or lives[client] >= terms.LIVES:
             continue
         try:
             terms.check_key(member.enrolled, client, said, digest, member.verify)
             sealed = member.key.seal(said.public, state.secret, terms.context(digest, member.me, client, tag))
-            seals[client] = _say(member, SealedSeed(client, member.me, mine.public, mine.signature, tag, sealed))
+            seals[client, said.public] = _say(member, SealedSeed(client, member.me, mine.public, mine.signature, tag, sealed))
         except BadSignature:
             left_out.append((SERVER, f"the key shown for client {client} is not signed by it"))
         except InvalidSeal:

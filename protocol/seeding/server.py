@@ -60,7 +60,8 @@ class Open:
     """Most clients hold one seed. quorum: their signatures. holders: all that are known to hold it.
 
     waiting: who advertised and is not known to hold it. asked: whom it asked to seal to each of those, `ATTEMPTS` at most.
-    led: whom it asked to seal to all before; what they still send is late and no fault.
+    led: whom it asked to seal to all before; what they still send is late and no fault. lives: how often each came. due: by
+    (sealer, member), seals that were asked for and did not come, the last of which is to the member's newest key.
     """
 
     room: Room
@@ -70,6 +71,8 @@ class Open:
     asked: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     relayed: frozenset[tuple[int, int]] = frozenset()
     led: tuple[int, ...] = ()
+    lives: Mapping[int, int] = field(default_factory=dict)
+    due: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +118,18 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _next(state)
         case Open(), Received(Envelope(message=Advertise() as said, sender=client)):
             _check_key(state.room, client, said)
-            if len(state.asked.get(client, ())) >= terms.ATTEMPTS:
+            if (lives := state.lives.get(client, 0) + 1) > terms.LIVES:
                 raise ProtocolError("a client that was answered often enough", client)
-            return _ask(replace(state, waiting={**state.waiting, client: said}), [client])
+            came = replace(state, lives={**state.lives, client: lives}, asked={**state.asked, client: ()})
+            return _ask(replace(came, waiting={**state.waiting, client: said}), [client])
         case Open(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
             wanted = sealed.member in state.waiting and sealed.tag == state.quorum.tag
-            known = client in (*state.led, *state.asked.get(sealed.member, ()))
-            state, passed = _relay(state, client, sealed, known, wanted)
+            if (due := state.due.get((client, sealed.member), 0)) and sealed.sealer == client:
+                left = replace(state, due={**state.due, (client, sealed.member): due - 1})
+                newest = due == 1 and client in state.asked.get(sealed.member, ())  # else to a key that the member has no more
+                told = (sealed, state.quorum) if wanted and newest else ()
+                return left, tuple(_to(state.room, sealed.member, message) for message in told)
+            state, passed = _relay(state, client, sealed, client in state.led, wanted)
             return state, (*passed, *(_to(state.room, sealed.member, state.quorum) for _ in passed))
         case Open(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             _check_tag(state.room, client, tag)
@@ -259,17 +267,19 @@ def _open(state: Sealing, supporters: frozenset[int]) -> tuple[Open, tuple[Effec
 def _ask(state: Open, newcomers: Iterable[int]) -> tuple[Open, tuple[Effect, ...]]:
     """Ask for each newcomer the lowest holder that was not asked for it before; who was asked for often enough is given up."""
     of: dict[int, list[int]] = defaultdict(list)
-    waiting, asked = dict(state.waiting), dict(state.asked)
+    waiting, asked, due = dict(state.waiting), dict(state.asked), dict(state.due)
     for newcomer in newcomers:
         before = asked.get(newcomer, ())
         helpers = state.holders - {newcomer, *before}
         if len(before) >= terms.ATTEMPTS or not helpers:
             del waiting[newcomer]
             continue
-        of[min(helpers)].append(newcomer)
-        asked[newcomer] = (*before, min(helpers))
+        helper = min(helpers, key=lambda i: (due.get((i, newcomer), 0), i))  # who owes one of before may be away
+        of[helper].append(newcomer)
+        asked[newcomer] = (*before, helper)
+        due[helper, newcomer] = due.get((helper, newcomer), 0) + 1
     requests = tuple(_request(state.room, helper, waiting, of[helper]) for helper in sorted(of))
-    return replace(state, waiting=waiting, asked=asked), (
+    return replace(state, waiting=waiting, asked=asked, due=due), (
         *requests,
         *([Awaiting("welcome", tuple(sorted(of)))] if requests else []),
     )

@@ -16,6 +16,8 @@ TAGS = "group seed tag"
 SECRET_BYTES = TAG_BYTES = 32
 ATTEMPTS = 3
 """Of so many clients the server asks one after another to seal the seed to somebody."""
+LIVES = 16
+"""Keys of one client that a holder seals to, and that the server passes on once the exchange is open."""
 
 
 def session_of(use: str, run: bytes, clients: Iterable[int]) -> Session:
