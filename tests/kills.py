@@ -425,7 +425,7 @@ def drawn(draw, number, two=False):
 
 
 def drawn_at_first(draw):
-    """The kills of a play, in the exchange of the run's seed: of the coordinator at its frames, of up to five clients at words."""
+    """The kills of a play in the exchange of the run's seed: of the coordinator at frames, of up to five clients at words."""
     kills = [Kill(draw.randint(1, FIRST_FRAMES), None) for _ in range(draw.randint(1, 5))]
     for kill, victim in zip(kills, draw.sample(CLIENTS, len(kills)), strict=True):
         kill.client = victim, draw.randint(1, FIRST_WORDS), draw.random() < 0.5

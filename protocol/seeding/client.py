@@ -57,7 +57,8 @@ class Waiting:
 class HoldingSecret:
     """A client that holds a secret and does not know that most do. other: the latest other one that it was given.
 
-    answered: whom it has sealed the secret to, with the key of each. left_out: why not to others, as (blame, reason), `MOST_REASONS` at most.
+    answered: whom it has sealed the secret to, with the key of each. left_out: why not to others, as (blame, reason),
+    `MOST_REASONS` at most.
     """
 
     member: SeedMember
