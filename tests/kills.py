@@ -3,6 +3,7 @@
     python tests/kills.py --kills 200                     # about ten minutes on two cores; prints JSON
     python tests/kills.py --kills 30 --only encrypted     # of one of SCENARIOS
     python tests/kills.py --kills 30 --only "two servers" # with keys; of the second server too, whose round may be lost
+    python tests/kills.py --kills 30 --only seed          # with keys, all in the exchange of the run's seed and just before
 
 Each play is a run with six clients. What is counted: kills; rounds whose sum was right, of those whom it names; rounds that came
 to nothing; inputs that were lost with their clients; lives that hang; second answers to one word; updates that could be opened,
@@ -68,10 +69,16 @@ SCENARIOS = {
     "pairs": replace(SHORT, algorithm=ALIKE, validation=0.3),
     "scores": SHORT,
     "two servers": replace(SHORT, protection=TwoServer(k=128)),
+    "seed": replace(SHORT, protection=Permuted(floor=2)),
 }
+KEYED = ("two servers", "seed")
+"""Those that are played over mutual TLS."""
+FIRST_FRAMES, FIRST_WORDS = 29, 6
+"""In an exchange of the seed: all frames, and words to a client with that of who is who."""
 SILENCES = {
     "plain": ("Upload",),
     "permuted": ("Upload",),
+    "seed": ("Upload",),
     "encrypted": ("Ready", "EncryptedInput"),
     "two servers": ("ExplicitShare",),
 }
@@ -128,7 +135,7 @@ def logging_to(path):
 
 def keys_of(folder, name, party):
     """A party's standing, where the scenario is played with keys; they are made for the play."""
-    return standing(folder / "pki", party) if name == "two servers" else None
+    return standing(folder / "pki", party) if name in KEYED else None
 
 
 def coordinator(folder, port, name, frames):
@@ -173,7 +180,7 @@ def client(folder, port, name, me, at):
     logging_to(home / "log")
     own, aside = keys_of(folder, name, me), None
     link = Watched(home, at, f"127.0.0.1:{port}", own, me if own is None else None, patience=LONGEST)
-    if own is not None:
+    if name == "two servers":
         aside = Aside(Dialled(f"127.0.0.1:{port_of(folder)}", own, patience=LONGEST, server=SECOND_SERVER))
     for _ in join(SCENARIOS[name], link, home, aside=aside):
         pass
@@ -225,8 +232,10 @@ def play(folder, name, kills):
     verdict, port = Verdict(), free_port()
     kills = list(kills)
     wanted = {kill.client[0]: kill.client[1:] for kill in kills if kill.client is not None}
-    if two := name == "two servers":
-        office.init(folder / "pki", "kills", len(CLIENTS), ["127.0.0.1"], two_servers=True, now=int(time.time()))
+    two = name == "two servers"
+    if name in KEYED:
+        office.init(folder / "pki", "kills", len(CLIENTS), ["127.0.0.1"], two_servers=two, now=int(time.time()))
+    if two:
         (folder / "second port").write_text(str(free_port()))
     plays = {SECOND_SERVER: second} if two else {}
     clients = {i: forked(plays.get(i, client), folder, port, name, i, wanted.get(i)) for i in (*CLIENTS, *plays)}
@@ -415,6 +424,14 @@ def drawn(draw, number, two=False):
     return kills
 
 
+def drawn_at_first(draw):
+    """The kills of a play in the exchange of the run's seed: of the coordinator at frames, of up to five clients at words."""
+    kills = [Kill(draw.randint(1, FIRST_FRAMES), None) for _ in range(draw.randint(1, 5))]
+    for kill, victim in zip(kills, draw.sample(CLIENTS, len(kills)), strict=True):
+        kill.client = victim, draw.randint(1, FIRST_WORDS), draw.random() < 0.5
+    return kills
+
+
 def main():
     """Play until there were so many kills."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -426,7 +443,7 @@ def main():
     draw, total, wrong, plays, begun = random.Random(asked.seed), Counter(), [], 0, time.monotonic()
     while total["kills"] < asked.kills and time.monotonic() - begun < asked.seconds:
         name = asked.only or ("masked", "plain")[plays % 4 == 3]
-        kills = drawn(draw, plays, name == "two servers")
+        kills = drawn_at_first(draw) if name == "seed" else drawn(draw, plays, name == "two servers")
         with tempfile.TemporaryDirectory() as place:
             verdict = play(Path(place), name, kills)
         total += verdict.counts

@@ -226,6 +226,23 @@ def test_so_many_leaders_may_fall_silent_and_no_more(silent, opens):
         agree(of, ENTROPY, tap)
 
 
+def test_clients_that_signed_different_tags_are_named_where_none_can_have_most_any_more():
+    """As tags of the first two are late, the third is asked to lead; a second attempt would end likewise."""
+    late = []
+
+    def tap(frame):
+        if frame.kind == "SealedSeed" and frame.sender == SERVER and frame.receiver in (2, 3):
+            return [] if decode(frame.data, SERVER, LIMIT).message.sealer in (0, 1) else [frame]
+        if frame.kind == "SeedTag" and frame.sender in (0, 1):
+            late.append(frame)
+            return []
+        return [frame, *late] if frame.kind == "SeedTag" and frame.sender == 3 else [frame]
+
+    why = r"0 of 4 clients hold the group seed, 3 must: .*clients \[0, 1\] and \[2, 3\] are bound to different ones"
+    with pytest.raises(ProtocolError, match=why):
+        agree(session(range(4)), ENTROPY, tap)
+
+
 @given(st.sets(st.integers(0, 6)))
 @settings(max_examples=30, deadline=None)
 def test_it_opens_when_more_than_half_are_there(absent):
@@ -348,7 +365,7 @@ def test_a_leader_that_gives_everybody_another_secret_ends_the_exchange():
 
     exchange = Exchange(alter("SealedSeed", own, sender=2))
     assert not exchange.seeds()
-    assert exchange.relay.state == SeedUnshared("seal", 1, 3)
+    assert exchange.relay.state == SeedUnshared("seal", 1, 3, ((2,), (5,), (6,), (9,)))
 
     def misnamed(sealed):
         content = keys[2].seal(keys[5].public, bytes(32), terms.context(of.digest, 2, 5, sealed.tag))
@@ -537,7 +554,8 @@ def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number)
                 signers = tuple(sorted(signed))[: rng.randint(1, 5)]
                 message = SeedQuorum(tag, signers, tuple(signed[k] for k in signers))
             case 3 if rng.random() < 0.1:
-                state, hello = join(member(of, i, rng.choice((50, 60))), secret(5 + i), stored.get(i, b""))
+                tag, held = stored.get(i, b"")[:32], stored.get(i, b"")[32:]
+                state, hello = join(member(of, i, rng.choice((50, 60))), held or secret(5 + i), tag)
                 parties[i] = Party(i, state, client_step)
                 said[i] = hello.envelope.message
                 continue
@@ -549,8 +567,8 @@ def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number)
             continue
         for effect in effects:
             match effect:
-                case Persist(_, tag):
-                    stored[i] = tag
+                case Persist(_, value):
+                    stored[i] = value
                 case Send(Envelope(message=SealedSeed() as sealed)):
                     seals.append(sealed)
                 case Send(Envelope(message=SeedTag() as tag)):
@@ -599,7 +617,7 @@ def test_the_next_holder_is_asked_when_one_is_silent_and_no_more_than_three():
     assert not exchange.relay.state.waiting
 
 
-def test_each_holder_answers_a_newcomer_once_and_the_server_asks_three():
+def test_each_holder_answers_a_key_of_a_newcomer_once_and_the_server_asks_three():
     exchange = Exchange()
     lost = []
 
@@ -612,13 +630,56 @@ def test_each_holder_answers_a_newcomer_once_and_the_server_asks_three():
     exchange.network._tap = tap
     exchange.join([10])
     assert exchange.seeds()[10] == seed(2)
-    exchange.join([10], keys=70)  # it lost what it had
-    assert 10 not in exchange.seeds()
-    assert exchange.faults() == [(10, "a client that was answered often enough")]
     seals = [decode(f.data, f.sender, LIMIT).message for f in exchange.frames("SealedSeed")]
     assert [m.sealer for m in seals if m.member == 10] == [2, 5, 6]
+    key = terms.advertise(IDENTITIES[10], session().digest, exchange.parties[10].state.member.key.public)
+    assert exchange.parties[2].handle(event(Roster((10,), (key.public + key.signature,)))) == ()
+
+
+@pytest.mark.parametrize("gone", [6, 10], ids=["left out", "a newcomer"])
+def test_a_client_that_was_killed_while_holders_sealed_to_it_is_welcomed_with_its_next_key(gone):
+    """Three were asked in vain, and of four clients there are no others."""
+    exchange = Exchange(lambda f: [] if f.receiver == gone else [f])
+    exchange.join([gone])
+    assert gone not in exchange.seeds()
+    asked = [f.receiver for f in exchange.frames("Roster", down=True)]
+    exchange.network._tap = None
+    exchange.join([gone], keys=70)
+    assert exchange.seeds()[gone] == seed(2)
+    assert [f.receiver for f in exchange.frames("Roster", down=True)] == [*asked, 2]
+    assert not exchange.network.faults
+
+
+def test_who_seals_late_to_a_key_of_before_is_not_blamed_and_not_heard():
+    """When the newest key has its seal on the way."""
+    exchange, late = Exchange(), []
+
+    def tap(frame):
+        if frame.kind == "SealedSeed" and frame.sender != SERVER:
+            late.append(frame)
+            return []
+        return [frame]
+
+    exchange.network._tap = tap
+    exchange.join([10])
+    assert [frame.sender for frame in late] == [2, 5, 6]
+    exchange.network._tap = lambda f: [*late, f] if f.kind == "SealedSeed" and f.sender == 9 else [f]
+    exchange.join([10], keys=70)
+    assert exchange.seeds()[10] == seed(2)
+    assert [blame for blame, _ in exchange.faults()] == []
+
+
+def test_a_client_that_comes_again_and_again_is_welcomed_so_often():
+    exchange = Exchange()
+    for life in range(terms.LIVES):
+        exchange.join([10], keys=70 + life)
+        assert exchange.seeds()[10] == seed(2)
+    exchange.join([10], keys=200)
+    assert exchange.faults() == [(10, "a client that was answered often enough")]
+    assert 10 not in exchange.seeds()
     key = terms.advertise(IDENTITIES[10], session().digest, SPY.public)
     assert exchange.parties[2].handle(event(Roster((10,), (key.public + key.signature,)))) == ()
+    assert len(exchange.relay.state.lives) == 1
 
 
 def test_a_newcomer_may_be_shown_the_quorum_before_the_seal():
@@ -682,7 +743,7 @@ def test_a_client_that_lost_its_state_signs_no_second_secret_before_most_have():
     party = Party(6, join(member(of, 6), secret(6), signed)[0], client_step)
     assert party.handle(event(SealedSeed(6, 5, said.public, said.signature, tag, sealed))) == ()
     stored, sent = party.handle(event(quorum(5, (2, 5, 9))))
-    assert (stored.value, sent.envelope.message.tag) == (tag, tag)
+    assert (stored.value, sent.envelope.message.tag) == (tag + secret(5), tag)
     assert party.state.seed == seed(5)
 
 
@@ -711,7 +772,7 @@ def test_illegal_messages_raise_and_change_nothing():
         (client_step, holding, event(seal), SERVER),
         (client_step, holding, event(seal, 2), 2),
         (client_step, holding, event(seal, of=session((2, 5))), SERVER),
-        (client_step, seeded, event(quorum(2, (2, 5, 6))), SERVER),
+        (client_step, seeded, event(quorum(5, (2, 5, 6))), SERVER),
         (client_step, seeded, event(roster, 6), 6),
         (client_step, seeded, event(task), SERVER),
         (server_step, gathering, event(said, 2), 2),
@@ -738,7 +799,7 @@ def test_illegal_messages_raise_and_change_nothing():
     for state in (waiting, holding, seeded):
         with pytest.raises(ValueError, match="out of place"):
             client_step(state, Deadline())
-    assert client_step(seeded, event(seal)) == (seeded, ())
+    assert client_step(seeded, event(seal)) == client_step(seeded, event(quorum(2, (2, 5, 6)))) == (seeded, ())
     assert server_step(opened, Deadline()) == (opened, ())
     failed = SeedUnshared("seal", 1, 3)
     assert server_step(failed, event(said, 2)) == server_step(failed, Deadline()) == (failed, ())

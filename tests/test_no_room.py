@@ -107,6 +107,34 @@ def test_a_client_that_had_no_room_when_it_was_enrolled_takes_part_when_it_has(t
     assert why.startswith("client-0 took part in this run before, and what it kept of it is not here")
 
 
+class Killed(BaseException):
+    """As by SIGKILL."""
+
+
+def killed(*_):
+    raise Killed
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its journal has it", "before its keys folder has it"])
+def test_a_client_that_is_killed_while_it_enters_a_run_takes_part_when_it_is_back(before, tmp_path, monkeypatch):
+    """Between its two files, and never by another journal after it."""
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), InMemory()
+    word = cbor2.dumps(["enrol", {use: dict(of) for use, of in own.directory.enrolled(CLIENTS).items()}])
+    with monkeypatch.context() as at:
+        at.setattr(journal if before else own, "put" if before else "enter", killed)
+        begins = driven_by(greeting(DRAWN, CLIENTS, 0), own, journal)
+        with pytest.raises(Killed):
+            said(begins, word)
+    assert (BEGUN in journal.read()) != before
+    back = driven_by(greeting(DRAWN, CLIENTS, 0), own, journal)
+    assert bool(back.client.roles) != before, "what its journal has it need not be told again"
+    assert not before or not said(back, word).refused
+    assert said(back, cbor2.dumps(["begin"])).data
+    driven_by(greeting(DRAWN, CLIENTS, 0), own, journal)
+    ((_, why),) = said(driven_by(greeting(DRAWN, CLIENTS, 0), own, InMemory()), word).refused
+    assert why.startswith("client-0 took part in this run before, and what it kept of it is not here")
+
+
 def test_what_an_enrolment_without_room_leaves_answers_nothing(tmp_path):
     """Its process may go on: what it would sign then its journal did not know of."""
     own, journal = standing(authority(tmp_path / "pki", 2), 0), Full()

@@ -566,7 +566,7 @@ def test_ten_thousand_malformed_words_end_no_client(lasting):
             ["final", bytes(48)],
         )
     ]
-    own.enter = lambda run: None  # so many beginnings of one run
+    own.enter = lambda run, by: None  # so many beginnings of one run
     driven = driven_by(greeting(DRAWN, ALL, 0), own)
     for turn in range(10_000):
         if turn % 2000 == 0:
@@ -769,7 +769,7 @@ def test_words_of_before_do_nothing_at_a_client(lasting):
 
 
 def noted(own):
-    own.enter = lambda run: None
+    own.enter = lambda run, by: None
     return own
 
 

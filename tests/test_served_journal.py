@@ -142,9 +142,10 @@ def test_a_run_in_which_no_sum_could_be_opened_is_refused_before_it_listens(tmp_
 
 @pytest.mark.slow
 @pytest.mark.trains
-def test_coordinators_and_clients_that_are_killed_lose_nothing():
-    """`tests/kills.py` plays many more."""
-    command = [sys.executable, str(Path(__file__).with_name("kills.py")), "--kills", "15", "--seed", "7"]
+@pytest.mark.parametrize("more", [(), ("--only", "seed")], ids=["at any time", "in the exchange of the seed, over TLS"])
+def test_coordinators_and_clients_that_are_killed_lose_nothing(more):
+    """`tests/kills.py` plays many more, and ends each life that takes two minutes."""
+    command = [sys.executable, str(Path(__file__).with_name("kills.py")), "--kills", "15", "--seed", "7", *more]
     played = subprocess.run(command, stdout=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
     found = json.loads(played.stdout)
     assert played.returncode == 0, found

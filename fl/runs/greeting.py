@@ -137,4 +137,4 @@ def listed_of(greeting: Greeting, standing: Standing | None) -> tuple[bytes, Lis
         raise Refused(f"the coordinator takes {name_of(standing.party)} for another client")
     run = standing.directory.run_of(greeting.drawn)
     enrolled = standing.directory.enrolled(greeting.clients)
-    return run, Listed(standing.identities, enrolled, partial(standing.enter, run), partial(standing.unenter, run))
+    return run, Listed(standing.identities, enrolled, partial(standing.enter, run))

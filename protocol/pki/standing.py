@@ -97,15 +97,19 @@ class Standing:
 
     # --- its own past -----------------------------------------------------------------------------------------------------
 
-    def enter(self, run: bytes) -> None:
-        """Note that its identities sign in this run from now on. Raises Refused where they did before.
+    def enter(self, run: bytes, by: bytes = b"") -> None:
+        """Note that its identities sign in this run from now on. by: what names the journal that goes on with it; empty of one
+        that does not. Raises Refused where they did before by another.
 
         Keys and answers of two lives in one run would otherwise be signed alike: a run is played once, or gone on with.
         """
         make_folder(self._folder / RUNS)
+        note = self._folder / RUNS / run.hex()
         try:
-            write(self._folder / RUNS / run.hex(), b"")
+            write(note, by)
         except FileExistsError:
+            if by and read(note) == by:
+                return
             raise Refused(
                 f"{name_of(self.party)} took part in this run before, and what it kept of it is not here: go on with the folder "
                 "that it had, or wait for the next run"

@@ -21,12 +21,14 @@ from ..wire.messages import HEAD_BYTES
 from ..work.maker import SEED, Maker
 from .joining import Joiner, identity_label
 from .messages import MESSAGES
-from .server import ADVERTISE, Room, SeedUnshared, gather, server_step
+from .server import Room, SeedUnshared, gather, server_step
 from .terms import ATTEMPTS, PROTOCOL, SECRET_BYTES, session_of
 
 __all__ = ["PROTOCOL", "AgreedSeed", "Welcomed", "agree", "seat", "session_of", "welcome"]
 
 
+MOST_NAMED = 8
+"""Clients that a line names."""
 Hello = Callable[[int], Iterable[Effect]]
 """What a client says first."""
 
@@ -59,9 +61,9 @@ class Welcomed:
 def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     """Play the exchange of a run's seed, each client with what it drew for itself, and have those that hold it begin.
 
-    Where clients are elsewhere, and too few were there to begin, it is begun again when more are: nobody was told a secret then,
-    and each draws a fresh key. Returns what carried it; its faults name the clients that lack the seed. None where clients share
-    none. Raises as `agree`.
+    Where clients are elsewhere, and too few are there at its end that hold the seed, it is begun again when enough are there:
+    each draws a fresh key, and what it signed before binds it. Returns what carried it; its faults name the clients that lack
+    the seed. None where clients share none. Raises as `agree`.
     """
     if maker.exchange is None:
         return None
@@ -70,7 +72,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     _exchanged(clients, network, relay, session, SEED)
     held = clients.begin()
     for _ in range(ATTEMPTS - 1):
-        if setup.gathered is None or not _lacked_clients(relay):
+        if setup.gathered is None or len(held) >= session.threshold:
             break
         setup.gathered(session.threshold)
         before = [*network.faults, *clients.enrol_missing(sharing=True)[1]]
@@ -78,7 +80,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
         network.faults += before
         _exchanged(clients, network, relay, session, SEED)
         held = clients.begin()
-    _check(network, session, held)
+    _check(network, relay, session, held)
 
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
         late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=_most_bytes(session))
@@ -96,16 +98,12 @@ def exchanged(clients: Clients, network: InProcess, session: Session, name: str,
     """
     known = len(network.faults)
     network.allow(_most_bytes(session))
-    _exchanged(clients, network, _relay(session, clients.enrolled[name], clients.verify), session, name)
+    relay = _relay(session, clients.enrolled[name], clients.verify)
+    _exchanged(clients, network, relay, session, name)
     try:
-        _check(network, session, ended(), known)
+        _check(network, relay, session, ended(), known)
     except ProtocolError as error:
         raise Silent(error.reason, error.blame) from None
-
-
-def _lacked_clients(relay: Party) -> bool:
-    """Whether the exchange ended before anybody was asked to seal anything, as too few had come."""
-    return isinstance(relay.state, SeedUnshared) and relay.state.stage == ADVERTISE
 
 
 def _exchanged(clients: Clients, network: InProcess, relay: Party, session: Session, name: str) -> None:
@@ -124,7 +122,7 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: 
     parties = {i: Joiner(session, i, identity, enrolled, entropy, check) for i, identity in identities.items()}
     network, relay = _room(session, enrolled, tap, check)
     agreed = _joined(AgreedSeed(session, b"", (), network, identities, parties, relay), session.roster)
-    _check(network, session, agreed.holders)
+    _check(network, relay, session, agreed.holders)
     return agreed
 
 
@@ -198,14 +196,24 @@ def _play(
     network.run(parties, {session.digest: relay}, hellos, no_work, _no_lesson)
 
 
-def _check(network: InProcess, session: Session, holders: Sequence[int], known: int = 0) -> None:
+def _check(network: InProcess, relay: Party, session: Session, holders: Sequence[int], known: int = 0) -> None:
     """known: faults that there were before the exchange."""
     have, faults = len(holders), network.faults[known:]
     if have < session.threshold:
-        reasons = "; ".join(dict.fromkeys(fault.reason for fault in faults)) or "messages were lost"
-        reason = f"{have} of {len(session.roster)} clients hold the group seed, {session.threshold} must: {reasons}"
-        raise ProtocolError(reason, faults[0].blame if faults else SERVER)
+        reasons = [fault.reason for fault in faults] or ["messages were lost"]
+        behind = relay.state.behind if isinstance(relay.state, SeedUnshared) else ()
+        if len(behind) > 1:
+            reasons.append(f"clients {' and '.join(map(_some, behind))} are bound to different ones")
+        lacking = f", and clients {_some([i for i in session.roster if i not in holders])} do not" if have else ""
+        reason = f"{have} of {len(session.roster)} clients hold the group seed, {session.threshold} must{lacking}"
+        raise ProtocolError(f"{reason}: {'; '.join(dict.fromkeys(reasons))}", faults[0].blame if faults else SERVER)
     _report(network, holders, session.roster)
+
+
+def _some(clients: Sequence[int]) -> str:
+    """Of many, how many more there are."""
+    more = len(clients) - MOST_NAMED
+    return f"{list(clients[:MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def _left_out(told: Iterable[tuple[int, str]]) -> list[Fault]:

@@ -13,9 +13,9 @@ from ..drivers.roles import Effect, Event, Party
 from ..view.answers import Memory
 from ..view.protection import Setup
 from ..work.maker import SEED, Exchange, Mine
-from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join
+from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join, still_holds
 from .messages import MESSAGES
-from .terms import PROTOCOL, SECRET_BYTES, TAGS, session_of, tag_of
+from .terms import PROTOCOL, SECRET_BYTES, TAG_BYTES, TAGS, session_of, tag_of
 
 
 class Joiner:
@@ -38,7 +38,7 @@ class Joiner:
         self._check = check
         self._joined = 0
         self._role: Party | None = None
-        self._signed = b""  # in an earlier life: it signs no other tag before most clients have
+        self._before = b"", b""  # see `_bound`; of an earlier life
 
     @property
     def session(self) -> bytes:
@@ -62,14 +62,14 @@ class Joiner:
 
     def hello(self) -> tuple[Effect, ...]:
         """What it says first, with a fresh key. Where it holds what it signed, that is what it hands out if it leads."""
-        signed, held = self._tag, self._held
+        signed, held = self._bound
         self._joined += 1
         key = SealingKey(self._draw(f"sealing key {self._joined}"))
         member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
         fresh = self._draw(f"fresh secret {self._joined}")
         state, said = join(member, held or fresh, signed)
         self._role = Party(self.id, state, client_step)
-        return (said,)
+        return (*still_holds(state), said)
 
     def enrol(self, enrolled: Mapping[int, bytes]) -> None:
         """Everybody's identity, newcomers' too."""
@@ -78,31 +78,27 @@ class Joiner:
             self._role.state = replace(self.state, member=replace(self.state.member, enrolled=enrolled))
 
     def save(self) -> Memory:
-        """The tag that it signed."""
-        signed = self._tag
-        return Memory(0, {self._key: signed} if signed else {})
+        """The tag that it signed, and its secret."""
+        signed, held = self._bound
+        return Memory(0, {self._key: signed + held} if signed else {})
 
     def restore(self, memory: Memory) -> None:
         """Go on from what it stored."""
-        self._signed = memory.stored.get(self._key, b"")
+        stored = memory.stored.get(self._key, b"")
+        self._before = stored[:TAG_BYTES], stored[TAG_BYTES:]
 
     @property
-    def _tag(self) -> bytes:
-        """That it signed, empty of none: it stays what binds it, also when the exchange has ended and is begun again."""
+    def _bound(self) -> tuple[bytes, bytes]:
+        """The tag that it signed, empty of none, and its secret, empty where it has it not. They bind it also when the exchange
+        has ended and is begun again.
+        """
+        digest = self._session.digest
         match self.state:
-            case Waiting(signed=signed) | HoldingSecret(signed=signed):
-                return signed
             case Seeded(secret=secret):
-                return tag_of(secret, self._session.digest)
-        return self._signed
-
-    @property
-    def _held(self) -> bytes:
-        """The secret whose tag it signed; empty where it has it not."""
-        match self.state:
-            case Waiting(secret=secret) | HoldingSecret(secret=secret) | Seeded(secret=secret):
-                return secret if self._tag == tag_of(secret, self._session.digest) else b""
-        return b""
+                return tag_of(secret, digest), secret
+            case Waiting(secret=secret, signed=signed) | HoldingSecret(secret=secret, signed=signed):
+                return signed, secret if signed == tag_of(secret, digest) else b""
+        return self._before
 
     @property
     def _key(self) -> str:

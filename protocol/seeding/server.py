@@ -37,10 +37,11 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class CollectingSeedKeys:
-    """Collects keys until the whole roster has advertised, or time is up."""
+    """Collects keys until the whole roster has advertised, or time is up. tags: of who holds a secret from an attempt before."""
 
     room: Room
     heard: Mapping[int, Advertise] = field(default_factory=dict)
+    tags: Mapping[int, SeedTag] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Open:
     """Most clients hold one seed. quorum: their signatures. holders: all that are known to hold it.
 
     waiting: who advertised and is not known to hold it. asked: whom it asked to seal to each of those, `ATTEMPTS` at most.
-    led: whom it asked to seal to all before; what they still send is late and no fault.
+    led: whom it asked to seal to all before; what they still send is late and no fault. lives: how often each came. due: by
+    (sealer, member), seals that were asked for and did not come, the last of which is to the member's newest key.
     """
 
     room: Room
@@ -69,15 +71,21 @@ class Open:
     asked: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     relayed: frozenset[tuple[int, int]] = frozenset()
     led: tuple[int, ...] = ()
+    lives: Mapping[int, int] = field(default_factory=dict)
+    due: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SeedUnshared:
-    """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold."""
+    """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold.
+
+    behind: the clients that signed each tag. Where none can have most any more, though all came, the session is lost.
+    """
 
     stage: str
     have: int
     need: int
+    behind: tuple[tuple[int, ...], ...] = ()
 
 
 def gather(room: Room) -> CollectingSeedKeys:
@@ -95,6 +103,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             heard = _hear(state.room, state.heard, client, said)
             state = replace(state, heard=heard)
             return _name(state) if heard.keys() >= set(state.room.session.roster) else (state, ())
+        case CollectingSeedKeys(), Received(Envelope(message=SeedTag() as tag, sender=client)):
+            return _tagged(state, client, tag), ()
         case CollectingSeedKeys(), Deadline():
             return _name(state)
         case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
@@ -108,13 +118,18 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _next(state)
         case Open(), Received(Envelope(message=Advertise() as said, sender=client)):
             _check_key(state.room, client, said)
-            if len(state.asked.get(client, ())) >= terms.ATTEMPTS:
+            if (lives := state.lives.get(client, 0) + 1) > terms.LIVES:
                 raise ProtocolError("a client that was answered often enough", client)
-            return _ask(replace(state, waiting={**state.waiting, client: said}), [client])
+            came = replace(state, lives={**state.lives, client: lives}, asked={**state.asked, client: ()})
+            return _ask(replace(came, waiting={**state.waiting, client: said}), [client])
         case Open(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
             wanted = sealed.member in state.waiting and sealed.tag == state.quorum.tag
-            known = client in (*state.led, *state.asked.get(sealed.member, ()))
-            state, passed = _relay(state, client, sealed, known, wanted)
+            if (due := state.due.get((client, sealed.member), 0)) and sealed.sealer == client:
+                left = replace(state, due={**state.due, (client, sealed.member): due - 1})
+                newest = due == 1 and client in state.asked.get(sealed.member, ())  # else to a key that the member has no more
+                told = (sealed, state.quorum) if wanted and newest else ()
+                return left, tuple(_to(state.room, sealed.member, message) for message in told)
+            state, passed = _relay(state, client, sealed, client in state.led, wanted)
             return state, (*passed, *(_to(state.room, sealed.member, state.quorum) for _ in passed))
         case Open(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             _check_tag(state.room, client, tag)
@@ -170,32 +185,46 @@ def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: boo
 
 
 def _name(state: CollectingSeedKeys) -> tuple[Any, tuple[Effect, ...]]:
-    """Ask the lowest client of the roster that is there to lead; it draws the seed."""
+    """Ask the lowest client of the roster that is there to lead; it draws the seed. Where some hold one from an attempt before,
+    it is theirs.
+    """
     session = state.room.session
     there = sorted(state.heard.keys() & set(session.roster))
     if len(there) < session.threshold:
         return SeedUnshared(ADVERTISE, len(there), session.threshold), ()
+    if state.tags:
+        return _next(Sealing(state.room, state.heard, (), state.tags))
     request = _request(state.room, there[0], state.heard, state.heard)
     return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
 
 
-def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
-    if client not in state.heard or client in state.tags:
-        raise ProtocolError("a tag of a client that advertised no key, or a second one", client)
+def _tagged(state: Any, client: int, tag: SeedTag) -> Any:
+    """With its tag. Who holds a secret says it before its key, when the exchange is begun again, and once more when it leads."""
+    before = state.tags.get(client)
+    if before is not None and before.tag != tag.tag:
+        raise ProtocolError("a second tag", client)
     _check_tag(state.room, client, tag)
-    state = replace(state, tags={**state.tags, client: tag})
-    if len(state.tags) < len(state.heard) or len(supporters := _most(state)) < len(state.heard):
-        return state, ()
-    return _open(state, supporters)
+    return replace(state, tags={**state.tags, client: tag})
+
+
+def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
+    state = _tagged(state, client, tag)
+    supporters = _most(state)
+    return _open(state, supporters) if supporters >= state.heard.keys() else (state, ())
+
+
+def _behind(state: Sealing) -> list[frozenset[int]]:
+    """The clients behind each tag, that of the lowest client first."""
+    behind: dict[bytes, set[int]] = {}
+    for client in sorted(state.tags):
+        behind.setdefault(state.tags[client].tag, set()).add(client)
+    return [frozenset(clients) for clients in behind.values()]
 
 
 def _most(state: Sealing) -> frozenset[int]:
     """The clients behind the tag that most of the roster signed; of several, behind that of the lowest client."""
-    behind: dict[bytes, set[int]] = {}
-    for client in sorted(state.tags):
-        behind.setdefault(state.tags[client].tag, set()).add(client)
     roster = frozenset(state.room.session.roster)
-    return max((frozenset(clients) for clients in behind.values()), key=lambda c: len(c & roster), default=frozenset())
+    return max(_behind(state), key=lambda clients: len(clients & roster), default=frozenset())
 
 
 def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
@@ -210,7 +239,8 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
     rescued = bool(holders) and have + len(silent) >= session.threshold
     led = bool(others) and len(silent) >= session.threshold
     if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
-        return SeedUnshared(SEAL, have, session.threshold), ()
+        behind = tuple(tuple(sorted(clients)) for clients in _behind(state))
+        return SeedUnshared(SEAL, have, session.threshold, behind), ()
     sealer = min(holders if rescued else others)
     request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
     return replace(state, asked=(*state.asked, sealer)), (
@@ -237,17 +267,19 @@ def _open(state: Sealing, supporters: frozenset[int]) -> tuple[Open, tuple[Effec
 def _ask(state: Open, newcomers: Iterable[int]) -> tuple[Open, tuple[Effect, ...]]:
     """Ask for each newcomer the lowest holder that was not asked for it before; who was asked for often enough is given up."""
     of: dict[int, list[int]] = defaultdict(list)
-    waiting, asked = dict(state.waiting), dict(state.asked)
+    waiting, asked, due = dict(state.waiting), dict(state.asked), dict(state.due)
     for newcomer in newcomers:
         before = asked.get(newcomer, ())
         helpers = state.holders - {newcomer, *before}
         if len(before) >= terms.ATTEMPTS or not helpers:
             del waiting[newcomer]
             continue
-        of[min(helpers)].append(newcomer)
-        asked[newcomer] = (*before, min(helpers))
+        helper = min(helpers, key=lambda i: (due.get((i, newcomer), 0), i))  # who owes one of before may be away
+        of[helper].append(newcomer)
+        asked[newcomer] = (*before, helper)
+        due[helper, newcomer] = due.get((helper, newcomer), 0) + 1
     requests = tuple(_request(state.room, helper, waiting, of[helper]) for helper in sorted(of))
-    return replace(state, waiting=waiting, asked=asked), (
+    return replace(state, waiting=waiting, asked=asked, due=due), (
         *requests,
         *([Awaiting("welcome", tuple(sorted(of)))] if requests else []),
     )

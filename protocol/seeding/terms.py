@@ -13,9 +13,11 @@ from .messages import Advertise, SeedQuorum, SeedTag
 PROTOCOL = "group seed"
 TAGS = "group seed tag"
 """Purpose of the signatures on tags."""
-SECRET_BYTES = 32
+SECRET_BYTES = TAG_BYTES = 32
 ATTEMPTS = 3
 """Of so many clients the server asks one after another to seal the seed to somebody."""
+LIVES = 16
+"""Keys of one client that a holder seals to, and that the server passes on once the exchange is open."""
 
 
 def session_of(use: str, run: bytes, clients: Iterable[int]) -> Session:

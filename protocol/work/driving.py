@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import cbor2
 
 from ...crypto.entropy import KeptEntropy
-from ..core.errors import ProtocolError
+from ..core.errors import ProtocolError, Refused
 from ..core.session import SERVER
 from ..drivers.journal import Journal
 from ..drivers.roles import (
@@ -45,6 +45,7 @@ from .maker import WORK, MadeOnce, Maker
 from .participant import KNOWN, MODEL, OWN, RETAINED, SPLIT, Participant
 from .uploads import from_bytes, to_bytes
 
+BY_BYTES = 16
 MOST_BYTES = 1 << 30
 """Of one frame that a client takes."""
 BEGUN, SINCE, LINK, COMPUTER = "begun", "since", "link", "computer"
@@ -111,6 +112,8 @@ class Driven:
         self.client = InProcessClient(id, setup, maker, MadeOnce(setup.verify, setup.exchange), own)
         if enrolled is None:
             return
+        if listed is not None:  # it may have been killed before it did
+            listed.enter(self._by)
         self.client.rejoin(enrolled, seed)
         self.client.restore(memory_in(entries))
 
@@ -126,15 +129,15 @@ class Driven:
         """
         if self._listed is not None:
             self._listed.check(shown)
-            self._listed.enter()
             shown = self._listed.enrolled
+        by = self._by  # in the journal from `begun` on: killed before it has entered, it enters when it is back
         self.client.enrol(shown)
         try:
             self.begun()
-        except OSError:
+            if self._listed is not None:
+                self._listed.enter(by)
+        except (OSError, Refused):
             self.client.roles = {}  # also where its process goes on: it answers nothing that the journal does not know of
-            if self._listed is not None and BEGUN not in self._journal.read():
-                self._listed.unenter()
             raise
 
     def begun(self) -> None:
@@ -202,6 +205,12 @@ class Driven:
         found = Followed()
         self._obey(self.client.roles[name], self.client.hello(name), found)
         return found
+
+    @property
+    def _by(self) -> bytes:
+        """What names its journal; empty where its secrets do not last."""
+        entropy = self._setup.entropy
+        return entropy.lasting(f"entering of client {self.client.id}", BY_BYTES) if isinstance(entropy, KeptEntropy) else b""
 
     @property
     def _round(self) -> int:

@@ -22,14 +22,12 @@ from ..core.errors import Refused
 @dataclass(frozen=True, slots=True)
 class Listed:
     """identities: a client's own, by what it signs for. enrolled: everybody's public ones, by the same and by id. enter: called
-    before anything is signed with them in this run; raises Refused where they signed in it before. unenter: where nothing was
-    signed after all.
+    before anything is signed with them in this run, with what names the journal; raises Refused where they did with another.
     """
 
     identities: Mapping[str, SigningKey] = field(repr=False)
     enrolled: Mapping[str, Mapping[int, bytes]] = field(repr=False)
-    enter: Callable[[], object] = field(repr=False)
-    unenter: Callable[[], object] = field(default=lambda: None, repr=False)
+    enter: Callable[[bytes], object] = field(repr=False)
 
     def check(self, shown: Any) -> None:
         """Raises Refused unless the coordinator shows the clients and identities of the directory, and no others."""
