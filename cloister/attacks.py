@@ -40,6 +40,7 @@ from .threat_models.simple_attacks import (
 from .threat_models.suites import backdoors, choices, embeddings, insiders, schedules, strongest, untargeted, usual_evaluation
 from .threat_models.tailored import Tailored
 from .threat_models.targeted_uploads import ArbitraryTarget, Mimic
+from .threat_models.together import Together
 from .threat_models.training_attacks import ConstrainAndScale, GradientAscent, Neurotoxin, ProjectedDescent
 from .threat_models.triggers import Blend, Parts, Patch, Pixels, Sinusoid
 from .threat_models.variants import Jittered, SignBalanced
@@ -121,6 +122,7 @@ __all__ = [
     "Steps",
     "SymmetricNoise",
     "Tailored",
+    "Together",
     "TunedTrigger",
     "TwoKinds",
     "Unshared",

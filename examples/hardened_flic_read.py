@@ -24,6 +24,7 @@ from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.membership import ALWAYS, Pool, Schedule
+from cloister.threat_models.together import Together
 
 ATTACKS: dict[str, tuple[int, Any]] = {
     "kinds": (3, TwoKinds()),
@@ -32,6 +33,8 @@ ATTACKS: dict[str, tuple[int, Any]] = {
     "long frames": (3, TwoKinds("halves", cosine=0.7, in_turn=True)),
     "orthogonal": (5, Unshared()),
     "one way": (0, OneWay()),
+    "together": (0, Together()),
+    "together in turn": (0, Together(share=0.8, in_turn=True)),
     "flipped classes": (3, FlippedClasses()),
     "three flipped classes": (3, FlippedClasses(share=0.3, side="last", strength=2.0)),
 }

@@ -24,6 +24,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 | upload | K0: Tilted, CloakedCollusion; K1: Hider; K2: Bridge, VictimCapture | cluster_attacks |
 | upload | K0: LoneFaker; K1: Faker: a similarity that stays, an update that does not | similarity_attacks |
 | upload | K0: FlippedClasses; K1: TwoKinds, Unshared, OneWay: by who has read how a defence parts clients | dividing |
+| upload | K1: Together: the same, one way and each against its own | together |
 | upload | Jittered, SignBalanced: about another attack, at its level | variants |
 | upload | K0: Magnified, Diminished: another attack's upload, at any length | magnified |
 | upload | K0: LoneInLayer; InLayer: another attack in one layer, at its level | partial |

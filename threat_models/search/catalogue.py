@@ -21,6 +21,7 @@ from ..similarity_attacks import Faker, LoneFaker
 from ..simple_attacks import GaussianNoise, Honest, MinusGradient, Null, RandomVector, Scaled, SignFlip, Stale
 from ..tailored import Tailored
 from ..targeted_uploads import ArbitraryTarget, Mimic
+from ..together import Together
 from ..training_attacks import ConstrainAndScale, GradientAscent, Neurotoxin, ProjectedDescent
 
 ATTACKS: tuple[type, ...] = (
@@ -52,6 +53,7 @@ ATTACKS: tuple[type, ...] = (
     TwoKinds,
     Unshared,
     OneWay,
+    Together,
     Null,
     Stale,
     GaussianNoise,
