@@ -63,7 +63,7 @@ def test_a_factory_of_a_model_with_other_arguments_or_without_a_return() -> None
 
 
 def test_metrics_by_name_are_said_to_be_a_tuple() -> None:
-    with pytest.raises(ValueError, match=r"metrics are a tuple of names or functions, .*, not a mapping"):
+    with pytest.raises(ValueError, match=r"training.metrics is \{'AUC': 'AUC'\}; give a tuple, each a text or a function"):
         replace(sample.scenario.training, metrics={"AUC": "AUC"})
 
 
