@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from .attacking.asked import Asked
+from .attacking.asked import Asked, level_of
 from .attacking.defence import subject
 from .attacking.play import play_search
 from .attacking.result import Attacked
@@ -107,6 +107,7 @@ def attack(
     check_not_reading("attack")
     since_counted()  # what this process did before is none of the search's
     check_given(scenario, "attack", Scenario, Evaluation, files=True)
+    level_of(knows, "knows")
     available()
     own, names = _own(attacks)
     if own and workers not in (None, 1):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from .fl import near_names
-from .fl.other_names import EXAMPLES, FIELDS, LOADERS, TRAININGS, said_otherwise
+from .fl.other_names import BELONG, EXAMPLES, FIELDS, LOADERS, said_otherwise
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
@@ -68,7 +68,7 @@ def meant(error: BaseException) -> str:
         of = _class_named(found[1], error.__traceback__)
         known = _fields(of)
         like = (
-            TRAININGS.get((found[1], found[2]), "")
+            BELONG.get((found[1], found[2]), "")
             or _meant_field(found[2], known)
             or _elsewhere(found[1], found[2])
             or near_names.near(found[2], known)

@@ -138,9 +138,11 @@ def _words(kind: Any) -> str:
 
 
 def _example(field: Field[Any]) -> str:
-    """What a field of a protocol of ours may hold: what it holds by default, where that is short."""
+    """What a field of a protocol of ours may hold: what it holds by default, where that is short; of a function, too."""
     if field.name in EXAMPLES:
         return EXAMPLES[field.name]
     usual = field.default if field.default_factory is MISSING else field.default_factory()
     kind: Any = get_origin(field.type) or field.type
+    if isroutine(usual):
+        return f"a function, by default {usual.__module__}.{usual.__qualname__}"
     return repr(usual) if is_protocol(kind) and is_part_of_ours(usual) else ""

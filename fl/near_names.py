@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from .other_names import NAMES, absent, said_otherwise
-from .own_code import is_part_of_ours
+from .own_code import OURS, is_part_of_ours
 
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
@@ -53,6 +53,8 @@ def not_there(names: Iterable[str], known: Collection[str]) -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """An error in one line: what it is, what it says, and what was perhaps meant."""
+    """An error in one line: what it is, what it says, and what was perhaps meant. Of our own kinds the words say it all."""
     said = " ".join(str(error).split())
-    return type(error).__name__ + (f": {said}" if said else "") + (meant(error) if "did you mean" not in said.lower() else "")
+    ours = type(error).__module__.partition(".")[0] == OURS
+    words = said if said and ours else type(error).__name__ + (f": {said}" if said else "")
+    return words + (meant(error) if "did you mean" not in said.lower() else "")

@@ -87,10 +87,13 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What takes the place of algorithms that are not here, in words; they are in small letters."""
 
-TRAININGS = {
-    ("PerFedAvg", "beta"): "; it is the training's, Training(lr=...), and alpha is the step that makes a model a client's own"
+BELONG = {
+    ("PerFedAvg", "beta"): "; it is the training's, Training(lr=...), and alpha is the step that makes a model a client's own",
+    ("EMDCFL", "clusters"): "; nobody says how many: they are found, by how far apart clients' data may be, EMDCFL(eps=...)",
+    ("CFL", "eps1"): "; it is the thresholds', CFL(thresholds=algorithms.ScaleFree(eps1=..., eps2=...))",
+    ("CFL", "eps2"): "; it is the thresholds', CFL(thresholds=algorithms.ScaleFree(eps1=..., eps2=...))",
 }
-"""Fields of algorithms in papers that are the training's here, by class and name."""
+"""Fields of algorithms in papers that stand elsewhere here or nowhere, by class and name."""
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "balanced accuracy": ("balanced_accuracy", "balanced_accuracy_score", "recall", "macro recall", "bacc"),

@@ -16,7 +16,7 @@ from cloister.fl.data.source import not_read
 from cloister.fl.data.synthetic import Drawn
 from cloister.fl.runs.feasibility import Doubt
 
-from . import comparison_sample
+from . import comparison_sample, evaluation_sample
 
 ROWS = "a,b,label\n" + "".join(f"{k / 10},{1 - k / 10},{k % 2}\n" for k in range(10))
 FOLDER = Path("folder")
@@ -86,3 +86,16 @@ def test_a_run_notes_it_and_goes_on(named: bool, tmp_path: Path) -> None:
         f"the folder of data sets {tmp_path} is not read: from_csv reads the files that it names"
     ] * named
     assert len(result.metrics) == 2  # two clients, one round
+
+
+@pytest.mark.trains
+def test_a_search_for_a_break_notes_it(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", Doubt)
+        cloister.attack(
+            evaluation_sample.scenario, tmp_path / "out", data=tmp_path, attacks=["IPM"], attackers=1, budget=1, workers=1,
+            quiet=True,
+        )  # fmt: skip
+    words = [str(one.message) for one in seen if one.category is Doubt]
+    assert words == [f"the folder of data sets {tmp_path} is not read: the digits come with scikit-learn"]

@@ -9,7 +9,9 @@ import pytest
 
 import cloister
 from cloister.comparing.workers import Origin
+from cloister.fl.functions import Unfit
 from cloister.fl.near_names import in_short, meant
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.threat_models.knowledge import Colluding
 from cloister.threat_models.privacy.faults import FAULTS
@@ -33,6 +35,24 @@ TESTS = Path(__file__).parent
 def test_a_field_of_a_setting(setting: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         with_settings(load("cloister:quickstart"), [setting])
+
+
+class Mine(Exception):
+    """Of a user's own code."""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Unfit("it returned\n3"), "it returned 3"),
+        (NothingLearned("no sum"), "no sum"),
+        (Unfit(), "Unfit"),
+        (Mine("no sum"), "Mine: no sum"),
+        (RuntimeError("no sum"), "RuntimeError: no sum"),
+    ],
+)
+def test_an_error_of_ours_is_its_words_and_another_begins_with_its_kind(error: Exception, words: str) -> None:
+    assert in_short(error) == words
 
 
 def test_a_mechanism() -> None:

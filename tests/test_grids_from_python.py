@@ -224,6 +224,8 @@ def test_breakdown_and_attack_are_played_from_python_and_read_again(tmp_path):
     assert "points that were played" in str(broken)
     scenario = cloister.attack(small.scenario, tmp_path / "s", against="Median()", attacks=["IPM"], **common)
     assert {row["attack"] for row in scenario.points} == {"IPM"}
+    with pytest.raises(ValueError, match=r"^knows is own, .* or, for all that can be known, insider, not 'all'"):
+        cloister.attack(small, tmp_path / "n", attacks=["IPM"], knows="all")
     with pytest.raises(ValueError, match=r"attacks are a list of names"):
         cloister.attack(small, tmp_path / "n", attacks="IPM")
 

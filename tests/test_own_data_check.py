@@ -108,6 +108,21 @@ def test_images_are_looked_at(tmp_path):
     assert words(seen(tmp_path, None))["images"] == "3 of 2 labels, 6 x 4 (2)"
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["north"], r" is a folder of north\.csv, and a client gives one file of its own: \S+north\.csv$"),
+        (["south", "north"], r" is a folder of north\.csv, south\.csv, and a client .*: for example \S+north\.csv$"),
+        ([f"c{k:02d}" for k in range(10)], r"c07\.csv and 2 more, and a client gives"),
+    ],
+)
+def test_a_folder_of_tables_is_not_the_data_of_one_client(names, said, tmp_path):
+    for name in names:
+        table(tmp_path / f"{name}.csv", of(2))
+    with pytest.raises(ValueError, match=said):
+        dict(seen(tmp_path, None))
+
+
 def test_data_that_fit_are_said_to(folder):
     told = words(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", of(40)), None, None))
     assert told["model"] == "10 parameters, inputs of 2, 2 classes"

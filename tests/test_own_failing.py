@@ -77,7 +77,7 @@ def of(points: list[Point], cheapest: Mapping[str, Any] | None = None) -> Search
     return Search("folder", about, [], 0, {key_of(p.numbers, p.attackers): p for p in points}, found)
 
 
-def failing(k: int, why: str = "Unfit: it returned 3", attack: str = "Lost") -> Point:
+def failing(k: int, why: str = "it returned 3", attack: str = "Lost") -> Point:
     return Point({"attack": attack, "k": k}, 2, {0: NOTHING}, failed=f"{why}{k}", erred=True)
 
 
@@ -87,7 +87,7 @@ def test_points_that_failed_are_no_losses_and_no_robust_defence() -> None:
     assert curve(search)[0]["loss"] is None
     assert found_words(curve(search)[0]) == "not played"
     assert "says nothing of the defence" in verdict(search)
-    assert "Not played: 6 of 6 points; most often (1): Unfit: it returned 3" in failed_words(search)
+    assert "Not played: 6 of 6 points; most often (1): it returned 3" in failed_words(search)
     assert "Given up, as its first points all failed alike: Lost." in failed_words(search)
 
 

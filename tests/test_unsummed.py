@@ -8,6 +8,8 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
+from cloister.comparing.data import read_comparison
+from cloister.comparing.notes import footnotes
 from cloister.fl.runs.unsummed import nothing_summed
 from cloister.reporting.headline import unsummed_in_words
 
@@ -39,8 +41,11 @@ def test_words() -> None:
     assert unsummed_in_words({"rounds": 3}) == ""
 
 
-def played(folder: Path, floor: int, **changed: Any) -> Any:
-    scenario = Scenario(
+ADVERSARY = attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())
+
+
+def scenario_of(floor: int, **changed: Any) -> Scenario:
+    return Scenario(
         name="slots",
         data=data.Digits(),
         partition=partitions.Iid(clients=6, samples=20),
@@ -51,7 +56,10 @@ def played(folder: Path, floor: int, **changed: Any) -> Any:
         rounds=2,
         **changed,
     )
-    return cloister.run(scenario, folder, quiet=True)
+
+
+def played(folder: Path, floor: int, **changed: Any) -> Any:
+    return cloister.run(scenario_of(floor, **changed), folder, quiet=True)
 
 
 @pytest.mark.trains
@@ -62,8 +70,31 @@ def test_a_run_says_it_in_its_result_and_its_reports_first_lines(tmp_path: Path)
     assert re.search("^no sum +Nothing was summed in any of 2 rounds, so that", str(result), re.MULTILINE)
     assert "so their training stopped" not in str(result)
     assert '<p class="alert">Nothing was summed in any of 2 rounds' in result.report.read_text()
-    adversary = attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())
-    assert "nothing_summed" not in played(tmp_path / "attacked", 5, adversary=adversary).summary
+    assert "nothing_summed" not in played(tmp_path / "attacked", 5, adversary=ADVERSARY).summary
     fine = played(tmp_path / "some", 2)
     assert any(answer["what"] == "slots" and "how many" not in answer["words"] for answer in fine.summary["disclosed"]["server"])
     assert "nothing_summed" not in fine.summary
+
+
+@pytest.mark.trains
+@pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
+@pytest.mark.parametrize("floor", [5, 2])
+def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_path: Path) -> None:
+    soft, none = algorithms.FedSoft(models=5, most=1), floor == 5
+    scenario = scenario_of(floor)
+    evaluation = cloister.Evaluation(
+        name="slots", scenario=scenario, attacks={"minus": lambda count: ADVERSARY}, defences={"soft": soft}, strengths=(1,),
+        seeds=(0,), absent=False,
+    )  # fmt: skip
+    verdict = cloister.evaluate(evaluation, tmp_path / "e", quiet=True, workers=1).verdict
+    said = "In no round was an update summed without attack, so that accuracies are of clients alone: by soft on 1 of 1 seed (the"
+    assert (said in verdict) == none
+    methods = {"soft": cloister.Method(algorithm=soft)}
+    comparison = cloister.Comparison(
+        name="slots", data={"iid": scenario}, methods=methods, protections={"Masked": scenario.protection}, seeds=(0,),
+        scale="quick",
+    )  # fmt: skip
+    cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
+    notes = " ".join(footnotes(read_comparison(tmp_path / "c")))
+    said = "In no round was an update summed, so that accuracies are of clients alone: soft on iid under Masked (seed 0: "
+    assert (said in notes) == none

@@ -67,6 +67,21 @@ MISTAKES = {
         "algorithms.PerFedAvg(alpha=0.1, beta=0.2)",
         r"line 9: TypeError: .*'beta'; it is the training's, Training\(lr=...\)",
     ),
+    "how many clusters there are to be": (
+        "algorithms.FedAvg()",
+        "algorithms.EMDCFL(clusters=2)",
+        r"line 9: TypeError: .*'clusters'; nobody says how many: .*EMDCFL\(eps=...\); EMDCFL takes eps",
+    ),
+    "a threshold for an algorithm": (
+        "algorithms.FedAvg()",
+        "algorithms.CFL(eps1=0.4)",
+        r"line 9: TypeError: .*'eps1'; it is the thresholds', CFL\(thresholds=algorithms\.ScaleFree\(eps1=",
+    ),
+    "a word for a function": (
+        "algorithms.FedAvg()",
+        "algorithms.CFL(thresholds=algorithms.ScaleFree(0.4, 0.5), linkage='ward')",
+        r"algorithm.linkage is 'ward'; give a function, by default cloister\.fl\.clustering\.bipartition\.optimal_bip",
+    ),
     "no such field": ("batch=10", "bacth=10", "line 8: TypeError: .*'bacth'; did you mean 'batch'; Training takes epochs, batch"),
     "a rate as torch and Keras name it": (
         "lr=0.1",

@@ -9,6 +9,7 @@ import numpy as np
 from ..fl.runs.diverged import diverged, guess_of
 from ..fl.runs.metrics import adjusted_rand_index, purity
 from ..fl.runs.privacy import headline, spent
+from ..fl.runs.unsummed import nothing_summed
 from ..protocol.view.disclosure import party_of, totals
 from .attack_metrics import course, durability, loyal_clusters
 from .backdoors import LearnedTarget, Target
@@ -173,7 +174,7 @@ def _learned(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def came_to_nothing(trial: Trial) -> dict[str, Any]:
     """Of a run without attack that diverged or learned nothing, by which losses (`fl.runs.diverged`), or of how many clients the
-    loss at the end is not finite; else nothing.
+    loss at the end is not finite, or in which no update was summed; else nothing.
     """
     scenario, clients = trial.simulation.scenario, trial.simulation.population.clients
     last = trial.losses[-1].get("loss", {}) if trial.losses else {}
@@ -181,7 +182,18 @@ def came_to_nothing(trial: Trial) -> dict[str, Any]:
         return {"not_finite": int(bad)}
     population = trial.simulation.population
     grown = diverged(trial.losses, scenario.training.loss, population.classes, guess_of(population))
-    return {"diverged": grown} if grown else {}
+    return ({"diverged": grown} if grown else {}) | _unsummed(trial)
+
+
+def _unsummed(trial: Trial) -> dict[str, Any]:
+    """Why no update was summed in any round, as of a run (`fl.runs.unsummed`); nothing where some was."""
+    record = trial.simulation.view.record
+    if trial.withheld < trial.simulation.state.round:
+        return {}
+    lines = [{"below_floor": [{"members": list(below.clients)} for below in record.below_floor]}]
+    faults = [{"reason": fault.reason} for fault in record.faults]
+    why = nothing_summed(lines, [answer.as_dict() for answer in record.log], faults)
+    return {"nothing_summed": why} if why else {}
 
 
 def trouble(trial: Trial) -> dict[str, Any]:

@@ -71,9 +71,7 @@ class Asked:
     @property
     def level(self) -> Level:
         """The most that the adversary knows. Raises ValueError."""
-        if self.knows not in LEVELS:
-            raise ValueError(f"--knows is {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, not {self.knows!r}")
-        return Level[self.knows.upper()]
+        return level_of(self.knows, "--knows")
 
     @property
     def named(self) -> dict[str, str]:
@@ -81,6 +79,13 @@ class Asked:
         if wrong := [text for text in self.fixed if "=" not in text]:
             raise ValueError(f"--fix takes NAME=VALUE, for example schedule=always, not {wrong[0]!r}")
         return {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in self.fixed)}
+
+
+def level_of(knows: str, name: str) -> Level:
+    """A level by its word. name: what asks for it. Raises ValueError."""
+    if knows not in LEVELS:
+        raise ValueError(f"{name} is {', '.join(LEVELS[:-1])} or, for all that can be known, {LEVELS[-1]}, not {knows!r}")
+    return Level[knows.upper()]
 
 
 def absolute(where: str) -> str:

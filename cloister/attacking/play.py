@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
@@ -13,6 +14,8 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line
+from ..fl.data.source import not_read
+from ..fl.runs.feasibility import Doubt
 from ..fl.runs.results_folder import Row, write
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
@@ -50,7 +53,7 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         origin = asked.origin
         with said_in_a_line():
             subject = origin.subject()
-        folder, subject = play_search(asked, subject, origin)
+            folder, subject = play_search(asked, subject, origin)
         report, search = folder / "report.html", read_search(folder)
     if as_json:
         sys.stdout.write(json.dumps(search_json(search)) + "\n")
@@ -94,7 +97,7 @@ def play_search(
 ) -> tuple[Path, Subject]:
     """The folder of the search, and what was attacked. origin: that worker processes load it from; None to play in this process.
 
-    own: attacks that Python gave, by name. Raises ValueError of one line.
+    own: attacks that Python gave, by name. Warns (Doubt) of a folder of data sets that is not read. Raises ValueError.
     """
     space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own, asked.goal == "backdoor")
     clients = len(clients_of(space.scenario, asked.data))
@@ -104,6 +107,8 @@ def play_search(
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
+    if unread := not_read(space.scenario.data, asked.data):
+        warnings.warn(unread, Doubt, stacklevel=2)
     known = len(ledger.rows)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with stoppable(folder), hands as played:

@@ -43,7 +43,7 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
-    notes += diverged_words(found)
+    notes += [*unsummed_words(found), *diverged_words(found)]
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
@@ -77,6 +77,19 @@ def diverged_words(found: Found) -> list[str]:
                 said.append(f"{method} on {data} under {protection} (seed{'s' * (len(bad) != 1)} {', '.join(bad)})")
     remedy = "A smaller training.lr, or inputs of one scale, may help"
     return [f"Training diverged, or came to nothing: {'; '.join(said)}. {remedy}."] if said else []
+
+
+def unsummed_words(found: Found) -> list[str]:
+    """Which methods summed no update in any round without attack, on which data, and why; nothing where none did."""
+    said = []
+    for data, protection in found.blocks:
+        for method in found.methods:
+            rows = [row for row in found.lines(Spot(data, method, protection)) if row.get("nothing_summed")]
+            if rows:
+                seeds = ", ".join(str(row["seed"]) for row in rows)
+                of = f"{method} on {data} under {protection}"
+                said.append(f"{of} (seed{'s' * (len(rows) != 1)} {seeds}: {rows[0]['nothing_summed']})")
+    return [f"In no round was an update summed, so that accuracies are of clients alone: {'; '.join(said)}."] if said else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,21 @@ def diverged_without_attack(grid: Grid) -> list[str]:
     return [f"Training diverged or came to nothing without attack: by {', '.join(said)}; {remedy}."] if said else []
 
 
+def nothing_summed_without_attack(grid: Grid) -> list[str]:
+    """Who summed no update in any round without attack: what it holds against is no attack on a sum."""
+    said, why = [], ""
+    for place in grid.protections:
+        under = f" under {place}" if len(grid.protections) > 1 else ""
+        for name in grid.defences:
+            rows = grid.rows(None, name, None, place)
+            bad = [row["nothing_summed"] for row in rows if row.get("nothing_summed")]
+            if bad:
+                said.append(f"{name}{under} on {len(bad)} of {len(rows)} seed{'s' * (len(rows) != 1)}")
+                why = why or bad[0]
+    words = "In no round was an update summed without attack, so that accuracies are of clients alone"
+    return [f"{words}: by {', '.join(said)} ({why})."] if said else []
+
+
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
     """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
     said = []

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import FAILED as NOTHING
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
+from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.runs.feasibility import Doubt
@@ -91,8 +92,8 @@ def opened(
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
     origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
-    folder as it is, so that its report stays about all of it. Warns (Doubt) of a folder of data sets that is not read, and of
-    attacks and defences of the user's own that fail.
+    folder as it is, so that its report stays about all of it. Warns (Doubt) of a folder of data sets that is not read, of
+    clients of the data that are not those of the runs, and of attacks and defences of the user's own that fail.
     """
     with about("data"):
         source = evaluation.scenario.data(data)
@@ -101,7 +102,9 @@ def opened(
     described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
     ledger = Ledger(evaluation, files, files.open(described, resume, beside))
     unread = not_read(evaluation.scenario.data, data)
-    for words in (*([unread] if unread else []), *failures(evaluation, source)):
+    places = evaluation.partitions.values() or (evaluation.scenario.partition,)
+    dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
+    for words in (*([unread] if unread else []), *dealt, *failures(evaluation, source)):
         warnings.warn(words, Doubt, stacklevel=2)
     return folder, ledger
 

@@ -16,6 +16,7 @@ from .caveats import (
     little_on_some_seeds,
     nobody_at_work,
     not_parted,
+    nothing_summed_without_attack,
     of_missing_data,
     unusable,
 )
@@ -68,9 +69,9 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    less = (*diverged_without_attack(grid), *of_missing_data(grid, found), *not_parted(grid))
-    less += (*little_on_some_seeds(grid, found), *unusable(grid), *nobody_at_work(grid))
-    less += (*in_vain(grid), *_left_out(grid, found))
+    less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
+    less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
+    less += (*unusable(grid), *nobody_at_work(grid), *in_vain(grid), *_left_out(grid, found))
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
 

@@ -16,6 +16,8 @@ from PIL import Image
 from .pictures import IMAGES
 from .table import check_commas, opened
 
+SHOWN = 8
+"""Files that are named."""
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 """How files say, in whatever case, that a value is not there."""
 
@@ -118,6 +120,12 @@ def _images(path: Path) -> Look:
             except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
                 unreadable += 1
     if not labels:
+        if tables := sorted(one.name for one in path.iterdir() if one.is_file() and one.suffix.lower() == ".csv"):
+            more = f" and {len(tables) - SHOWN} more" if len(tables) > SHOWN else ""
+            which = f"for example {path / tables[0]}" if tables[1:] else f"{path / tables[0]}"
+            raise ValueError(
+                f"{path} is a folder of {', '.join(tables[:SHOWN])}{more}, and a client gives one file of its own: {which}"
+            )
         raise ValueError(f"{path} holds no images; it has a folder for each label, named by its number, with .png or .jpg images")
     return Look(sum(labels.values()), labels=dict(labels), sizes=dict(sizes.most_common()), unreadable=unreadable)
 

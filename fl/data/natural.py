@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from .dealing import PartitionOptions
 from .population import Client, Examples, Population, Source
+from .skew import TopicPerClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,18 @@ class Natural:
             )
         clients = {i: Client(i, _of(source.train, i), _of(source.test, i)) for i in range(len(source.clients))}
         return Population(clients, {}, source.classes, source.shape, dict(enumerate(source.clients)))
+
+
+def dealt_anew(source: Source, partition: object) -> list[str]:
+    """A line where a partition of ours pools what clients of the data have and deals it to others; one of a user's own knows."""
+    if not source.clients or not isinstance(partition, PartitionOptions) or isinstance(partition, TopicPerClient):
+        return []
+    count, kind = len(source.clients), type(partition).__name__
+    whose = f"{source.clients[0]!r}" + (f" to {source.clients[-1]!r}" if count > 1 else "")
+    return [
+        f"the {count} clients of {source.name} ({whose}) are not the clients of the run: partitions.{kind} pools their records"
+        " and deals them anew; if they are to be, leave the partition out"
+    ]
 
 
 def _of(examples: Examples, client: int) -> Examples:

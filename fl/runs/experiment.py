@@ -89,7 +89,7 @@ def run(
     if tell is not None:
         telling(simulation, tell)
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
-    found += simulation.rare
+    found += simulation.of_data
     if hosts is None:
         found += [words for words in (not_read(scenario.data, data), made_up(scenario.data)) if words]
         population, one = simulation.population, min(simulation.population.clients)

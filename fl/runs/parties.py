@@ -31,6 +31,7 @@ from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
 from ..clustering.subspaces import Unmeasured
+from ..data.natural import dealt_anew
 from ..data.population import Client, Examples, Population
 from ..data.rare import rare_labels
 from ..emd.judging import tau_of
@@ -82,7 +83,7 @@ class Parties:
         self.scenario = scenario
         with about("data"):
             source = scenario.data(folder)
-            self.rare = rare_labels(source)
+            self.of_data = [*rare_labels(source), *dealt_anew(source, scenario.partition)]
         with about("partition"):
             if wrong := misfit(scenario.partition, ["source", "rng"]):
                 raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")

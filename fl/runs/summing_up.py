@@ -59,7 +59,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     unmoved = [line["unmoved"] for line in lines if "unmoved" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
-    doubtful = doubts(scenario, len(simulation.population.clients), groups) + simulation.rare
+    doubtful = doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
