@@ -13,16 +13,21 @@ from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.identity import SigningKey
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Posted, Received, Send
 from cloister.protocol.masked.clients import masking_clients
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.seeding.joining import Joiner
+from cloister.protocol.seeding.messages import MESSAGES as SEED_KINDS
 from cloister.protocol.seeding.messages import Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.seeding.server import Room, gather, server_step
 from cloister.protocol.seeding.terms import seed_of, session_of
 from cloister.protocol.view.answers import Memory
-from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.codec import Envelope, decode
 from cloister.protocol.work.linked import Linked
+from cloister.protocol.work.said import said
+
+from .deployed import authority, driven_by, greeting, standing
 
 ROSTER = (0, 1, 2, 3, 4)
 SESSION = session_of("all", bytes(16), ROSTER)
@@ -247,3 +252,24 @@ def test_of_a_slow_client_the_first_word_of_an_attempt_before_is_heard_only_whil
     assert heard == ([] if again else [(0, (Posted(SERVER, "Advertise", b"before"),))])
     assert clients[0].hosts.late == 1
     assert link.done.count(1) == 2, "its memory is free"
+
+
+def test_a_client_that_is_back_has_another_key_and_its_journal_does_not_grow_by_attempts(tmp_path):
+    """Also where the coordinator said that the exchange was over, in vain, which has the client store what lasts. To a key that
+    it had before holders would not seal again; a coordinator that has it join without end would fill its disk.
+    """
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), InMemory()
+    shown = {use: dict(of) for use, of in own.directory.enrolled((0, 1)).items()}
+    hello, begin = cbor2.dumps(["hello", "seed"]), cbor2.dumps(["begin"])
+    keys, sizes = [], []
+    for attempts in (1, 40):
+        driven = driven_by(greeting(bytes(16), (0, 1), 0), own, journal)
+        if not keys:
+            assert not said(driven, cbor2.dumps(["enrol", shown])).refused
+        for _ in range(attempts):
+            ((_, _, frame),) = cbor2.loads(said(driven, hello).data)[0]
+            keys.append(decode(frame, 0, 1 << 20, SEED_KINDS).message.public)
+        assert cbor2.loads(said(driven, begin).data) is False
+        sizes.append(len(b"".join(journal.read().values())))
+    assert len(set(keys)) == len(keys) == 41
+    assert sizes[1] == sizes[0]
