@@ -3,22 +3,27 @@
 import queue
 
 import cbor2
+import numpy as np
 import pytest
 
-from cloister.crypto.entropy import OsEntropy
+from cloister.crypto.entropy import KeptEntropy, OsEntropy
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER, Session
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Party
 from cloister.protocol.two_servers.aside import MOST, Aside
+from cloister.protocol.two_servers.clients import sharing_clients
 from cloister.protocol.two_servers.helper import Helper, Welcome, frame_in
 from cloister.protocol.two_servers.messages import KeyedTriple, KeyShare
 from cloister.protocol.two_servers.protection import TwoServer
 from cloister.protocol.two_servers.second import second_step
 from cloister.protocol.two_servers.second_state import Second
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.work.driving import Followed
+from cloister.protocol.work.driving import Driven, Followed
+from cloister.protocol.work.said import said
 from cloister.protocol.work.uploads import Policy
 
 RUN = bytes(range(16))
@@ -118,6 +123,42 @@ def test_a_link_that_fails_is_found_out_and_another_run_is_refused():
         aside.check()
     with pytest.raises(Refused, match="another run"):
         Aside(Link(bytes(16))).start(RUN)
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["the key was given", "it was not"])
+def test_a_client_that_is_killed_before_its_journal_has_the_word_gives_no_second_key(given, aside):
+    """Its round is spent by then. The first server has no share of it, and so neither counts it: no sum is of other updates."""
+    of, journal = session(0), InMemory()
+    task = Task(*of.fields, "update", ("init",), bytes(4 * 6))
+    word = cbor2.dumps(["frame", SERVER, encode(Envelope(of.digest, SERVER, 0, task))])
+
+    def life():
+        setup = Setup(RUN, np.zeros(6, np.float32), of.roster, trained, KeptEntropy())
+        return Driven(0, setup, sharing_clients(HOW), journal)
+
+    first = life()
+    assert not said(first, cbor2.dumps(["enrol", {}])).refused
+    once = said(first, word)
+    assert [kind for kind, _ in once.aside] == ["KeyShare"]
+    assert [kind for kind, _ in once.sent] == ["ExplicitShare"]
+    if given:
+        aside.followed(once.told, [frame for _, frame in once.aside])
+        assert aside.asked((1, of.digest)) == {1: once.aside[0][1]}
+    # It is killed here: its journal says nothing of the word, which is said again.
+    again = said(life(), word)
+    assert (again.aside, again.sent) == ((), ())
+    assert again.refused == ((SERVER, "a task for a round already answered"),)
+    back = Aside(Link())
+    back.followed(again.told, [])
+    back.link.ask(2, of.digest)
+    back.link.stop()
+    back._play()
+    assert back.link.answers == {2: b""}, "there is nothing: the second server waits for none"
+
+
+def trained(jobs):
+    for job in jobs:
+        yield job.client, LocalWork(np.ones(6, np.float32), 1)
 
 
 # --- what the first server might say -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cloister.protocol.links import attendance, dialled
+from cloister.protocol.links import attendance, dialled, pauses
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import grpc_or_words
@@ -41,7 +41,7 @@ def folder(tmp_path):
 def soon(monkeypatch):
     """Links look at what has changed many times a second."""
     monkeypatch.setattr(dialled, "BEAT", 0.05)
-    monkeypatch.setattr(dialled, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(pauses, "LONGEST_PAUSE", 0.2)
     monkeypatch.setattr(attendance, "_NEWS", 0.05)
     monkeypatch.setattr(attendance, "_ANEW", 0.05)
 

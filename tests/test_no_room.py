@@ -157,3 +157,26 @@ def test_a_second_server_likewise(tmp_path):
     assert begun(journal, own, b"run").life == 1
     with pytest.raises(Refused, match="took part in this run before"):
         begun(InMemory(), own, b"run")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its journal has it", "before its keys folder has it"])
+def test_a_second_server_that_is_killed_while_it_enters_a_run_enters_it_when_it_is_back(before, tmp_path, monkeypatch):
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), InMemory()
+    with monkeypatch.context() as at:
+        at.setattr(journal if before else own, "put" if before else "enter", killed)
+        with pytest.raises(Killed):
+            begun(journal, own, b"run")
+    assert begun(journal, own, b"run").life == (1 if before else 2)
+    assert begun(journal, own, b"run").spent == {}
+    other = InMemory()
+    with pytest.raises(Refused, match="took part in this run before"):
+        begun(other, own, b"run")
+    assert begun(other, own, b"the next").life == 1, "what was refused is not of that run"
+
+
+def test_a_second_server_goes_on_with_a_journal_of_an_earlier_release(tmp_path):
+    """Which has no name: its party entered the run before it was written."""
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), InMemory()
+    own.enter(b"run")
+    journal.put({BEGUN: cbor2.dumps([0, b"run"]), "life": bytes(4)})
+    assert begun(journal, own, b"run").life == begun(journal, own, b"run").life - 1

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass
 
 import cbor2
@@ -11,18 +12,24 @@ from hypothesis import strategies as st
 
 from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.identity import SigningKey
+from cloister.crypto.sealing import SealingKey
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Deadline, Party, Persist, Posted, Received, Send
 from cloister.protocol.masked.clients import masking_clients
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.seeding.joining import Joiner
+from cloister.protocol.seeding.messages import MESSAGES as SEED_KINDS
 from cloister.protocol.seeding.messages import Roster, SealedSeed, SeedQuorum, SeedTag
 from cloister.protocol.seeding.server import Room, gather, server_step
-from cloister.protocol.seeding.terms import seed_of, session_of
+from cloister.protocol.seeding.terms import advertise, context, seed_of, session_of, signed_tag, tag_of
 from cloister.protocol.view.answers import Memory
-from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.codec import Envelope, decode
 from cloister.protocol.work.linked import Linked
+from cloister.protocol.work.said import said
+
+from .deployed import authority, driven_by, greeting, standing
 
 ROSTER = (0, 1, 2, 3, 4)
 SESSION = session_of("all", bytes(16), ROSTER)
@@ -200,6 +207,95 @@ def test_a_coordinator_that_begins_the_exchange_again_at_will_never_splits_the_c
     assert len(seen) <= 1
 
 
+FOUR = session_of("all", bytes(16), range(4))
+HELPS = 3
+"""Of four, of whom three must hold one seed, the one that helps the coordinator. Any two sets of three have another in common."""
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_nor_does_one_that_has_a_client_to_help_it_where_two_would_be_needed(number):
+    """The helper signs every tag, and seals secrets of its own under its key; others' keys are theirs alone."""
+    rng = random.Random(number)
+    honest = {i: Joiner(FOUR, i, IDENTITIES[i], ENROLLED, KeptEntropy()) for i in range(3)}
+    key, own = SealingKey(bytes([9] * 32)), (bytes([1] * 32), bytes([2] * 32))
+    mine = advertise(IDENTITIES[HELPS], FOUR.digest, key.public)
+    said, seals, tags, stored, seen = {HELPS: mine}, [], {}, {i: {} for i in honest}, set()
+
+    def follow(i, effects):
+        for effect in effects:
+            if isinstance(effect, Persist):
+                stored[i][effect.key] = effect.value
+                continue
+            match effect.envelope.message:
+                case SealedSeed() as sealed:
+                    seals.append(sealed)
+                case SeedTag() as tag:
+                    tags.setdefault(tag.tag, {})[i] = tag.signature
+                case found:
+                    said[i] = found
+
+    def helped(i):
+        secret = rng.choice(own)
+        tag = tag_of(secret, FOUR.digest)
+        sealed = key.seal(said[i].public, secret, context(FOUR.digest, HELPS, i, tag))
+        return SealedSeed(i, HELPS, mine.public, mine.signature, tag, sealed)
+
+    for i, one in honest.items():
+        follow(i, one.hello())
+    for _ in range(80):
+        i = rng.choice(list(honest))
+        match rng.randrange(5):
+            case 0:
+                members = tuple(sorted(rng.sample(sorted(said), 3)))
+                message = Roster(members, tuple(said[k].public + said[k].signature for k in members))
+            case 1:
+                message = helped(i)
+            case 2 if of := [sealed for sealed in seals if sealed.member == i]:
+                message = rng.choice(of)
+            case 3 if tags:
+                tag, signed = rng.choice(list(tags.items()))
+                signed = {**signed, HELPS: signed_tag(IDENTITIES[HELPS], FOUR.digest, tag).signature}
+                signers = tuple(sorted(signed))
+                message = SeedQuorum(tag, signers, tuple(signed[k] for k in signers))
+            case 4 if rng.random() < 0.2:
+                if rng.random() < 0.5:
+                    honest[i] = Joiner(FOUR, i, IDENTITIES[i], ENROLLED, KeptEntropy())
+                    honest[i].restore(Memory(0, stored[i]))
+                follow(i, honest[i].hello())
+                continue
+            case _:
+                continue
+        with suppress(ProtocolError):
+            follow(i, honest[i].handle(Received(Envelope(FOUR.digest, SERVER, i, message))))
+        seen |= {one.seed for one in honest.values()} - {b""}
+    assert len(seen) <= 1
+
+
+def of_cheaters(roster, cheaters):
+    """An exchange of these at an honest coordinator, in which the cheaters say that they hold what nobody does."""
+    session = session_of("all", bytes(16), roster)
+    own = {i: SigningKey.from_secret(bytes([i + 1] * 32)) for i in roster}
+    enrolled = {i: identity.public for i, identity in own.items()}
+    joiners = {i: Joiner(session, i, own[i], enrolled, KeptEntropy()) for i in roster}
+    relay = Party(SERVER, gather(Room(session, enrolled)), server_step)
+    due = [Send(Envelope(session.digest, i, SERVER, signed_tag(own[i], session.digest, bytes(32)))) for i in cheaters]
+    due += [effect for one in joiners.values() for effect in one.hello()]
+    for _ in range(12):
+        while due:
+            effect = due.pop(0)
+            if isinstance(effect, Send) and (to := effect.envelope.receiver) not in cheaters:
+                due += (relay if to == SERVER else joiners[to]).handle(Received(effect.envelope, b""))
+        due += relay.handle(Deadline())
+    return [i for i, one in joiners.items() if one.seed]
+
+
+@pytest.mark.parametrize(("cheaters", "hold"), [((5, 6), [0, 1, 2, 3, 4]), ((4, 5, 6), [])], ids=["two", "three"])
+def test_clients_that_say_that_they_hold_what_nobody_does_cost_an_attempt_where_they_are_three(cheaters, hold):
+    """So many are asked to seal, in all: a limit of the exchange, which three silent leaders have as well."""
+    assert of_cheaters(range(7), cheaters) == hold
+
+
 # --- a client that is slow ------------------------------------------------------------------------------------------------
 
 
@@ -247,3 +343,24 @@ def test_of_a_slow_client_the_first_word_of_an_attempt_before_is_heard_only_whil
     assert heard == ([] if again else [(0, (Posted(SERVER, "Advertise", b"before"),))])
     assert clients[0].hosts.late == 1
     assert link.done.count(1) == 2, "its memory is free"
+
+
+def test_a_client_that_is_back_has_another_key_and_its_journal_does_not_grow_by_attempts(tmp_path):
+    """Also where the coordinator said that the exchange was over, in vain, which has the client store what lasts. To a key that
+    it had before holders would not seal again; a coordinator that has it join without end would fill its disk.
+    """
+    own, journal = standing(authority(tmp_path / "pki", 2), 0), InMemory()
+    shown = {use: dict(of) for use, of in own.directory.enrolled((0, 1)).items()}
+    hello, begin = cbor2.dumps(["hello", "seed"]), cbor2.dumps(["begin"])
+    keys, sizes = [], []
+    for attempts in (1, 40):
+        driven = driven_by(greeting(bytes(16), (0, 1), 0), own, journal)
+        if not keys:
+            assert not said(driven, cbor2.dumps(["enrol", shown])).refused
+        for _ in range(attempts):
+            ((_, _, frame),) = cbor2.loads(said(driven, hello).data)[0]
+            keys.append(decode(frame, 0, 1 << 20, SEED_KINDS).message.public)
+        assert cbor2.loads(said(driven, begin).data) is False
+        sizes.append(len(b"".join(journal.read().values())))
+    assert len(set(keys)) == len(keys) == 41
+    assert sizes[1] == sizes[0]

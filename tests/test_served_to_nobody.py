@@ -8,7 +8,7 @@ import pytest
 
 from cloister.fl.runs.listening import wait_for_somebody
 from cloister.protocol.links import attendance
-from cloister.protocol.links.dialled import LONGEST_PAUSE
+from cloister.protocol.links.pauses import LONGEST_PAUSE
 from cloister.protocol.links.terms import grpc_or_words
 
 from .served import SMALL, played

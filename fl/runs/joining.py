@@ -85,6 +85,8 @@ def join(
         for number, word in link.words():
             answer = member.said(word)
             if aside is not None:
+                # Before the journal has the word: a kill here loses this client's update, and gives no key twice, since its round
+                # is spent already. The other way round it would be lost likewise.
                 aside.check()
                 aside.followed(answer.told, [frame for _, frame in answer.aside])
             member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once

@@ -10,8 +10,8 @@ import cbor2
 
 from ...protocol.core.session import SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
-from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
+from ...protocol.links.pauses import LONGEST_PAUSE
 from ...protocol.links.terms import NEVER_BEGAN, CoordinatorRun, Limits
 from ...protocol.pki.names import name_of
 from ...protocol.pki.standing import Standing

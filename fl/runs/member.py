@@ -42,6 +42,8 @@ from .scenario import Scenario
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release, Unit
 
+MOST_BYTES = 1 << 28
+"""Of a record: as much as a client of 100,000 rounds writes. Beyond, whoever sends it words fills its disk."""
 LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
 
@@ -54,6 +56,7 @@ class OwnRecord:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
+        self._bytes = os.fstat(self._file.fileno()).st_size
         self._away = False
         self._one = threading.Lock()
 
@@ -69,11 +72,17 @@ class OwnRecord:
         self._file.close()
 
     def add(self, **what: object) -> None:
-        """A line, with the time."""
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **what}
+        """A line, with the time. Raises OSError where it is one too many, as on a disk that is full."""
+        line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **what}) + "\n"
         with self._one:
-            self._file.write(json.dumps(line) + "\n")
+            if self._bytes + len(line) > MOST_BYTES:
+                raise OSError(
+                    f"{self._path}: {self._bytes} bytes, more than a run needs: the coordinator says things without end, or this "
+                    "client is started again and again; find out why, and move that file away before it is started"
+                )
+            self._file.write(line)
             self._file.flush()
+            self._bytes += len(line)
 
     def connected(self, there: bool, why: str) -> None:
         """The link to the coordinator is there, or is lost, or cannot be had: see `Dialled.noted`."""

@@ -15,8 +15,8 @@ from ...protocol.core.errors import ProtocolError, Refused
 from ...protocol.core.halt import Halted
 from ...protocol.encrypted.protection import Encrypted
 from ...protocol.links.background import long_blocks_apart
-from ...protocol.links.dialled import LONGEST_PAUSE
 from ...protocol.links.listener import Listener
+from ...protocol.links.pauses import LONGEST_PAUSE
 from ...protocol.links.terms import IN_VAIN
 from ...protocol.masked.protection import Masked
 from ...protocol.pki.directory import Directory

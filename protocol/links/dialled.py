@@ -32,6 +32,7 @@ from ..pki.standing import Standing
 from .background import Background, Gone
 from .dialling import BROKE_OFF, channel_to, why_ended
 from .flow import Flow, Misplaced
+from .pauses import Pauses
 from .taken_words import TakenWords
 from .terms import (
     BOOT_BYTES,
@@ -52,8 +53,6 @@ from .words import ANSWER, WORD, behind_head
 if TYPE_CHECKING:
     import grpc.aio
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-"""Seconds between attempts to connect, which double."""
 REVOKED_FOR = 3.0
 """Seconds after which a client believes that its certificate is revoked."""
 MOST_WAITING = 64
@@ -103,6 +102,7 @@ class Dialled:
         self._ending = asyncio.Event()
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
+        self._since = 0.0
         self.over = False
         self.ended = threading.Event()
         self._unwanted = False
@@ -174,7 +174,7 @@ class Dialled:
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
-        pause, lost, told, said = FIRST_PAUSE, time.monotonic(), "", ""
+        pauses, lost, told, said = Pauses(), time.monotonic(), "", ""
         revoked: float | None = None
         while True:
             before = self.connections
@@ -191,8 +191,10 @@ class Dialled:
                 return
             if self._leaving:
                 return
+            if self.connections > before:
+                pauses.connected(time.monotonic() - self._since)
             if self.connections > before or not told:
-                pause, lost, told, said = FIRST_PAUSE, time.monotonic(), "", ""
+                lost, told, said = time.monotonic(), "", ""
             if why != BROKE_OFF or not said:  # as it does where a refusal comes while this end still writes
                 said = why
             if time.monotonic() - lost > self._patience:
@@ -202,8 +204,7 @@ class Dialled:
                 self.noted(False, why)
                 again = {} if revoked is not None else {"tried_again_for": self._patience}
                 log.warning("not connected", extra={"why": why, **again})
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await asyncio.sleep(pauses.next() * random.uniform(0.5, 1.0))
 
     async def _left(self, why: str) -> bool:
         """The other end hangs up when it has heard it: what is still on its way when a connection is torn down may be lost."""
@@ -266,6 +267,7 @@ class Dialled:
             raise LinkRefused(f"the {name_of(self._server)}'s journal is an older copy: a later life of it is known here")
         self._seen, self._greeting = replace(self._seen, run=run, life=life), greeting
         self.connections += 1
+        self._since = time.monotonic()
         self.noted(True, "")
         if self.connections == 1:
             self._greeted.put(greeting)

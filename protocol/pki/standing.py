@@ -115,10 +115,6 @@ class Standing:
                 "that it had, or wait for the next run"
             ) from None
 
-    def unenter(self, run: bytes) -> None:
-        """Its identities signed nothing in this run after all, and nothing of it is kept: it may be entered later."""
-        (self._folder / RUNS / run.hex()).unlink(missing_ok=True)
-
     # ----------------------------------------------------------------------------------------------------------------------
 
     @property

@@ -38,6 +38,7 @@ class Joiner:
         self._check = check
         self._joined = 0
         self._role: Party | None = None
+        self._fresh = b""  # one for all attempts
         self._before = b"", b""  # see `_bound`; of an earlier life
 
     @property
@@ -64,10 +65,11 @@ class Joiner:
         """What it says first, with a fresh key. Where it holds what it signed, that is what it hands out if it leads."""
         signed, held = self._bound
         self._joined += 1
-        key = SealingKey(self._draw(f"sealing key {self._joined}"))
+        # Not one that lasts: another life would come with it again, and holders seal to a key once. Nor a journal full of them.
+        key = SealingKey(self._entropy.secret(self._label(f"sealing key {self._joined}"), SECRET_BYTES))
         member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
-        fresh = self._draw(f"fresh secret {self._joined}")
-        state, said = join(member, held or fresh, signed)
+        self._fresh = self._fresh or self._entropy.lasting(self._label("fresh secret 1"), SECRET_BYTES)
+        state, said = join(member, held or self._fresh, signed)
         self._role = Party(self.id, state, client_step)
         return (*still_holds(state), said)
 
@@ -108,9 +110,9 @@ class Joiner:
         """Advance by one event and return the effects. Raises ProtocolError."""
         return () if self._role is None else self._role.handle(event)
 
-    def _draw(self, what: str) -> bytes:
-        """32 bytes for one use by one client in one session: no label is drawn twice."""
-        return self._entropy.lasting(f"{PROTOCOL} {self._session.digest.hex()} {what} of client {self.id}", SECRET_BYTES)
+    def _label(self, what: str) -> str:
+        """Of a draw for one use by one client in one session: no two draws share it."""
+        return f"{PROTOCOL} {self._session.digest.hex()} {what} of client {self.id}"
 
 
 def identity_label(session: Session, client: int) -> str:

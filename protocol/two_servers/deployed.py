@@ -14,8 +14,9 @@ from ...crypto.entropy import OsEntropy
 from ..core.errors import ProtocolError, Refused
 from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Party
-from ..links.dialled import LONGEST_PAUSE, Dialled
+from ..links.dialled import Dialled
 from ..links.listener import Listener
+from ..links.pauses import LONGEST_PAUSE
 from ..links.terms import CoordinatorRun, Limits
 from ..pki.standing import Standing
 from ..wire.codec import Buffer

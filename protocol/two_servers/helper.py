@@ -22,14 +22,14 @@ from ..pki.names import name_of
 from ..pki.standing import Standing
 from ..wire.codec import Buffer, Envelope, decode, encode
 from ..wire.messages import MESSAGES as WORK
-from ..work.driving import BEGUN, LINK, MOST_BYTES, Followed, seen_in
+from ..work.driving import BEGUN, BY_BYTES, LINK, MOST_BYTES, Followed, seen_in
 from .messages import MESSAGES as SHARES
 from .protection import TwoServer
 from .slot_messages import MESSAGES as SLOTS
 
 KINDS = {**WORK, **SHARES, **SLOTS}
 JOURNAL = "journal"
-_LIFE = "life"
+_LIFE, _BY = "life", "by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +103,23 @@ def welcomed(link: Dialled, journal: Journal, party: int, how: TwoServer) -> Wel
 
 def begun(journal: Journal, standing: Standing, run: bytes) -> HelperFolder:
     """Go on from the journal, or begin it: a party that was in this run before does not begin it anew. Raises Refused, OSError
-    of a disk that is full: then nothing was said yet, and the run may be entered later.
+    of a disk that is full: then nothing was said yet, and the run may be entered later. The journal has it first: who is killed
+    before the keys folder notes it enters when it is back.
     """
     entries = journal.read()
     of = cbor2.dumps([standing.party, run])
-    if BEGUN not in entries:
-        standing.enter(run)
-    elif entries[BEGUN] != of:
+    if entries.get(BEGUN, of) != of:
         raise Refused("this folder is of another run or party: give each run a folder of its own")
+    by = entries.get(_BY, b"") if BEGUN in entries else os.urandom(BY_BYTES)
     life = int.from_bytes(entries.get(_LIFE, b""), "big") + 1
-    try:
-        journal.put({BEGUN: of, _LIFE: life.to_bytes(4, "big")})
-    except OSError:
-        if BEGUN not in journal.read():
-            standing.unenter(run)
-        raise
-    spent = {key: entry for key, entry in entries.items() if key not in (BEGUN, _LIFE, LINK)}
+    journal.put({BEGUN: of, _BY: by, _LIFE: life.to_bytes(4, "big")})
+    if by:  # also of a journal from before: its party may have been killed before it did. Earlier releases have none, and had
+        try:
+            standing.enter(run, by)
+        except Refused:
+            journal.replace(entries)  # the folder is as good for another run as it was
+            raise
+    spent = {key: entry for key, entry in entries.items() if key not in (BEGUN, _BY, _LIFE, LINK)}
     return HelperFolder(journal, standing, spent, life)
 
 
