@@ -20,15 +20,23 @@ MOST = 4_000
 
 
 def names() -> dict[str, Any]:
-    """All that may be called, by name and by MODULE.name."""
+    """All that may be called, by name and by MODULE.name; and of a part other ways to make one, `RecordPrivacy.for_epsilon`."""
     from .fl.clients.training import Training
 
     found: dict[str, Any] = {"Training": Training}
     for module in MODULES:
         of = import_module(f".{module}", __package__)
         for name in of.__all__:
-            found[f"{module}.{name}"] = found[name] = getattr(of, name)
+            part = getattr(of, name)
+            ways = {name: part, **ways_to_make(name, part)}
+            found |= ways | {f"{module}.{way}": make for way, make in ways.items()}
     return found
+
+
+def ways_to_make(name: str, part: object) -> dict[str, Any]:
+    """The public class methods of a part, by NAME.method."""
+    own = vars(part) if inspect.isclass(part) else {}
+    return {f"{name}.{way}": getattr(part, way) for way, of in own.items() if isinstance(of, classmethod) and way[0] != "_"}
 
 
 def tree_of(text: str) -> ast.expr | None:
@@ -70,8 +78,8 @@ def made(tree: ast.expr, path: str) -> Any:
         match node:
             case ast.Name(id=name):
                 return name
-            case ast.Attribute(value=ast.Name(id=module), attr=name):
-                return f"{module}.{name}"
+            case ast.Attribute(value=ast.Name() | ast.Attribute() as of, attr=name):
+                return f"{dotted(of)}.{name}"
         raise ValueError(f"{path}: {_brief(node)} is no name of a part of Cloister's")
 
     def found(name: str) -> Any:
@@ -112,6 +120,8 @@ def _mismatch(name: str, part: Callable[..., Any], args: list[Any], keywords: Ma
     wrong = next((key for key in keywords if key not in takes), None)
     if wrong is None:
         return f"{str(error).replace('.__init__()', '')}; it takes {', '.join(takes) or 'nothing'}"
+    if other := [way for way, make in ways_to_make(name, part).items() if wrong in inspect.signature(make).parameters]:
+        return f"{name} takes no {wrong!r}, and {other[0]} does"
     close = get_close_matches(wrong, takes, 1)
     meant = f"; did you mean {close[0]!r}" if close else ""
     return f"{name} takes no {wrong!r}{meant}; it takes {', '.join(takes) or 'nothing'}"

@@ -80,6 +80,10 @@ def test_a_client_looks_whether_its_own_file_fits(tmp_path):
 def test_a_simulation_of_made_up_rows_says_so_and_what_would_tell(tmp_path):
     with pytest.warns(Doubt, match="made up, and nothing is learned from them: simulate with records"):
         list(run(agreed(), tmp_path / "run"))
+    page = write_report(tmp_path / "run").read_text()
+    assert "the rows of agreed_columns are made up" in page
+    assert "Nothing was learned" not in page
+    assert "diverged" not in page
 
 
 @pytest.mark.trains

@@ -92,6 +92,19 @@ def test_no_text_does_more_than_make_parts(text):
 
 def test_names_are_those_that_a_user_may_use_and_no_two_are_one():
     plain = [name for name in names() if "." not in name]
-    dotted = [name for name in names() if "." in name]
+    dotted = [name for name in names() if name.partition(".")[0].islower() and name.count(".") == 1]
     assert len(plain) == len(dotted) + 1
     assert not any(part.startswith("_") for name in names() for part in name.split("."))
+
+
+def test_a_part_is_made_in_its_other_ways_too_and_who_asks_one_for_what_the_other_takes_is_told():
+    """The README names `RecordPrivacy.for_epsilon`."""
+    ways = "for_epsilon(3, delta=1e-5, clip=1.0, records=32, batch=8, epochs=1, rounds=2)"
+    found = {made(tree_of(f"{of}.{ways}"), "x") for of in ("RecordPrivacy", "protections.RecordPrivacy")}
+    assert {(one.budget, one.clip) for one in found} == {(3, 1.0)}
+    with pytest.raises(ValueError, match=re.escape("x: RecordPrivacy takes no 'epsilon', and RecordPrivacy.for_epsilon does")):
+        made(tree_of("RecordPrivacy(epsilon=3)"), "x")
+    with pytest.raises(ValueError, match="no 'Masked.__init__'"):
+        made(tree_of("Masked.__init__()"), "x")
+    with pytest.raises(ValueError, match="no 'RecordPrivacy.for_epsilon.__func__.__globals__'"):
+        made(tree_of("RecordPrivacy.for_epsilon.__func__.__globals__"), "x")

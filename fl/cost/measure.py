@@ -94,7 +94,7 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:
     """A client's work in a round: a function of both, normal, of l2 norm near `NORM`, and within the protection's clip.
 
-    In slots it is in one of them, chosen at random, with a share of 1.
+    In slots it is in one of them, chosen at random, with a share of 1. All have as many samples: none outweighs the floor.
     """
     rng = np.random.default_rng([seed_of(load.seed, "cost", job.work), job.round, job.client])
     vector: Vector = rng.standard_normal(load.parameters, np.float32)
@@ -106,7 +106,7 @@ def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalW
         rows = np.zeros((load.slots, load.parameters), np.float32)
         rows[choice] = vector
         return LocalWork(rows, 1, tuple(int(k == choice) for k in range(load.slots)))
-    return LocalWork(vector, int(rng.integers(1, 1 + min(_SAMPLES, getattr(protection, "max_samples", _SAMPLES)))))
+    return LocalWork(vector, min(_SAMPLES, getattr(protection, "max_samples", _SAMPLES)))
 
 
 def _messages_of_a_round(protection: Protection, load: Workload) -> int:

@@ -13,6 +13,7 @@ from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, State
 from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
+from ..data.agreed import made_up
 from ..emd.record import undecided
 from ..meters.record import said
 from .diverged import diverged, guess_of
@@ -59,7 +60,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     turned_down = [{key: line[key] for key in ("round", "turned_down")} for line in lines if "turned_down" in line]
     unmoved = [line["unmoved"] for line in lines if "unmoved" in line]
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
-    doubtful = doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
+    rows = made_up(scenario.data) if simulation.told is None else ""
+    doubtful = [rows] * bool(rows) + doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     summary = {
@@ -76,7 +78,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "accuracy_before_clustering": progress.before,
         "loss_mean": float(np.mean(losses)) if losses and None not in losses else None,
         **({"not_finite": broken} if (broken := _not_finite(simulation, final)) else {}),
-        **({"diverged": grown} if (grown := _diverged(simulation, [*lines[:-1], final])) else {}),
+        **({"diverged": grown} if (grown := _diverged(simulation, [*lines[:-1], final])) and not rows else {}),
         **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
