@@ -241,3 +241,10 @@ def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
 )
 def test_who_can_tell_what_a_client_chose(lines, protection, words):
     assert re.search(words, who_can_tell(lines, protection))
+
+
+def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):
+    lines = [{"started": True}, {"left": "the certificate is revoked: it takes no part", "revoked": True}]
+    (tmp_path / "join.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ValueError, match="of a client that took part in nothing: the certificate is revoked: it takes no part"):
+        read_record(tmp_path / "join.jsonl")

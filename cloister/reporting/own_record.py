@@ -64,7 +64,8 @@ def read_record(path: Path) -> list[Mapping[str, Any]]:
             raise ValueError(f"line {k + 1} of {path} is not what a client wrote")
         found.append(line)
     if not any("joined" in line for line in found):
-        raise ValueError(f"{path} is the record of a client that took part in nothing")
+        why = next((f": {line['left']}" for line in reversed(found) if isinstance(line.get("left"), str)), "")
+        raise ValueError(f"{path} is the record of a client that took part in nothing{why}")
     return found
 
 

@@ -38,7 +38,9 @@ class AgreedColumns:
         return TableSchema(self.columns, self.label, tuple(in_order(self.labels)))
 
 
-def agreed_columns(columns: Sequence[str], *, labels: Sequence[object], clients: int, label: str = "label") -> AgreedColumns:
+def agreed_columns(
+    columns: Sequence[str], *, labels: Sequence[object] | None, clients: int, label: str = "label"
+) -> AgreedColumns:
     """For `cloister serve` and `cloister join`: so many clients have a CSV file each with these columns, in any order.
 
     columns: the inputs, numbers. label: the column to learn; labels: its values, two or more. Rows are made up, so that shapes
@@ -46,6 +48,11 @@ def agreed_columns(columns: Sequence[str], *, labels: Sequence[object], clients:
 
     Raises ValueError of one line for names that are none, or twice there.
     """
+    if labels is None or len(labels) == 0:
+        raise ValueError(
+            "labels are the values of the column to learn; numbers to be predicted are learned in simulations alone, by"
+            " from_csv(..., numbers=True)"
+        )
     for what, names in (("columns", columns), ("labels", labels)):
         if isinstance(names, str) or not isinstance(names, Sequence):
             raise ValueError(f"{what} are a list, as [{str(names)!r}, ...], not {type(names).__name__}")
