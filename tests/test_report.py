@@ -282,6 +282,19 @@ def test_one_cluster_for_several_groups_is_said_to_mix_them(tmp_path: Path, chos
     assert f"12 clients {words}. It mixes the 3 planted groups." in page.text
 
 
+def test_whom_all_sums_together_isolate_below_the_floor_is_said_where_single_sums_reassure(tmp_path: Path) -> None:
+    """As a client that was killed between two sums, or the only one that came late."""
+    folder = write_sample(tmp_path, USUAL)
+    protection = json.loads((folder / "scenario.json").read_text())["protection"]
+    change(folder, "scenario.json", protection={**protection, "floor": 3})
+    said = "But all sums together isolate client 5: if its updates never changed, it would hide as in a group of"
+    for largest, words in ((1.0, f"{said} 1, where the floor is 3"), (0.5, f"{said} 2, where the floor is 3"), (1 / 3, "")):
+        change(folder, "summary.json", account={"leverage": {"largest": largest, "client": 5, "mean": largest}})
+        text = Page(write_report(folder).read_text(encoding="utf-8")).text
+        assert words in text
+        assert bool(words) == ("all sums together" in text)
+
+
 def test_one_planted_group_is_not_praised_as_found(tmp_path: Path) -> None:
     folder = write_sample(tmp_path, replace(USUAL, groups=1, splits=0))
     assert "isolated" not in Page(write_report(folder).read_text(encoding="utf-8")).text

@@ -88,12 +88,28 @@ def privacy_in_words(run: Run) -> str:
             parts.append(
                 f"The smallest sum that anybody was told is over {least} client{'s' * (least != 1)}{_hides(run, least)}."
             )
+            parts += [words] if (words := isolated(run)) else []
         if in_slots(run):
             parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
         if compared:
             parts.append(f"The server was told {'once' if compared == 1 else f'{compared} times'} how alike updates are.")
     out = run.summary.get("ran_out")
     return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
+
+
+def isolated(run: Run) -> str:
+    """Whom all sums together isolate to fewer than the floor, which bounds each; empty where they isolate nobody so far."""
+    account, rules = run.summary.get("account"), run.scenario.get("protection")
+    leverage = account.get("leverage") if isinstance(account, Mapping) else None
+    worst = number(leverage.get("largest")) if isinstance(leverage, Mapping) else math.nan
+    floor = number(rules.get("floor")) if isinstance(rules, Mapping) else math.nan
+    if not isinstance(leverage, Mapping) or not worst * floor > 1 + 1e-6:
+        return ""
+    whom = run.client(str(leverage.get("client")))
+    return (
+        f"But all sums together isolate {whom}: if its updates never changed, it would hide as in a group of {1 / worst:.2g},"
+        f" where the floor is {floor:.0f} (sums with a client and, soon after, without it do that)."
+    )
 
 
 def ran_out_in_words(out: Mapping[str, Any]) -> str:
