@@ -106,6 +106,7 @@ def test_a_coordinator_scores_nothing_by_made_up_rows(tmp_path):
         (["age", ""], {}, "columns are the names of the inputs"),
         (["found"], {}, "'found' is to be learned, and cannot be among the columns"),
         (["age"], {"labels": None}, "numbers to be predicted are learned in simulations alone"),
+        (["age"], {"labels": 2}, "labels are a list, as ['2', ...]"),
         (["age"], {"labels": "ill"}, "labels are a list, as ['ill', ...]"),
         (["age"], {"labels": ["ill"]}, "at least two"),
         (["age"], {"labels": [1, "1"]}, "'1' is twice among the labels"),

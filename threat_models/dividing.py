@@ -29,6 +29,13 @@ def check_cosine(cosine: float) -> None:
         raise ValueError(f"cosine is from 0 to 1, not {cosine}")
 
 
+def check_shares(cosine: float, share: float) -> None:
+    """Raises ValueError for cosines with two directions at right angles that no vector has."""
+    check_cosine(cosine)
+    if not 0 <= share <= 1 or cosine**2 + share**2 > 1:
+        raise ValueError(f"cosine and share are from 0 to 1, their squares 1 at most, not {cosine} and {share}")
+
+
 def noise(own: Own) -> Vector:
     """A random direction of the member's own, float32 (d,)."""
     return unit(own.rng.standard_normal(len(own.update), dtype=np.float32))
@@ -133,9 +140,7 @@ class OneWay:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_cosine(self.cosine)
-        if not 0 <= self.share <= 1 or self.cosine**2 + self.share**2 > 1:
-            raise ValueError(f"cosine and share are from 0 to 1, their squares 1 at most, not {self.cosine} and {self.share}")
+        check_shares(self.cosine, self.share)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         members = [own for _, own in sorted(coalition.own.items())]

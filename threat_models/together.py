@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..protocol.view.answers import Vector
-from .dividing import FEWEST, check_cosine
+from .dividing import FEWEST, check_shares
 from .geometry import mean_of, unit, without
 from .knowledge import Colluding, Level, forged
 
@@ -39,9 +39,7 @@ class Together:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_cosine(self.cosine)
-        if not 0 <= self.share <= 1 or self.cosine**2 + self.share**2 > 1:
-            raise ValueError(f"cosine and share are from 0 to 1, their squares 1 at most, not {self.cosine} and {self.share}")
+        check_shares(self.cosine, self.share)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         members = sorted(coalition.own)

@@ -169,7 +169,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
         was += f"; told by {said.get('clients')} of {said.get('of')} clients"
-    elif run.rounds and not was_scored(run):
+    elif _elsewhere(run) and not was_scored(run):
         was = "nobody said how well models predict"
     low_before = worst(run, before)[1]
     was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
@@ -190,6 +190,11 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _elsewhere(run: Run) -> bool:
+    """Whether clients were other processes, which nobody scores but themselves."""
+    return bool((run.summary.get("account") or {}).get("elsewhere"))
 
 
 def _unsplit(run: Run) -> str:

@@ -48,7 +48,7 @@ def agreed_columns(
 
     Raises ValueError of one line for names that are none, or twice there.
     """
-    if labels is None or len(labels) == 0:
+    if labels is None or (isinstance(labels, Sequence) and not labels):
         raise ValueError(
             "labels are the values of the column to learn; numbers to be predicted are learned in simulations alone, by"
             " from_csv(..., numbers=True)"

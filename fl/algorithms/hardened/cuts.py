@@ -59,7 +59,8 @@ STILL_TIGHT = 0.3
 """Mean cosine about the mean among that half of a tight side that is least so."""
 TIGHT_BY_NOW, STILL_BY_NOW = 0.06, 0.04
 """The same of the averages of all sessions, in which chance is small: there it is by its eigenvalue that a side stands out. Of
-clean runs of 20 it is 1.0 to 1.7 times the next, of coalitions that push one way 2 to 5 times. Of `A_CROWD` or more."""
+clean runs of 20 it is 1.0 to 1.7 times the next, of coalitions that push one way 2 to 5 times, and of those that hide it
+(`Together`) 1.2 to 1.95, which pass. Of `A_CROWD` or more."""
 A_CROWD = 16
 """Clients of whom that can be said: of 8 or 10 honest ones of skewed labels some stood out by twice, and were parted."""
 CORE = 0.75

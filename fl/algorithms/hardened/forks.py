@@ -37,12 +37,10 @@ def by_evidence(evidence: Evidence, clients: Sequence[int], makers: Sequence[int
     """
 
     def cut(some: Sequence[int]) -> Sides | None:
-        return (
-            opposed(*evidence.together(some))
-            or opposed(*evidence.cosines(some))
-            or tight(*evidence.centred(some), FEW)
-            or tight(*evidence.centred(some), A_CROWD, TIGHT_BY_NOW, STILL_BY_NOW)
-        )
+        if found := opposed(*evidence.together(some)) or opposed(*evidence.cosines(some)):
+            return found
+        centred = evidence.centred(some)
+        return tight(*centred, FEW) or tight(*centred, A_CROWD, TIGHT_BY_NOW, STILL_BY_NOW)
 
     together, apart = {*clients} - {*evidence.clients}, []
     for circle in circles(evidence, [i for i in clients if i in set(evidence.clients)]):
