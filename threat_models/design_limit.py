@@ -16,13 +16,13 @@ HARDENED_FLIC = (
     "and has read the rule costs 1.6, up to 3.0, by 9 where data are alike, and where they are not 2.8, up to 9.1, by 5, "
     "5.0, up to 22.8, by 7 (a client 36.0) and 13.8, up to 38.5, by 9 (a client 83.6), and 10.0, up to 28.5, by 5 with "
     "Dirichlet 0.1; where half of the clients are drawn (Dirichlet 0.5) 2.7, up to 8.8, by 5, 5.4, up to 15.1, by 7 and "
-    "14.5, up to 27.0, by 9; of 15 clients 7 cost 13.7, up to 34.0; "
-    "there members that send next to nothing cost up to 31 by 9 with Dirichlet 0.1. A backdoor in parts succeeds in up to "
+    "14.5, up to 27.0, by 9, and there members that send next to nothing up to 31 by 9 with Dirichlet 0.1; of 15 clients 7 "
+    "cost 13.7, up to 34.0. A backdoor in parts succeeds in up to "
     "54 % of the tests by 5 of 20 without an inner rule, and a patch in 89 to 98 % by 4 where labels are skewed, with one "
     "or without; with by_samples 9 that lie about their examples cost up to 71.8 points, and one that does ends a run "
     "with a floor. Without any attack it costs 5 to 7 clients of skewed labels up to 5.6 points (Dirichlet 0.5) and 24.4 "
-    "(0.1), and 20 clients with Dirichlet 0.1 8.7 in the mean and up to 19.0. From half on 20.2 points by 10 of 20 and "
-    "more, and no bound exists. A search that found no more is no proof."
+    "(0.1), and 20 clients with Dirichlet 0.1 8.7 in the mean and up to 19.0 (by each one's own labels 1.3 and 4.8). From "
+    "half on 20.2 points by 10 of 20 and more, and no bound exists. A search that found no more is no proof."
 )
 """`examples/results/robustness_search.md`, `hardened_flic.md`."""
 
