@@ -11,7 +11,7 @@ from ..fl.runs.scenario import Scenario
 from ..protocol.core.errors import Refused
 from ..protocol.uploaded.plain import Plain
 from .evaluation_attack import Informed, adversary_of
-from .functions import no_level, place_of
+from .functions import no_level, of_others_form, place_of
 
 ATTACKERS = "attackers"
 """What strengths are where nothing else is said."""
@@ -64,8 +64,8 @@ def _no_defence(defence: Any, scenario: Scenario) -> str:
 
 def _no_change(defence: Any, scenario: Scenario) -> str:
     """Why a function is no change of a scenario, by what it makes of this one."""
-    name = getattr(defence, "__name__", type(defence).__name__)
-    rule = A_RULE.format(name)
+    name = getattr(defence, "__name__", None) or f"{type(defence).__name__}(...)"
+    rule = f"{A_RULE.format(name)}, and so does an aggregator of ByzFL"
     try:
         found: Any = defence(replace(scenario, protection=Plain()))
     except Refused:
@@ -96,6 +96,8 @@ def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> s
         wrong = misfit(attack, [given]) if callable(attack) else "it cannot be called: it has `needs`, and no __call__"
         wrong = wrong or no_level(attack)
         return f"attack {name!r}: {called(attack)}: {wrong}" if wrong else ""
+    if other := of_others_form(attack):
+        return f"attack {name!r}: {called(attack)}: {other}"
     if callable(attack) and (wrong := misfit(attack, ["a strength"])):
         return f"attack {name!r}: {called(attack)}: {wrong}"
     try:
