@@ -44,9 +44,7 @@ def test_an_attack_of_the_honest_updates_is_told_of_its_adapter(attack, made):
 def test_an_aggregator_is_told_where_it_stands():
     with pytest.raises(ValueError, match=r"algorithm=algorithms\.RobustFedAvg\(rule=Median\(\.\.\.\)\) of an aggregator"):
         replace(sample.scenario, algorithm=Median(), protection=Plain())
-    with pytest.raises(
-        ValueError, match=r"defence 'm': .*RobustFedAvg\(rule=Median\(\.\.\.\)\), and so does an aggregator of ByzFL"
-    ):
+    with pytest.raises(ValueError, match=r"'m': .*RobustFedAvg\(rule=Median\(\.\.\.\)\), and so does an aggregator of ByzFL"):
         replace(sample.evaluation, defences={"m": Median()}, limits={})
 
 
