@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .fl.runs.feasibility import Doubt
+from .fl.runs.doubted import doubted
 from .fl.runs.results_folder import cut_off
 from .reporting.gaps import gaps
 from .result import Result
@@ -66,4 +65,4 @@ def _no_run(path: Path) -> Evaluated | Compared | Audited | Attacked | None:
 
 def _warn(lines: list[str]) -> None:
     for line in lines:
-        warnings.warn(line, Doubt, stacklevel=3)
+        doubted(line)

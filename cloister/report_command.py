@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from .errors_in_one_line import one_line_errors, say
 
@@ -14,6 +16,7 @@ def report(
         list[Path],
         typer.Argument(metavar="FOLDER", help="A run folder, or that of an evaluation, a search, a comparison or a client."),
     ],
+    client: Annotated[str | None, typer.Option(help="Of a run: what each party learned of this client, by id or name.")] = None,
     out: Annotated[Path | None, typer.Option(help="Of several evaluations' folders: the one to put them together in.")] = None,
 ) -> None:
     """Rebuild report.html of a run folder, or of that of an evaluation, a search, a comparison or a client, finished or not.
@@ -22,6 +25,7 @@ def report(
     Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
+          cloister report runs/quickstart-seed0 --client 3
     """
     from .attacking.report import write_search_report
     from .comparing.report import write_comparison_report
@@ -41,6 +45,9 @@ def report(
         if len(folders) == 1 and out is not None:
             raise ValueError("--out is for several folders, cloister report A B --out C; one keeps its report in itself")
         folder = folders[0] if out is None else merge(folders, out)
+        if client is not None:
+            Console().print(_of_client(folder, client))
+            return
         lost: list[str] = []
         if is_record(folder):
             path = write_client_report(folder)
@@ -56,3 +63,20 @@ def report(
         for words in [*lost, *cut_off(folder)]:
             say(f"note: {words}")
     Console().print(f"report      {path}", highlight=False, soft_wrap=True)
+
+
+def _of_client(folder: Path, client: str) -> Table:
+    """What the run in this folder says of one client. Raises ValueError for another folder, or a client that is none of it."""
+    from .reporting.of_client import of_client
+    from .reporting.own_record import is_record
+    from .reporting.run_data import read_run
+
+    if is_record(folder):
+        raise ValueError(f"{folder} is a client's own folder, and speaks of it alone: cloister report {folder}, without --client")
+    found = of_client(read_run(folder), client)
+    table = Table(title=found.title, show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, words in found.rows:
+        table.add_row(name, escape(words))
+    return table

@@ -14,6 +14,8 @@ from .tables_out import frame_of, write_rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from .reporting.of_client import OfClient
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -67,6 +69,21 @@ class Result:
         return [dict(entry) for entry in self.read().answers]
 
     @property
+    def by_client(self) -> list[dict[str, Any]]:
+        """A row for each client: cluster, score, smallest sum with it, how far it can be told apart, epsilon."""
+        from .reporting.by_client import by_client
+
+        return by_client(self.read())
+
+    def client(self, client: int | str) -> "OfClient":
+        """All that the run's record has about one client, by its id or name: print it, or read its `.disclosures`, `.told`,
+        `.smallest_sum`, `.meters` and `.epsilon`. Raises ValueError for a client that is none of the run.
+        """
+        from .reporting.of_client import of_client
+
+        return of_client(self.read(), client)
+
+    @property
     def privacy(self) -> dict[str, Any]:
         """epsilon: by unit, empty where nothing has noise. pieced_together: what a server can make of all answers; empty where it
         sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was. hides_among: the same
@@ -86,11 +103,11 @@ class Result:
         return path if path.is_file() else write_report(self.folder)
 
     def frame(self, rows: str = "metrics") -> Any:
-        """`metrics`, `rounds` or `disclosures` as a data frame. Raises ImportError where pandas is not installed."""
+        """`metrics`, `rounds`, `disclosures` or `by_client` as a data frame. Raises ImportError where pandas is not installed."""
         return frame_of(self._chosen(rows))
 
     def write(self, path: str | Path, rows: str = "metrics") -> Path:
-        """`metrics`, `rounds` or `disclosures` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv.
+        """`metrics`, `rounds`, `disclosures` or `by_client` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv.
 
         Raises ValueError for another, ImportError where pyarrow is needed and not installed.
         """
@@ -119,8 +136,8 @@ class Result:
         return picture(self.read(), what)
 
     def _chosen(self, rows: str) -> list[dict[str, Any]]:
-        if rows not in ("metrics", "rounds", "disclosures"):
-            raise ValueError(f"there are metrics, rounds and disclosures, and no {rows!r}")
+        if rows not in ("metrics", "rounds", "disclosures", "by_client"):
+            raise ValueError(f"there are metrics, rounds, disclosures and by_client, and no {rows!r}")
         found: list[dict[str, Any]] = getattr(self, rows)
         return found
 

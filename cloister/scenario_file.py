@@ -3,7 +3,6 @@
 import ast
 import importlib.util
 import sys
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .fl.functions import brief
 from .fl.near_names import not_there
 from .fl.runs.comparison import Comparison
-from .fl.runs.feasibility import Doubt
+from .fl.runs.doubted import doubted
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .lines_of_fields import place_of_field
 from .parts_from_text import made, names, tree_of
@@ -127,7 +126,7 @@ def _note_unbuilt(read: Read) -> None:
     for words in dict.fromkeys(read.unbuilt.values()):
         names = [name for name, why in read.unbuilt.items() if why == words]
         are = "is" if len(names) == 1 else "are"
-        warnings.warn(f"{', '.join(names)} cannot be built, and {are} left out: {words}", Doubt, stacklevel=4)
+        doubted(f"{', '.join(names)} cannot be built, and {are} left out: {words}")
 
 
 def _read(where: str, kind: type[Any], default: str, wanted: str) -> tuple[Read, str]:

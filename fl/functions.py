@@ -82,6 +82,17 @@ def own_place(error: BaseException) -> str:
     return found
 
 
+def own_function(error: BaseException) -> str:
+    """The user's own function or method that raised it, "Krum.weights"; empty where none is on its way."""
+    found, place = "", error.__traceback__
+    while place is not None:
+        code, name = place.tb_frame.f_code, str(place.tb_frame.f_globals.get("__name__", ""))
+        if not name.startswith(OWN) and not installed(code.co_filename):
+            found = code.co_qualname.rpartition("<locals>.")[2]
+        place = place.tb_next
+    return found
+
+
 def name_of(function: object) -> str:
     """What a function or an object is called."""
     return str(getattr(function, "__name__", None) or type(function).__name__)

@@ -110,7 +110,7 @@ def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     assert "runs/small-seed0" in result.out
     names = {p.name for p in Path("runs/small-seed0").iterdir()}
     expected = {"scenario.json", "summary.json", "metrics.jsonl", "splits.jsonl", "disclosure.jsonl", "faults.jsonl"}
-    expected |= {"similarities.jsonl", "pairs.jsonl", "account.jsonl", "origin.json"}
+    expected |= {"similarities.jsonl", "pairs.jsonl", "account.jsonl", "origin.json", "exposure.json"}
     assert names == expected | {"tree.json", "models", "checkpoints", "report.html"}
     assert rounds_in("runs/small-seed0") == 4
     again = cloister("run", "scenario.py")

@@ -23,7 +23,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.evaluation import Informed
-from cloister.threat_models.membership import Pool
+from cloister.threat_models.membership import Pool, Share
 from cloister.threat_models.simple_attacks import MinusGradient
 from cloister.threat_models.trial import played
 
@@ -39,9 +39,23 @@ def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
         replace(sample.evaluation, strengths=(1, 9))
     with pytest.raises(ValueError, match=words):
         replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20), "few": Iid(clients=8)})
-    assert replace(sample.evaluation, strengths=(8,)).strengths == (8,)
+    assert replace(sample.evaluation, strengths=(7,)).strengths == (7,)
     assert replace(sample.evaluation, strengths=(9,), strength="share of attackers").strengths == (9,)
     assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
+
+
+def test_attackers_that_leave_nobody_loyal_are_refused_as_a_number_and_as_a_share() -> None:
+    """Before, every cell was played, and had no accuracy to judge by."""
+    words = "'minus' of strength {} makes attackers of all 8 clients: nobody loyal is left"
+    with pytest.raises(ValueError, match=words.format(8)):
+        replace(sample.evaluation, strengths=(1, 8))
+
+    def half(share: float) -> Adversary:
+        return Adversary(members=Share(share), upload=MinusGradient())
+
+    shares = replace(sample.evaluation, attacks={"minus": half}, targets={}, strengths=(0.5,), strength="share")
+    with pytest.raises(ValueError, match=words.format(1)):
+        replace(shares, strengths=(0.5, 1))
 
 
 @pytest.mark.parametrize("strength", [0.3, -1])

@@ -58,6 +58,8 @@ def test_what_fails_is_said_with_its_name_and_line() -> None:
     (defended,) = said(defences={"misspelt": ruled(misspelt), "mean": ruled(mean), "ours": algorithms.FedAvg()})
     assert defended.startswith("defence 'misspelt' fails")
     assert "did you mean 'updates' (test_own_tried.py, line " in defended
+    assert defended.partition(" (test_own")[2].partition(";")[0].endswith(", in misspelt)")
+    assert ", in Typo.__call__)" in attacked[0]
 
 
 @pytest.mark.trains
@@ -80,6 +82,7 @@ def test_the_folder_is_opened_all_the_same_and_data_that_are_not_read_are_said(t
     assert words[0] == f"the folder of data sets {tmp_path} is not read: the digits come with scikit-learn"
     assert words[1].startswith("attack 'typo' fails")
     assert len(words) == 2
+    assert {one.filename for one in seen if one.category is Doubt} == {__file__}  # and not a line of ours
     assert (folder / "evaluation.json").is_file()
     assert not ledger.rows
 

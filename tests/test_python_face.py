@@ -149,7 +149,7 @@ def test_the_picture_of_similarities_names_clients_as_the_data_do(tmp_path):
 def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
     with pytest.raises(ValueError, match="no picture of 'x'; there are: accuracy, similarity"):
         played.plot("x")
-    with pytest.raises(ValueError, match="there are metrics, rounds and disclosures"):
+    with pytest.raises(ValueError, match="there are metrics, rounds, disclosures and by_client"):
         played.frame("x")
     plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")
     with pytest.raises(ValueError, match="the server sees every update"):

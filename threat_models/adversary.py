@@ -13,7 +13,7 @@ from ..fl.field_types import wrong_types
 from ..fl.functions import brief, name_of
 from .attack import ChoiceAttack, DataAttack, LearnedPoison, LoneAttack, TrainingAttack, UploadAttack
 from .coalition import Coalition
-from .functions import as_choice, as_poison, as_training, as_upload
+from .functions import as_choice, as_poison, as_training, as_upload, misplaced
 from .knowledge import Level, Randomness
 from .membership import ALWAYS, NEVER, Members, Schedule
 
@@ -48,6 +48,9 @@ class Adversary:
     def __post_init__(self) -> None:
         if isinstance(self.members, str | int | float) or not hasattr(self.members, "everyone"):
             raise ValueError(f"members are {brief(self.members)}; say who they are, for example members=Pool(6)")
+        for field in ("data", "local", "upload", "shown", "choice"):
+            if wrong := misplaced(getattr(self, field), field):
+                raise ValueError(wrong)
         plain = {
             "upload": as_upload(self.upload, self.knows),
             "shown": as_upload(self.shown, Level.OWN),

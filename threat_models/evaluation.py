@@ -29,7 +29,7 @@ from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_strengths
+from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_somebody_loyal, check_strengths
 
 __all__ = [
     "ABSENT",
@@ -132,6 +132,7 @@ class Evaluation:
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths[0], self.scenario)
+        check_somebody_loyal(self.attacks, self.strengths, self.scenario, self.partitions.values() or (self.scenario.partition,))
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {not_there(unknown, self.attacks)}")
         for target in self.targets.values():

@@ -1,7 +1,9 @@
 """What is no defence and no attack, said when an evaluation is built, before any cell is played: by name, file and line."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ..fl.functions import Unfit, brief, called, misfit
@@ -11,7 +13,7 @@ from ..fl.runs.scenario import Scenario
 from ..protocol.core.errors import Refused
 from ..protocol.uploaded.plain import Plain
 from .evaluation_attack import Informed, adversary_of
-from .functions import no_level, place_of
+from .functions import no_level, of_others_form, place_of
 
 ATTACKERS = "attackers"
 """What strengths are where nothing else is said."""
@@ -35,6 +37,25 @@ def check_strengths(strengths: Sequence[float], word: str, partitions: Iterable[
     for clients in (getattr(one, "clients", None) for one in partitions):
         if word == ATTACKERS and isinstance(clients, int) and max(strengths) > clients:
             raise ValueError(f"strengths are numbers of attackers, and {max(strengths):g} are more than all {clients} clients")
+
+
+def check_somebody_loyal(
+    attacks: Mapping[str, Any], strengths: Sequence[float], scenario: Scenario, partitions: Iterable[Any]
+) -> None:
+    """Raises ValueError of one line where all clients that a partition makes attack in the first round: a defence is judged by
+    the accuracy of loyal clients. What an attack raises by itself, its cells say.
+    """
+    counts = {n for one in partitions if isinstance(n := getattr(one, "clients", None), int)}
+    for n, strength, (name, attack) in product(sorted(counts), strengths, attacks.items()):
+        corrupt: frozenset[int] = frozenset()
+        with suppress(Exception):
+            members: Any = getattr(adversary_of(name, attack, float(strength), scenario), "members", None)
+            corrupt = members.among(range(n), range(n), 0, scenario.seed)
+        if n and len(corrupt) == n:
+            raise ValueError(
+                f"attack {name!r} of strength {strength:g} makes attackers of all {n} clients: nobody loyal is left, by whose"
+                " accuracy a defence is judged"
+            )
 
 
 def check_defences(defences: Mapping[str, Any], scenario: Scenario) -> None:
@@ -64,8 +85,8 @@ def _no_defence(defence: Any, scenario: Scenario) -> str:
 
 def _no_change(defence: Any, scenario: Scenario) -> str:
     """Why a function is no change of a scenario, by what it makes of this one."""
-    name = getattr(defence, "__name__", type(defence).__name__)
-    rule = A_RULE.format(name)
+    name = getattr(defence, "__name__", None) or f"{type(defence).__name__}(...)"
+    rule = f"{A_RULE.format(name)}, and so does an aggregator of ByzFL"
     try:
         found: Any = defence(replace(scenario, protection=Plain()))
     except Refused:
@@ -96,6 +117,8 @@ def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> s
         wrong = misfit(attack, [given]) if callable(attack) else "it cannot be called: it has `needs`, and no __call__"
         wrong = wrong or no_level(attack)
         return f"attack {name!r}: {called(attack)}: {wrong}" if wrong else ""
+    if other := of_others_form(attack):
+        return f"attack {name!r}: {called(attack)}: {other}"
     if callable(attack) and (wrong := misfit(attack, ["a strength"])):
         return f"attack {name!r}: {called(attack)}: {wrong}"
     try:

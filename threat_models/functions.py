@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..fl.clients.losses import IGNORED
 from ..fl.data.population import Examples
 from ..fl.functions import Unfit, as_vector, brief, called, misfit, parameters_of
+from ..fl.own_code import is_part_of_ours
 from ..protocol.view.answers import Vector
 from .handing import handed
 from .knowledge import Colluding, Level, Own, forged
@@ -162,6 +163,30 @@ def as_training(attack: Any) -> Any:
     return TrainingFunction(_function(attack, "situation")) if inspect.isroutine(attack) else attack
 
 
+def of_others_form(attack: Any) -> str:
+    """That a function of the honest updates alone, as ByzFL's attacks are, goes through its adapter; empty of any other."""
+    if isinstance(attack, type) or not callable(attack) or isinstance(attack, OfHonest) or any(_types(attack)):
+        return ""
+    try:
+        first = next(iter(inspect.signature(attack).parameters), "")
+    except (TypeError, ValueError):
+        return ""
+    made = attack.__name__ if inspect.isroutine(attack) else f"{type(attack).__name__}(...)"
+    form = f"it takes {first}, as attacks of ByzFL do, and goes through their adapter: attacks.OfHonest({made})"
+    return form if first.startswith("honest") else ""
+
+
+def misplaced(attack: Any, field: str) -> str:
+    """That an attack belongs in another field of `Adversary` than this one, by what it is handed; empty where it does not."""
+    place = None if attack is None or isinstance(attack, type) else place_of(attack)
+    handed = ("data", "local")  # both of a situation: a function need not say which
+    alike = field in handed and place in handed and not is_part_of_ours(attack)
+    if place is None or place == field or alike or (place, field) in (("upload", "shown"), ("upload", "choice")):
+        return ""
+    of = {"upload": "uploads", "data": "data", "local": "training", "choice": "choices"}[place]
+    return f"{field} is {brief(attack)}, an attack on {of}: give it as {place}=..."
+
+
 def place_of(attack: Any) -> str | None:
     """The field of `Adversary` that an attack belongs in, by what it says it needs, or by the type of its first parameter and
     of what it returns; None where it says neither, as a function of a strength does not.
@@ -181,6 +206,8 @@ def _function(attack: Any, given: str) -> Callable[[Any], Any]:
         raise Unfit(f"{attack.__name__} is a class; make one of it: {attack.__name__}(...)")
     if not callable(attack):
         raise Unfit(f"{brief(attack)} is no attack: it has neither `needs` nor can it be called")
+    if other := of_others_form(attack):
+        raise Unfit(f"attack {called(attack)} does not fit: {other}")
     if wrong := misfit(attack, [given]):
         raise Unfit(f"attack {called(attack)} does not fit: {wrong}")
     found: Callable[[Any], Any] = attack

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
@@ -15,7 +14,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.data.source import not_read
-from ..fl.runs.feasibility import Doubt
+from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import Row, write
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
@@ -108,7 +107,7 @@ def play_search(
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     if unread := not_read(space.scenario.data, asked.data):
-        warnings.warn(unread, Doubt, stacklevel=2)
+        doubted(unread)
     known = len(ledger.rows)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with stoppable(folder), hands as played:

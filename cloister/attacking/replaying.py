@@ -5,12 +5,11 @@ The file that replays it names theirs by a path inside of the project that was s
 
 import hashlib
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..fl.runs.feasibility import Doubt
+from ..fl.runs.doubted import doubted
 from ..fl.runs.scenario import Scenario
 from ..threat_models.knowledge import Level
 from ..threat_models.search.play import Try, scenario_of
@@ -51,7 +50,7 @@ def found_in(where: str, digest: str, module: str) -> str:
             f"it replays what was found on {file}, which is not there: put that file{beside} in the working directory"
         )
     if not same:
-        warnings.warn(f"{file} was edited since this was found on it", Doubt, stacklevel=2)
+        doubted(f"{file} was edited since this was found on it")
     return f"{(same or there)[0]}{colon}{name}"
 
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from ..fl.fields_at_fault import about
 from ..fl.near_names import in_short
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
-from ..fl.runs.feasibility import Doubt
+from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -109,10 +108,10 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
         raise next(iter(lost.values()))
     unread = [not_read(scenario.data, data) for scenario in comparison.data.values()]
     if all(unread):  # of several, one may be for those that read it
-        warnings.warn(unread[0], Doubt, stacklevel=2)
+        doubted(unread[0])
     for name, why in lost.items():
         words = " ".join(str(why).split()) if isinstance(why, ValueError) else in_short(why)
-        warnings.warn(f"there are no data for {name!r}, whose runs will fail: {words}", Doubt, stacklevel=2)
+        doubted(f"there are no data for {name!r}, whose runs will fail: {words}")
 
 
 def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

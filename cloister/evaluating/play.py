@@ -2,7 +2,6 @@
 
 import json
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
-from ..fl.runs.feasibility import Doubt
+from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -105,7 +104,7 @@ def opened(
     places = evaluation.partitions.values() or (evaluation.scenario.partition,)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
     for words in (*([unread] if unread else []), *dealt, *failures(evaluation, source)):
-        warnings.warn(words, Doubt, stacklevel=2)
+        doubted(words)
     return folder, ledger
 
 

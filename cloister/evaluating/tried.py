@@ -8,7 +8,7 @@ import torch
 
 from ..fl.data.partition import Partition
 from ..fl.data.population import Examples, Population, Source
-from ..fl.functions import Unfit, own_place
+from ..fl.functions import Unfit, own_function, own_place
 from ..fl.near_names import in_short
 from ..fl.own_code import coded
 from ..fl.runs.scenario import Scenario
@@ -57,7 +57,7 @@ def _tried(evaluation: Evaluation, cell: Cell, part: Callable[[Scenario], object
         return str(error)
     except Exception as error:  # whatever the user's own code raises
         place = own_place(error)
-        return f"{in_short(error)} ({place})" if place else ""
+        return f"{in_short(error)} ({place}, in {own_function(error)})" if place else ""
     return ""
 
 

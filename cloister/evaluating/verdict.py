@@ -35,6 +35,7 @@ from .judging import (
 )
 from .learning import enough_words, learns, little_words, without_attack
 from .over_seeds import least_words, median_words
+from .tables import reasons
 
 OPENINGS = {
     True: "within what they are built for",
@@ -60,7 +61,8 @@ def sentences(grid: Grid) -> Said:
         return Said(((f"No verdict: {missing}", ()),))
     found = {protection: findings(grid, protection) for protection in grid.protections}
     if not any(found.values()):
-        return Said((("No verdict: no defence has a result under attack.", ()),))
+        why = next((line for protection in grid.protections for line in reasons(grid, protection)), "")
+        return Said(((f"No verdict: no defence has a result under attack{f', first {why}' if why else ''}.", ()),))
     places = []
     for protection, of in found.items():
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""

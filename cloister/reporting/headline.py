@@ -25,16 +25,19 @@ ADJACENT = {
 """Of an adjacency: what a client, or a record, cannot be told from."""
 
 
-def smallest_sum(run: Run) -> int | None:
+def smallest_sum(run: Run, client: str = "") -> int | None:
     """Fewest clients in one sum or mean that anybody was told, not counting the one client that it is for; None where nobody was
-    told any. Of slots it is not known who is in which: no sum of theirs is over fewer than the floor.
+    told any. Of slots it is not known who is in which: no sum of theirs is over fewer than the floor. client: with it.
     """
-    sizes = [
-        len(set(entry.get("about") or ()) - ({entry.get("client")} if entry.get("what") == "personal sums" else set()))
-        for entry in run.answers
-        if entry.get("what") in ("sums", "personal sums")
-    ]
-    return min(sizes, default=None)
+    sums = (entry for entry in run.answers if not client or client in map(str, entry.get("about") or ()))
+    return min((size for entry in sums if (size := summed_with(entry)) is not None), default=None)
+
+
+def summed_with(entry: Mapping[str, Any]) -> int | None:
+    """Over how many clients an answer's sum is, not counting the one client that it is for; None of an answer that is no sum."""
+    if entry.get("what") not in ("sums", "personal sums"):
+        return None
+    return len(set(entry.get("about") or ()) - ({entry.get("client")} if entry.get("what") == "personal sums" else set()))
 
 
 def corrupt_of(run: Run) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_at_first, worth_in_words
+from .by_client import by_client
 from .byte_words import byte_words
 from .distances import distances_panel
 from .gaps import gaps
@@ -130,6 +131,8 @@ def render(run: Run) -> str:
         meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
         account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
         parties=parties(run),
+        by_client=by_client(run) if run.answers else [],
+        folder=run.path,
         missing="; ".join(gaps(run)),
         trouble=trouble_in_words(run.summary),
         privacy=epsilons(run),

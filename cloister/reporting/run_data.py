@@ -39,6 +39,7 @@ class Run:
     link: Row = field(default_factory=dict)
     other_terms: Sequence[Row] = ()
     torn: Sequence[str] = ()
+    exposure: Row = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -147,6 +148,7 @@ def read_run(folder: Path) -> Run:
         _read(folder / "link.json", {}),
         lines("other_terms.jsonl"),
         torn,
+        _read(folder / "exposure.json", {}),
     )
 
 

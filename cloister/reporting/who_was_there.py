@@ -1,6 +1,6 @@
 """Which clients of a run between processes were not there, and in which rounds, for its report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,14 @@ def in_ranges(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             last[kind] = len(found)
             found.append((rest, [t]))
     return [{**rest, "round": _words([(times[0], times[-1])])} if times else rest for rest, times in found]
+
+
+def in_words(rounds: Iterable[int]) -> str:
+    """Numbers of rounds as people say them: "0 to 3, 7"."""
+    found: list[tuple[int, int]] = []
+    for t in sorted(set(rounds)):
+        found[-1:] = [(found[-1][0], t)] if found and found[-1][1] == t - 1 else [*found[-1:], (t, t)]
+    return _words(found)
 
 
 def _words(times: list[tuple[int, int]]) -> str:

@@ -39,8 +39,17 @@ def read(plain: Iterable[Mapping[str, Any]]) -> tuple[list[Sketched], list[Opene
     return sketched, opened
 
 
+Exposure = dict[str, dict[str, float]]
+"""By meter and client, as text, its value."""
+
+
 def said(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """All meters of a run, plain JSON values: the largest value and the mean, and whom they are about.
+    """The first of `said_with_each`."""
+    return said_with_each(watch, view, log)[0]
+
+
+def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], Exposure]:
+    """All meters of a run, plain JSON values: the largest value and the mean, and whom they are about; and of each client.
 
     log: lines of the disclosure log. Span and temporal are None where the server holds each update in a transformed form, and
     where clients are elsewhere: they take the updates themselves. elsewhere, transformed, alike, hidden: then, and of `Watch`.
@@ -65,23 +74,30 @@ def said(watch: Watch, view: ServerView, log: Iterable[Mapping[str, Any]]) -> di
         "span": None,
         "temporal": None,
     }
+    each = {"leverage": _each(there.leverage), "information": _each(there.information)}
     if not watch.here:
         transformed = view.record.holds_transformed
-        return found | {"elsewhere": True, "transformed": transformed, "alike": watch.alike, "hidden": watch.hidden}
+        return found | {"elsewhere": True, "transformed": transformed, "alike": watch.alike, "hidden": watch.hidden}, each
     if view.record.holds_transformed:
-        return found
+        return found, each
     told = span(account)
     clients = {i: [e for (_, _, client), e in told.energy.items() if client == i] for _, _, i in told.energy}
     largest = {i: max(values) for i, values in clients.items()}
-    return found | {
+    habits = temporal(account, rho or RHO)
+    found |= {
         "pairs": told.pairs,
         "span": _most(largest) | {"mean": float(np.mean(list(told.energy.values()))) if told.energy else 0.0},
-        "temporal": _most(temporal(account, rho or RHO)),
+        "temporal": _most(habits),
         "watched": len(watch.watched),
         "width": account.width,
         "exact": account.width == account.d,
         "missing": told.missing,
     }
+    return found, each | {"span": _each(largest), "temporal": _each(habits)}
+
+
+def _each(values: Mapping[int, float]) -> dict[str, float]:
+    return {str(i): float(value) for i, value in sorted(values.items())}
 
 
 def _most(values: Mapping[int, float]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Running a scenario: rounds, evaluation, logs and checkpoints. The end is in `summing_up`."""
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,8 @@ from ..emd.record import newly_compared
 from ..meters.record import read as read_account
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
-from .feasibility import Doubt, check_feasible, doubts
+from .doubted import doubted
+from .feasibility import check_feasible, doubts
 from .hosts import Hosts
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
@@ -95,7 +95,7 @@ def run(
         population, one = simulation.population, min(simulation.population.clients)
         found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)
     for doubt in found:
-        warnings.warn(doubt, Doubt, stacklevel=2)
+        doubted(doubt)
     if not resume:
         folder.begin(plain)
     folder.write_json(ORIGIN, origin(given, simulation.population if hosts is None else None))

@@ -1,13 +1,14 @@
 """Whether the parts of a scenario are what they have to be, said in a user's words."""
 
 from collections.abc import Callable, Mapping
+from inspect import isroutine
 from typing import Any
 
 from torch import nn
 
 from ..clients.training import Training
 from ..field_types import made, wrong_types
-from ..functions import brief
+from ..functions import brief, misfit, name_of
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "data": (callable, "data.Digits()"),
@@ -63,6 +64,9 @@ def _check(kind: str, part: Any, name: str, fits: Callable[[Any], bool], example
     if not fits(part):
         if kind == "algorithm" and hasattr(part, "weights"):
             example = f"algorithms.RobustFedAvg(rule={brief(part)}): a robust rule stands in an algorithm"
+        elif kind == "algorithm" and callable(part) and not misfit(part, ["updates"]):
+            rule = name_of(part) + ("" if isroutine(part) else "(...)")
+            example = f"algorithms.RobustFedAvg(rule={rule}) of an aggregator of updates, ByzFL's or your own"
         raise ValueError(f"{name} is {brief(part)}, which is none; give one, for example {kind}={example}")
 
 

@@ -93,7 +93,8 @@ def _records_apart(first: Path, second: Path) -> list[str]:
     words = []
     if _text(first / "account.jsonl") != _text(second / "account.jsonl"):
         words.append("the account of opened sums (account.jsonl) differs")
-    for name in ("privacy.json", "summary.json"):
+    since = ("exposure.json",) if all((folder / "exposure.json").is_file() for folder in (first, second)) else ()
+    for name in ("privacy.json", "summary.json", *since):  # folders of before have no exposure of single clients
         both = [record(folder / name) for folder in (first, second)]
         aside = AROUND if all(BESIDE in found for found in both) else (*AROUND, BESIDE)
         one, two = ({k: v for k, v in found.items() if k not in aside} for found in both)

@@ -15,7 +15,7 @@ from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
 from ..data.agreed import made_up
 from ..emd.record import undecided
-from ..meters.record import said
+from ..meters.record import said_with_each
 from .diverged import diverged, guess_of
 from .evaluation import ScoringJob, accuracies
 from .feasibility import doubts
@@ -64,6 +64,8 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     doubtful = [rows] * bool(rows) + doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
+    account, exposure = said_with_each(simulation.watch, simulation.view, answers) if simulation.watch.on else ({}, {})
+    folder.write_json("exposure.json", exposure)
     summary = {
         "name": scenario.name,
         "algorithm": type(scenario.algorithm).__name__,
@@ -101,7 +103,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         **({"names": {str(i): name for i, name in names.items()}} if (names := names_of(simulation)) else {}),
         **({} if (compared := undecided(state)) is None else {"compared": compared}),
         **_corrupt(simulation, folder, final),
-        **({"account": said(simulation.watch, simulation.view, answers)} if simulation.watch.on else {}),
+        **({"account": account} if account else {}),
         **({"privacy": headline(spent(ledgers))} if (ledgers := simulation.ledgers) else {}),
         **({"ran_out": found} if (found := ran_out(faults)) else {}),
         **_generality(simulation),
