@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Send
 from cloister.protocol.masked.protection import Masked
@@ -235,6 +236,15 @@ def test_three_that_sign_nothing_stop_nobody_and_four_that_do_end_it_by_name():
     why = r"0 of 7 clients hold the group seed, 4 must: clients \[0, .*6\] were asked for it in vain"
     with pytest.raises(ConnectionError, match=why):
         opened(mute(0, 1, 2, 3), Tries())
+
+
+def test_a_run_whose_seed_nobody_can_agree_on_any_more_ends_at_once_and_says_so(monkeypatch):
+    monkeypatch.setattr(Before, "lost", lambda self, session: True)
+    tries = Tries()
+    why = r"asked for it in vain; clients \[0\] and \[1\] and \[2\] are bound to different ones, so that none can have most any more"
+    with pytest.raises(ProtocolError, match=why):
+        opened(lambda frame: [] if frame.kind == "SealedSeed" and frame.sender in (0, 1, 2) else [frame], tries)
+    assert tries.told == []
 
 
 def test_false_signatures_are_blamed_by_name_in_what_the_coordinator_says():
