@@ -241,7 +241,7 @@ def test_three_that_sign_nothing_stop_nobody_and_four_that_do_end_it_by_name():
 def test_a_run_whose_seed_nobody_can_agree_on_any_more_ends_at_once_and_says_so(monkeypatch):
     monkeypatch.setattr(Before, "lost", lambda self, session: True)
     tries = Tries()
-    why = r"asked for it in vain; clients \[0\] and \[1\] and \[2\] are bound to different ones, so that none can have most any more"
+    why = r"in vain; clients \[0\] and \[1\] and \[2\] are bound to different ones, so that none can have most any more"
     with pytest.raises(ProtocolError, match=why):
         opened(lambda frame: [] if frame.kind == "SealedSeed" and frame.sender in (0, 1, 2) else [frame], tries)
     assert tries.told == []
