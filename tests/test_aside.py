@@ -22,7 +22,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import Task
-from cloister.protocol.work.driving import Driven, Followed
+from cloister.protocol.work.driving import TWICE, Driven, Followed
 from cloister.protocol.work.said import said
 from cloister.protocol.work.uploads import Policy
 
@@ -147,7 +147,7 @@ def test_a_client_that_is_killed_before_its_journal_has_the_word_gives_no_second
     # It is killed here: its journal says nothing of the word, which is said again.
     again = said(life(), word)
     assert (again.aside, again.sent) == ((), ())
-    assert again.refused == ((SERVER, "a task for a round already answered"),)
+    assert again.refused == ((SERVER, TWICE),), "it did not answer; that it is spent is why"
     back = Aside(Link())
     back.followed(again.told, [])
     back.link.ask(2, of.digest)

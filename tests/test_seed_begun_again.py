@@ -2,11 +2,13 @@
 
 import re
 import threading
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from cloister.fl.runs import serving
+from cloister.fl.runs import attempts, serving
+from cloister.fl.runs.attempts import Attempts
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.listening import Listening, wait_for_more
 from cloister.fl.runs.member import Member
@@ -14,7 +16,6 @@ from cloister.fl.runs.serving import serve
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import IN_VAIN, Limits, LinkRefused, grpc_or_words
-from cloister.protocol.parts.clients import STRANGER
 
 from .served import SMALL, one_at_a_time
 
@@ -99,6 +100,60 @@ def test_an_exchange_that_lacked_a_client_is_begun_again_when_it_is_back(kind, t
         assert '"refused"' not in (tmp_path / f"client {i}/join.jsonl").read_text(), "nobody is told twice who is who"
 
 
+@pytest.mark.trains
+def test_attempts_go_on_while_enough_are_there_though_many_came_to_nothing(tmp_path, monkeypatch):
+    """Disks are full again and again, when a client is to seal or is sealed to. Three attempts were all that there were."""
+    left, said = Counter(), Member.said
+
+    def failing(member, data):
+        client = member._driven.client.id
+        if client in LEAVERS and left[client] < 4 and b"frame" in bytes(data[:60]):
+            left[client] += 1
+            raise OSError("no room")
+        return said(member, data)
+
+    monkeypatch.setattr(Member, "said", failing)
+    monkeypatch.setattr(attempts, "SECOND_PAUSE", 0.01)
+    crowd, port = Crowd(tmp_path), []
+
+    def told(where):
+        port.append(where)
+        crowd.come_all(where)
+
+    def more(listener, clients, seconds):
+        crowd.come_again(port[0])
+        wait_for_more(listener, 4, seconds)
+
+    monkeypatch.setattr(serving, "wait_for_more", more)
+    with one_at_a_time():
+        (done,) = serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told))
+        crowd.gone()
+    assert done.round == 1
+    assert left == {2: 4, 3: 4}
+    assert crowd.ended == dict.fromkeys(range(4))
+
+
+class Paused:
+    """A listener, of whose pauses it is known how long they were."""
+
+    def __init__(self):
+        self.pauses = []
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+
+
+def test_attempts_of_one_life_have_growing_pauses_and_an_end_that_says_why():
+    tried, listener = Attempts(), Paused()
+    for _ in range(11):
+        tried.failed("0 of 4 clients hold it")
+        tried.pause(listener)
+    assert listener.pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    why = "12 attempts came to nothing, of which the last: client 3: a second tag; those that are there wait"
+    with pytest.raises(ConnectionError, match=f"^{why}.*give the same command again$"):
+        tried.failed("client 3: a second tag")
+
+
 @STAGES
 @pytest.mark.trains
 def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_there(kind, tmp_path, monkeypatch):
@@ -130,24 +185,16 @@ def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_
 
 def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path, monkeypatch):
     """As who was not enrolled at first takes no part when the exchange is begun again. Without certificates the others know
-    nothing of it: they would hold its signatures, and it theirs, for false ones.
+    nothing of it: they would hold its signatures, and it theirs, for false ones. So it ends at once where too few are.
     """
     leaving_at(monkeypatch, b"public")
-    crowd, port = Crowd(tmp_path), []
-
-    def told(where):
-        port.append(where)
-        crowd.come_all(where)
-
-    def more(listener, clients, seconds):
-        while port:
-            crowd.come_again(port.pop())
-        wait_for_more(listener, clients, seconds)
-
-    monkeypatch.setattr(serving, "wait_for_more", more)
-    why = f"the run did not begin: 0 of 4 clients hold the group seed, 3 must: {STRANGER}"
+    crowd = Crowd(tmp_path)
+    why = (
+        "the run did not begin: 0 of 4 clients hold the group seed, 3 must: "
+        "clients [2, 3] were not there when all were told who is who, and cannot take part"
+    )
     with one_at_a_time(), pytest.raises(ValueError, match=re.escape(why) + ".*; give the same command"):
-        list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=told)))
+        list(serve(ONE, tmp_path / "run", Listening("127.0.0.1:0", None, Limits(), 60.0, told=crowd.come_all)))
     crowd.gone()
     for client in {0, 1, 2, 3} - set(LEAVERS):
         assert isinstance(crowd.ended[client], LinkRefused)

@@ -22,7 +22,7 @@ class Lossy:
     kept: list = field(default_factory=list)
 
     def open(self, setup):
-        def gathered(clients):
+        def gathered(clients, why):
             self.again += 1
             clock = setup.hosts.linked._link.clock
             clock.until(clock.now + WAITS)  # who was away is back

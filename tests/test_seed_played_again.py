@@ -43,11 +43,11 @@ def joiner(client, stored=None):
     return found
 
 
-def play(joiners, follow=lambda client, effects: None, late=False, lost=lambda envelope: False):
+def play(joiners, follow=lambda client, effects: None, late=False, lost=lambda envelope: False, again=False):
     """An honest server's exchange, with whoever is there; the tags that were signed. follow: told what clients do. late: whether
-    its deadlines come. lost: of a message, whether it is on its way.
+    its deadlines come. lost: of a message, whether it is on its way. again: see `Room`.
     """
-    relay, tags = Party(SERVER, gather(Room(SESSION, ENROLLED)), server_step), set()
+    relay, tags = Party(SERVER, gather(Room(SESSION, ENROLLED, again=again)), server_step), set()
     due = deque((i, effect) for i, one in joiners.items() for effect in one.hello())
     deadlines = 6 if late else 0
     while due or deadlines:
@@ -139,13 +139,13 @@ def test_whatever_was_lost_in_attempts_before_the_one_in_which_all_are_there_and
     for _ in range(rng.randint(1, 4)):
         rate = rng.choice((0.1, 0.4, 0.7))
         there = {i: joiners[i] for i in rng.sample(ROSTER, rng.randint(3, 5))}
-        play(there, late=True, lost=lambda sent, rate=rate: rng.random() < rate)
+        play(there, late=True, lost=lambda sent, rate=rate: rng.random() < rate, again=rng.random() < 0.5)
         seen |= {one.seed for one in joiners.values()} - {b""}
         for i in rng.sample(ROSTER, rng.randint(0, 3)):
             joiners[i] = joiner(i, joiners[i].save().stored)
     tags = Counter(value[:32] for one in joiners.values() for value in one.save().stored.values())
     most, free = max(tags.values(), default=0), len(ROSTER) - sum(tags.values())
-    play(joiners, late=True)
+    play(joiners, late=True, again=rng.random() < 0.5)
     found = {one.seed for one in joiners.values()}
     assert len(found) == 1
     assert (found != {b""}) == (most + free >= SESSION.threshold)
@@ -194,7 +194,7 @@ def test_a_coordinator_that_begins_the_exchange_again_at_will_never_splits_the_c
                 follow(i, joiners[i].hello())
                 continue
             case 5 if rng.random() < 0.1:
-                play(joiners, follow)
+                play(joiners, follow, again=rng.random() < 0.5)
                 seen |= {one.seed for one in joiners.values()} - {b""}
                 continue
             case _:

@@ -20,7 +20,8 @@ HELPERS = (SECOND_SERVER, DEALER)
 class LinkedHosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
     due: raises where a second server or dealer that the run needs, or every client, is away, and stays away; more: where fewer
-    clients than so many are there, and do not come.
+    clients than so many are there, and do not come, or where attempts at the run's seed, of which it is told why the last came to
+    nothing, are to end.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
     before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
@@ -33,7 +34,7 @@ class LinkedHosts:
         run: bytes,
         listening: Callable[["LinkedHosts"], Listener],
         due: Callable[[], None] = lambda: None,
-        more: Callable[[int], None] = lambda clients: None,
+        more: Callable[[int, str], None] = lambda clients, why: None,
         halt: Halt | None = None,
         scores: bool = False,
     ) -> None:
@@ -53,11 +54,11 @@ class LinkedHosts:
         """The second server and the dealer."""
         return {party: self.linked.helper(party) for party in HELPERS}
 
-    def gathered(self, clients: int) -> None:
-        """See `Setup`. Raises ConnectionError."""
+    def gathered(self, clients: int, why: str) -> None:
+        """See `Setup`. Raises ConnectionError. Attempts that the journal has are made without a pause, and are not counted."""
         if not self.words.replaying:
             self.words.begin()
-            self._more(clients)
+            self._more(clients, why)
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises ConnectionError."""

@@ -25,6 +25,7 @@ from ...protocol.two_servers.protection import TwoServer
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from .agreement import terms_of
+from .attempts import Attempts
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .linked_hosts import HELPERS, LinkedHosts
@@ -93,9 +94,13 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             wait_for_somebody(hosts.listener, len(clients), listening.wait)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
-    def more(count: int) -> None:
+    attempts = Attempts()
+
+    def more(count: int, why: str) -> None:
         if hosts.listener is not None:
+            attempts.failed(why)
             wait_for_more(hosts.listener, count, listening.wait)
+            attempts.pause(hosts.listener)
 
     hosts = LinkedHosts(journal, clients, name, begin, due, more, control.halt, listening.scores)
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)

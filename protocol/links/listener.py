@@ -134,6 +134,10 @@ class Listener:
         self._wait(self._streams.changed, there, seconds)
         return self.present()
 
+    def pause(self, seconds: float) -> None:
+        """Say nothing for so long. Raises Halted."""
+        self._wait(self._streams.changed, lambda: False, seconds)
+
     def owing(self) -> dict[int, float]:
         """By client that owes an answer, seconds since the oldest word without one."""
         now = time.monotonic()

@@ -13,16 +13,17 @@ from ..core.errors import Fault, ProtocolError, Silent
 from ..core.link import Tap
 from ..core.session import SERVER, Session
 from ..drivers.in_process import InProcess, no_work
-from ..drivers.roles import Effect, Learned, Party, Role
+from ..drivers.roles import Effect, Event, Learned, Party, Role
 from ..parts.clients import Clients
 from ..view.disclosure import Disclosure
 from ..view.protection import Setup
 from ..wire.messages import HEAD_BYTES
 from ..work.maker import SEED, Maker
+from .attempts import Before, Shown
 from .joining import Joiner, identity_label
 from .messages import MESSAGES
-from .server import Room, SeedUnshared, gather, server_step
-from .terms import ATTEMPTS, PROTOCOL, SECRET_BYTES, session_of
+from .server import Open, Room, SeedUnshared, gather, server_step
+from .terms import PROTOCOL, SECRET_BYTES, session_of
 
 __all__ = ["PROTOCOL", "AgreedSeed", "Welcomed", "agree", "seat", "session_of", "welcome"]
 
@@ -61,29 +62,31 @@ class Welcomed:
 def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     """Play the exchange of a run's seed, each client with what it drew for itself, and have those that hold it begin.
 
-    Where clients are elsewhere, and too few are there at its end that hold the seed, it is begun again when enough are there:
-    each draws a fresh key, and what it signed before binds it. Returns what carried it; its faults name the clients that lack
-    the seed. None where clients share none. Raises as `agree`.
+    Where clients are elsewhere, and too few are there at its end that hold the seed, it is begun again when `Setup.gathered` says
+    so: each draws a fresh key, and what it signed before binds it. Who was shown to cheat is left out then, and who was asked to
+    seal in vain is asked last. That ends when a seed is held, when no tag can have most any more, as where too few are enrolled,
+    or when `gathered` raises. Returns what carried it; its faults name the clients that lack the seed. None where clients share
+    none. Raises as `agree`.
     """
     if maker.exchange is None:
         return None
     session = maker.exchange.session(setup)
-    network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
-    _exchanged(clients, network, relay, session, SEED)
-    held = clients.begin()
-    for _ in range(ATTEMPTS - 1):
-        if setup.gathered is None or len(held) >= session.threshold:
-            break
-        setup.gathered(session.threshold)
-        before = [*network.faults, *clients.enrol_missing(sharing=True)[1]]
-        network, relay = _room(session, clients.enrolled.get(SEED, {}), setup.tap, clients.verify)
-        network.faults += before
+    before, known = Before(), list[Fault]()
+    while True:
+        enrolled = clients.enrolled.get(SEED, {})
+        relay = Relay(Room(session, enrolled, clients.verify, before, setup.gathered is not None))
+        network = _network(session, setup.tap)
+        network.faults += known
         _exchanged(clients, network, relay, session, SEED)
-        held = clients.begin()
+        held, before = clients.begin(), relay.before
+        if len(held) >= session.threshold or setup.gathered is None or before.lost(session) or len(enrolled) < session.threshold:
+            break
+        setup.gathered(session.threshold, _too_few(network.faults, relay, held))
+        known = list(dict.fromkeys([*network.faults, *clients.enrol_missing(sharing=True)[1]]))
     _check(network, relay, session, held)
 
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
-        late = InProcess(setup.tap, kinds=MESSAGES, max_bytes=_most_bytes(session))
+        late = _network(session, setup.tap)
         _play(late, relay, session, clients.of(SEED), newcomers, clients.hello)
         return late.faults
 
@@ -98,7 +101,7 @@ def exchanged(clients: Clients, network: InProcess, session: Session, name: str,
     """
     known = len(network.faults)
     network.allow(_most_bytes(session))
-    relay = _relay(session, clients.enrolled[name], clients.verify)
+    relay = Relay(Room(session, clients.enrolled[name], clients.verify, again=True))
     _exchanged(clients, network, relay, session, name)
     try:
         _check(network, relay, session, ended(), known)
@@ -106,8 +109,37 @@ def exchanged(clients: Clients, network: InProcess, session: Session, name: str,
         raise Silent(error.reason, error.blame) from None
 
 
-def _exchanged(clients: Clients, network: InProcess, relay: Party, session: Session, name: str) -> None:
-    _play(network, relay, session, clients.of(name), session.roster, lambda i: clients.hello(i, name))
+class Relay(Party):
+    """The server's role, and who was shown to it to cheat."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(SERVER, gather(room), server_step)
+        self.room = room
+        self._shown = set(room.before.shown)
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """See `Party`."""
+        try:
+            return super().handle(event)
+        except Shown as error:
+            self._shown.add(error.blame)
+            raise
+
+    @property
+    def before(self) -> Before:
+        """What it knows for the next attempt, when this one is over."""
+        found = self.room.before
+        match self.state:
+            case SeedUnshared(before=before):
+                found = before
+            case Open(quorum=quorum, holders=holders):
+                found = replace(found.then(dict.fromkeys(holders, quorum.tag), ()), agreed=quorum.tag)
+        return replace(found, shown=frozenset(self._shown))
+
+
+def _exchanged(clients: Clients, network: InProcess, relay: Relay, session: Session, name: str) -> None:
+    there = [i for i in session.roster if i not in relay.room.left_out]
+    _play(network, relay, session, clients.of(name), there, lambda i: clients.hello(i, name))
     network.faults += _left_out(clients.left_out(name))
 
 
@@ -120,7 +152,7 @@ def agree(session: Session, entropy: Entropy, tap: Tap | None = None, *, check: 
     identities = {i: _identity(entropy, session, i) for i in session.roster}
     enrolled = _public(identities)
     parties = {i: Joiner(session, i, identity, enrolled, entropy, check) for i, identity in identities.items()}
-    network, relay = _room(session, enrolled, tap, check)
+    network, relay = _network(session, tap), Relay(Room(session, enrolled, check))
     agreed = _joined(AgreedSeed(session, b"", (), network, identities, parties, relay), session.roster)
     _check(network, relay, session, agreed.holders)
     return agreed
@@ -158,14 +190,9 @@ def _public(identities: Mapping[int, SigningKey]) -> dict[int, bytes]:
     return {i: identity.public for i, identity in identities.items()}
 
 
-def _room(session: Session, enrolled: Mapping[int, bytes], tap: Tap | None, check: Verify) -> tuple[InProcess, Party]:
-    """What carries the exchange, and the server's role in it."""
-    return InProcess(tap, kinds=MESSAGES, max_bytes=_most_bytes(session)), _relay(session, enrolled, check)
-
-
-def _relay(session: Session, enrolled: Mapping[int, bytes], check: Verify) -> Party:
-    """The server's role."""
-    return Party(SERVER, gather(Room(session, enrolled, check)), server_step)
+def _network(session: Session, tap: Tap | None) -> InProcess:
+    """What carries the exchange."""
+    return InProcess(tap, kinds=MESSAGES, max_bytes=_most_bytes(session))
 
 
 def _most_bytes(session: Session) -> int:
@@ -196,18 +223,36 @@ def _play(
     network.run(parties, {session.digest: relay}, hellos, no_work, _no_lesson)
 
 
-def _check(network: InProcess, relay: Party, session: Session, holders: Sequence[int], known: int = 0) -> None:
+def _check(network: InProcess, relay: Relay, session: Session, holders: Sequence[int], known: int = 0) -> None:
     """known: faults that there were before the exchange."""
-    have, faults = len(holders), network.faults[known:]
-    if have < session.threshold:
-        reasons = [fault.reason for fault in faults] or ["messages were lost"]
-        behind = relay.state.behind if isinstance(relay.state, SeedUnshared) else ()
-        if len(behind) > 1:
-            reasons.append(f"clients {' and '.join(map(_some, behind))} are bound to different ones")
-        lacking = f", and clients {_some([i for i in session.roster if i not in holders])} do not" if have else ""
-        reason = f"{have} of {len(session.roster)} clients hold the group seed, {session.threshold} must{lacking}"
-        raise ProtocolError(f"{reason}: {'; '.join(dict.fromkeys(reasons))}", faults[0].blame if faults else SERVER)
+    faults = network.faults[known:]
+    if len(holders) < session.threshold:
+        raise ProtocolError(_too_few(faults, relay, holders), faults[0].blame if faults else SERVER)
     _report(network, holders, session.roster)
+
+
+def _too_few(faults: Sequence[Fault], relay: Relay, holders: Sequence[int]) -> str:
+    """Who holds no seed, and why: what was refused and by whose fault, who was asked for it in vain, who is bound to what."""
+    session, before = relay.room.session, relay.before
+    reasons = list(dict.fromkeys(_told(fault) for fault in faults))
+    if len(reasons) > MOST_NAMED:
+        reasons[MOST_NAMED:] = [f"and {len(reasons) - MOST_NAMED} more reasons"]
+    if strangers := [i for i in session.roster if i not in relay.room.enrolled]:
+        reasons.append(f"clients {_some(strangers)} were not there when all were told who is who, and cannot take part")
+    if before.in_vain:
+        reasons.append(f"clients {_some(sorted(before.in_vain))} were asked for it in vain")
+    if len(behind := before.behind()) > 1:
+        ends = ", so that none can have most any more" if before.lost(session) else ""
+        reasons.append(f"clients {' and '.join(map(_some, behind))} are bound to different ones{ends}")
+    lacking = f", and clients {_some([i for i in session.roster if i not in holders])} do not" if holders else ""
+    have = f"{len(holders)} of {len(session.roster)} clients hold the group seed, {session.threshold} must{lacking}"
+    return f"{have}: {'; '.join(reasons or ['messages were lost'])}"
+
+
+def _told(fault: Fault) -> str:
+    """A reason with the client that is at fault."""
+    named = fault.blame < 0 or f"client {fault.blame} " in fault.reason
+    return fault.reason if named else f"client {fault.blame}: {fault.reason}"
 
 
 def _some(clients: Sequence[int]) -> str:

@@ -1,8 +1,8 @@
 """The server's role in the seed exchange: it relays, keeps the time, and learns no secret. Spec: specs/group_seed.md.
 
 Phases: CollectingSeedKeys -> Sealing -> Open, or SeedUnshared. A deadline ends CollectingSeedKeys with those that are there. In
-Sealing one client after another is asked to seal to the rest, until most hold one seed. Open takes newcomers: holders are asked
-to seal it to them.
+Sealing one client after another is asked to seal to the rest, until most hold one seed: `choosing` says who. Open takes
+newcomers: holders are asked to seal it to them.
 """
 
 from collections import defaultdict
@@ -16,6 +16,8 @@ from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
 from . import terms
+from .attempts import Before, Shown
+from .choosing import Choice, most_behind, next_sealer
 from .messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 
 ADVERTISE, SEAL = "advertise", "seal"
@@ -24,15 +26,25 @@ ADVERTISE, SEAL = "advertise", "seal"
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the server knows from the start. enrolled: identities, newcomers' too; nobody else's keys are passed on."""
+    """What the server knows from the start. enrolled: identities, newcomers' too; nobody else's keys are passed on. before: what
+    it knows of attempts before. again: whether another may follow, so that in this one it splits no tags.
+    """
 
     session: Session
     enrolled: Mapping[int, bytes] = field(repr=False)
     verify: Verify = field(default=verify, repr=False, compare=False)
+    before: Before = field(default=Before(), repr=False)
+    again: bool = False
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", self.session.digest)
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """Who was shown to cheat in attempts before, unless too few would be left."""
+        shown = self.before.shown
+        return shown if len(set(self.session.roster) - shown) >= self.session.threshold else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +58,16 @@ class CollectingSeedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """Waits for tags. asked: whom it asked for seals, in order. relayed: (sealer, member) of the seals that it passed on."""
+    """Waits for tags. asked: whom it asked for seals, in order. relayed: (sealer, member) of the seals that it passed on. given:
+    the tag of a sealer's seals, by sealer.
+    """
 
     room: Room
     heard: Mapping[int, Advertise]
     asked: tuple[int, ...]
     tags: Mapping[int, SeedTag] = field(default_factory=dict)
     relayed: frozenset[tuple[int, int]] = frozenset()
+    given: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +94,13 @@ class Open:
 class SeedUnshared:
     """Too few hold one seed, and there is nobody else to ask. have: of so many clients it was known; need: the threshold.
 
-    behind: the clients that signed each tag. Where none can have most any more, though all came, the session is lost.
+    before: what it knows of this attempt and those before.
     """
 
     stage: str
     have: int
     need: int
-    behind: tuple[tuple[int, ...], ...] = ()
+    before: Before = field(default=Before(), compare=False)
 
 
 def gather(room: Room) -> CollectingSeedKeys:
@@ -95,14 +110,18 @@ def gather(room: Room) -> CollectingSeedKeys:
 
 
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
-    """The server's role. Raises ProtocolError for what is not signed by whom it comes from, and for what was not asked."""
+    """The server's role. Raises ProtocolError for what was not asked, and Shown for what is not signed by whom it comes from, and
+    whatever else no honest client says.
+    """
     match state, event:
         case SeedUnshared(), _:
+            return state, ()
+        case ((CollectingSeedKeys() | Sealing()), Received(Envelope(sender=client))) if client in state.room.left_out:
             return state, ()
         case CollectingSeedKeys(), Received(Envelope(message=Advertise() as said, sender=client)):
             heard = _hear(state.room, state.heard, client, said)
             state = replace(state, heard=heard)
-            return _name(state) if heard.keys() >= set(state.room.session.roster) else (state, ())
+            return _name(state) if heard.keys() >= set(state.room.session.roster) - state.room.left_out else (state, ())
         case CollectingSeedKeys(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             return _tagged(state, client, tag), ()
         case CollectingSeedKeys(), Deadline():
@@ -110,8 +129,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
             return replace(state, heard=_hear(state.room, state.heard, client, said)), ()
         case Sealing(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
-            known = sealed.member in state.heard and client in state.asked
-            return _relay(state, client, sealed, known, sealed.member not in state.tags)
+            return _pass_on(state, client, sealed)
         case Sealing(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             return _count(state, client, tag)
         case Sealing(), Deadline():
@@ -158,14 +176,14 @@ def _check_key(room: Room, client: int, said: Advertise) -> None:
     try:
         terms.check_key(room.enrolled, client, said, room.digest, room.verify)
     except BadSignature:
-        raise ProtocolError("a key that is not signed by an enrolled client", client) from None
+        raise Shown("a key that is not signed by an enrolled client", client) from None
 
 
 def _check_tag(room: Room, client: int, said: SeedTag) -> None:
     try:
         terms.check_tag(room.enrolled, client, said, room.digest, room.verify)
     except BadSignature:
-        raise ProtocolError("a tag that is not signed by an enrolled client", client) from None
+        raise Shown("a tag that is not signed by an enrolled client", client) from None
 
 
 def _hear(room: Room, heard: Mapping[int, Advertise], client: int, said: Advertise) -> Mapping[int, Advertise]:
@@ -173,6 +191,21 @@ def _hear(room: Room, heard: Mapping[int, Advertise], client: int, said: Adverti
         raise ProtocolError("a second key", client)
     _check_key(room, client, said)
     return {**heard, client: said}
+
+
+def _pass_on(state: Sealing, client: int, sealed: SealedSeed) -> tuple[Any, tuple[Send, ...]]:
+    """A seal of who was asked for it, of the one secret that it has. One to a key of an attempt before is late."""
+    asked = client in state.asked and sealed.member in state.heard and sealed.sealer == client
+    key = state.heard.get(client)
+    if asked and key is not None and sealed.public != key.public:
+        return state, ()
+    if asked and key is not None and sealed.signature != key.signature:
+        raise Shown("a seal under a key that it did not sign", client)
+    said = state.tags.get(client)
+    if asked and sealed.tag != state.given.get(client, said.tag if said is not None else sealed.tag):
+        raise Shown("seals of two secrets, of which it can have one", client)
+    left, passed = _relay(state, client, sealed, asked, sealed.member not in state.tags)
+    return replace(left, given={**state.given, client: sealed.tag}), passed
 
 
 def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: bool) -> tuple[Any, tuple[Send, ...]]:
@@ -191,58 +224,49 @@ def _name(state: CollectingSeedKeys) -> tuple[Any, tuple[Effect, ...]]:
     session = state.room.session
     there = sorted(state.heard.keys() & set(session.roster))
     if len(there) < session.threshold:
-        return SeedUnshared(ADVERTISE, len(there), session.threshold), ()
-    if state.tags:
-        return _next(Sealing(state.room, state.heard, (), state.tags))
-    request = _request(state.room, there[0], state.heard, state.heard)
-    return Sealing(state.room, state.heard, (there[0],)), (request, Awaiting("seal", tuple(sorted(state.heard))))
+        before = state.room.before.then({i: said.tag for i, said in state.tags.items()}, ())
+        return SeedUnshared(ADVERTISE, len(there), session.threshold, before), ()
+    return _next(Sealing(state.room, state.heard, (), state.tags))
 
 
 def _tagged(state: Any, client: int, tag: SeedTag) -> Any:
     """With its tag. Who holds a secret says it before its key, when the exchange is begun again, and once more when it leads."""
-    before = state.tags.get(client)
-    if before is not None and before.tag != tag.tag:
-        raise ProtocolError("a second tag", client)
     _check_tag(state.room, client, tag)
+    before = state.room.before
+    earlier, said = before.signed.get(client, tag.tag), state.tags.get(client)
+    if said is not None and said.tag not in (tag.tag, earlier) and tag.tag == earlier:
+        return state  # late, of an attempt before, after which it signed what most had
+    if tag.tag != before.agreed and (tag.tag != earlier or (said is not None and said.tag != tag.tag)):
+        raise Shown("a second tag", client)
     return replace(state, tags={**state.tags, client: tag})
 
 
 def _count(state: Sealing, client: int, tag: SeedTag) -> tuple[Any, tuple[Effect, ...]]:
+    if state.given.get(client, tag.tag) != tag.tag:
+        raise Shown("a tag of another secret than that of its seals", client)
     state = _tagged(state, client, tag)
-    supporters = _most(state)
+    supporters = most_behind({i: said.tag for i, said in state.tags.items()}, state.room.session)
     return _open(state, supporters) if supporters >= state.heard.keys() else (state, ())
-
-
-def _behind(state: Sealing) -> list[frozenset[int]]:
-    """The clients behind each tag, that of the lowest client first."""
-    behind: dict[bytes, set[int]] = {}
-    for client in sorted(state.tags):
-        behind.setdefault(state.tags[client].tag, set()).add(client)
-    return [frozenset(clients) for clients in behind.values()]
-
-
-def _most(state: Sealing) -> frozenset[int]:
-    """The clients behind the tag that most of the roster signed; of several, behind that of the lowest client."""
-    roster = frozenset(state.room.session.roster)
-    return max(_behind(state), key=lambda clients: len(clients & roster), default=frozenset())
 
 
 def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
     """Time is up. If most hold one seed, open. Else ask a holder to seal to the rest, or another client to lead."""
-    session, heard = state.room.session, state.heard
-    roster, most = set(session.roster), _most(state)
-    have = len(most & roster)
+    room, heard, tags = state.room, state.heard, {i: said.tag for i, said in state.tags.items()}
+    session, most = room.session, most_behind(tags, room.session)
+    have = len(most & set(session.roster))
     if have >= session.threshold:
         return _open(state, most)
-    silent = (heard.keys() & roster) - state.tags.keys()  # who signed a tag signs no other
-    holders, others = most - set(state.asked), silent - set(state.asked)
-    rescued = bool(holders) and have + len(silent) >= session.threshold
-    led = bool(others) and len(silent) >= session.threshold
-    if len(state.asked) >= terms.ATTEMPTS or not (rescued or led):
-        behind = tuple(tuple(sorted(clients)) for clients in _behind(state))
-        return SeedUnshared(SEAL, have, session.threshold, behind), ()
-    sealer = min(holders if rescued else others)
-    request = _request(state.room, sealer, heard, heard.keys() - (most if rescued else {sealer}))
+    got: dict[int, set[bytes]] = defaultdict(set)
+    for sealer, member in state.relayed:
+        got[member].add(state.given[sealer])
+    found = None
+    if len(state.asked) < terms.ATTEMPTS:
+        found = next_sealer(Choice(session, heard.keys(), tags, got, state.given, state.asked, room.before.in_vain), room.again)
+    if found is None:
+        return SeedUnshared(SEAL, have, session.threshold, room.before.then(tags, state.asked)), ()
+    sealer, has_it = found
+    first = not (state.asked or tags)  # it is in its own roster then
+    request = _request(room, sealer, heard, heard.keys() if first else heard.keys() - (has_it or {sealer}))
     return replace(state, asked=(*state.asked, sealer)), (
         request,
         Awaiting("seal", tuple(sorted(heard.keys() - state.tags.keys()))),

@@ -59,8 +59,9 @@ class Setup:
     client answers for what it keeps to be compared again, likewise agreed on: each answer tells k measurements more, of whatever
     it keeps. None for any number. span: most independent sums about a client's updates of one work session, likewise agreed on;
     None for as many as the floor allows.
-    helpers: where a second server and a dealer are, by id, if not in this process. gathered: waits until so many clients
-    are there, where they are elsewhere and an exchange of the run's seed lacked them; raises where they do not come.
+    helpers: where a second server and a dealer are, by id, if not in this process. gathered: told how many clients
+    must be there, and why an attempt at the run's seed came to nothing, where they are elsewhere: waits until it may be begun
+    again; raises where they do not come, or where it is not to be.
     """
 
     run: bytes
@@ -83,7 +84,7 @@ class Setup:
     recalls: int | None = None
     span: int | None = None
     helpers: Callable[[], Mapping[int, Any]] | None = None
-    gathered: Callable[[int], object] | None = None
+    gathered: Callable[[int, str], object] | None = None
 
     @property
     def verify(self) -> Verify:

@@ -51,6 +51,10 @@ MOST_BYTES = 1 << 30
 BEGUN, SINCE, LINK, COMPUTER = "begun", "since", "link", "computer"
 """Keys of its journal: what it began the run with; the earliest round that it still takes part in; what its link knows; what its
 computer keeps."""
+TWICE = "a round that it took part in before it was started again: it answers in none twice"
+SITS_OUT = "it was started again, and sits out what was in progress"
+"""Why it takes no notice of what an earlier life of it was in the midst of. The journal has a round as spent before an answer
+leaves, so a word may come again of which this life knows nothing."""
 _LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
 _BRING = ("vector", "content", "ciphertexts")
@@ -90,6 +94,7 @@ class Driven:
         self.heard, self.carried = "", False
         self.asked: int | None = None
         self._since, self._held = 0, frozenset[str]()
+        self._resumed = 0  # the earliest round that it took no part in yet, when it was started again
         entries = journal.read()
         for others in (LINK, COMPUTER):
             entries.pop(others, None)
@@ -115,7 +120,9 @@ class Driven:
         if listed is not None:  # it may have been killed before it did
             listed.enter(self._by)
         self.client.rejoin(enrolled, seed)
-        self.client.restore(memory_in(entries))
+        memory = memory_in(entries)
+        self.client.restore(memory)
+        self._resumed = memory.since
 
     def met(self) -> None:
         """The client says who it is: from now on its journal has its identities, if they are drawn for the run and last."""
@@ -165,6 +172,9 @@ class Driven:
             return found
         before = self._round
         self._feed(role, Received(envelope, mark_of(data)), found)
+        if found.refused and self._resumed and self.asked is None:
+            over = getattr(envelope.message, "round", self._resumed) < self._resumed
+            found.refused[:] = [(blame, TWICE if over else f"{reason}; {SITS_OUT}") for blame, reason in found.refused]
         if isinstance(envelope.message, Task) and not found.refused:
             self.asked = envelope.message.round
         if self._round > before:

@@ -55,9 +55,12 @@ def said(driven: Driven, data: Buffer) -> Said:
         return _refused("", "a word that is none")
     if type(what) is not str or what not in SERVED:
         return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
-    again = what == "enrol" and bool(driven.client.roles)
-    if again or (what == "frame" and of[:1] != [SERVER]):
-        return _refused(what, "a frame of another party than its link's, or others' identities a second time")
+    if what == "frame" and of[:1] != [SERVER]:
+        return _refused(what, "a frame of another party than its link's")
+    if what == "enrol" and driven.client.roles:
+        if of == [driven.client.admission[0]]:  # it was killed before its link's entry had the word
+            return Said(what, cbor2.dumps(True))
+        return _refused(what, "others' identities a second time, and not the same")
     if what == "final":
         models = tuple(_final(driven, model) for model in of[:MAX_MODELS])
         right = 0 < len(models) == len(of) and all(models)

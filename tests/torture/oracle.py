@@ -12,6 +12,7 @@ from cloister.protocol.core.errors import Fault, ProtocolError
 from cloister.protocol.core.link import Frame
 from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.messages import decode
+from cloister.protocol.work.driving import SITS_OUT, TWICE
 
 from .machine import Sent, is_followed
 from .opened import openable
@@ -48,7 +49,16 @@ LATE = (
     "that is not open for",
 )
 """Words about a message that came when its stage was over: it says nothing against who sent it."""
-NO_BLAME = ("it lacks the seed", "is not held here", "a round that is over", "no work that", "already answered", "already taken")
+NO_BLAME = (
+    "it lacks the seed",
+    "is not held here",
+    "a round that is over",
+    "no work that",
+    "already answered",
+    "already taken",
+    TWICE,
+    SITS_OUT,
+)
 
 
 @dataclass(slots=True)
