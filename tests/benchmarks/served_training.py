@@ -9,7 +9,7 @@ parties (data, first model), measured by one that does no more; `cpu_ratio_witho
 process clients' training may be stacked (fl/clients/fast.py); a client apart trains alone. What is left between processes where
 nothing is trained: `linked_round`. Give the environment OMP_NUM_THREADS=1: a process of many clients has one torch thread then.
 
-    python -m tests.benchmarks.served_training [--clients 200] [--hidden 1258] [--batch 10] [--rounds 1] [--data FOLDER]
+    python -m tests.benchmarks.served_training [--clients 200] [--batch 10] [--epochs 1] [--rounds 1] [--data FOLDER]
 """
 
 import argparse
@@ -33,7 +33,7 @@ scenario = Scenario(
     data=data.Mnist(),
     partition=partitions.Iid(clients={clients}),
     model=models.Mlp(hidden=({hidden},)),
-    training=Training(epochs=1, batch={batch}, lr=0.05),
+    training=Training(epochs={epochs}, batch={batch}, lr=0.05),
     algorithm=algorithms.FedAvg(by_samples=False),
     protection=protections.Masked(corrupt={corrupt}, dropped=0.1),
     rounds={rounds},
@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--hidden", type=int, default=1258, help="units of one hidden layer, 795 numbers each")
     parser.add_argument("--batch", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=1, help="of a round")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--data", type=Path, help="folder with MNIST; default: $CLOISTER_DATA")
@@ -71,7 +72,7 @@ def both(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from cloister.fl.runs.run_folder import machine, versions
 
     file = folder / "scenario.py"
-    given = {name: getattr(options, name) for name in ("clients", "hidden", "batch", "rounds")}
+    given = {name: getattr(options, name) for name in ("clients", "hidden", "batch", "epochs", "rounds")}
     file.write_text(SCENARIO.format(**given, corrupt=options.clients // 10))
     data = [] if options.data is None else ["--data", str(options.data)]
     before = _cpu(subprocess.Popen([*MODULE, "--role", "before", "--file", str(file), *data]))
