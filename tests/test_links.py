@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import tracemalloc
+import weakref
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -369,6 +370,24 @@ def test_another_life_of_a_process_is_not_asked_what_the_one_before_was():
         listener.post(0, b"b")
         assert listener.heard().data == b"bb"
         second.stop()
+
+
+def test_a_long_word_is_let_go_of_while_the_next_is_waited_for():
+    with listening() as listener:
+        link = dialled(listener)
+        link.start()
+        listener.post(0, bytes(2 * SMALL_BYTES))
+        words = link.words()
+        number, word = next(words)
+        link.answer(number, b"")
+        there = weakref.ref(word)
+        del word
+        waiting = threading.Thread(target=partial(next, words, None), daemon=True)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert there() is None
+        link.stop()
 
 
 def with_run(run, back=5.0, limits=Limits(), port=0):

@@ -50,10 +50,12 @@ def scraped(at):
 
 
 class Threads:
-    """Clients in threads, each with a folder. ended: what each ended with, None in order."""
+    """Clients in threads, each with a folder. ended: what each ended with, None in order. vectors: what whoever plays a client is
+    handed of them, which would be kept until the next word.
+    """
 
     def __init__(self, folder, keys):
-        self.folder, self.keys, self.ended, self.threads = folder, keys, {}, []
+        self.folder, self.keys, self.ended, self.threads, self.vectors = folder, keys, {}, [], 0
 
     def start(self, port):
         for i in CLIENTS:
@@ -63,8 +65,8 @@ class Threads:
     def _play(self, client, port):
         try:
             link = Dialled(f"127.0.0.1:{port}", standing(self.keys, client), patience=TRAINED)
-            for _ in join(scenario, link, self.folder / f"client {client}"):
-                pass
+            for said in join(scenario, link, self.folder / f"client {client}"):
+                self.vectors += len(said.data) + len(said.told) + len(said.final)
             self.ended[client] = None
         except Exception as error:  # the test looks at it
             self.ended[client] = error
@@ -120,6 +122,7 @@ def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothin
         for thread in clients.threads:
             thread.join(TRAINED)
         assert clients.ended == dict.fromkeys(CLIENTS)
+        assert clients.vectors == 0
         assert survivors(tmp_path / "run") == {t: tuple(CLIENTS) for t in range(4)}
         assert not (tmp_path / "run" / JOURNAL).exists()
     finally:

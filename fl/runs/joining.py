@@ -91,6 +91,8 @@ def join(
                 aside.followed(answer.told, [frame for _, frame in answer.aside])
             member.journal.put({LINK: cbor2.dumps(astuple(replace(link.seen, number=number)))})  # so that it is answered once
             link.answer(number, answer.data)
+            answer = replace(answer, data=b"", told=b"", aside=(), final=())
+            del word  # vectors, of which none is kept while the next word is waited for
             yield answer
             if answer.word == "enrol" and answer.refused and not member.enrolled:
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")

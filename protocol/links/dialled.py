@@ -134,6 +134,7 @@ class Dialled:
             if isinstance(found, BaseException):
                 raise found
             yield found
+            del found  # it may be long, and the next one may be long in coming
 
     def answer(self, number: int, data: bytes) -> None:
         """To the word of this number. Where the link has ended, `words` says so."""

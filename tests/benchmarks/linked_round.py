@@ -187,6 +187,7 @@ def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int, fi
     that serves one, which names the run.
     """
     from cloister.protocol.drivers.journal import InFile
+    from cloister.protocol.links.background import one_heap
     from cloister.protocol.links.dialled import Dialled
     from cloister.protocol.masked.clients import masking_clients
     from cloister.protocol.work.driving import Driven
@@ -195,6 +196,7 @@ def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int, fi
     initial = np.zeros(length, np.float32) if first is None else np.load(first, mmap_mode="r")
     work, maker = updates(len(initial)), masking_clients(protection_of(clients))
     turn = threading.Lock()
+    one_heap()  # before the first thread: a client apart has no heap for each of others' threads
 
     def one(client: int, folder: Path) -> None:
         link = Dialled(address, None, client)
@@ -208,6 +210,7 @@ def clients_of(address: str, ids: tuple[int, ...], clients: int, length: int, fi
             with turn:
                 answer = said(driven, word).data
             link.answer(number, answer)
+            del word, answer  # as `join` lets go of them
         link.stop()
 
     begun = process_time()
