@@ -25,7 +25,8 @@ def report(
     Folders of evaluations of one scenario, with other seeds, attacks or defences, become one table: cloister report A B --out C
 
     Try:  cloister report runs/quickstart-seed0
-          cloister report runs/quickstart-seed0 --client 3
+
+    What was learned of one client:  cloister report runs/quickstart-seed0 --client 3
     """
     from .attacking.report import write_search_report
     from .comparing.report import write_comparison_report

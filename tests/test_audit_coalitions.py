@@ -74,6 +74,7 @@ def test_somebody_honest_is_left(count: int) -> None:
         ("Client:2", Observer(clients=frozenset({2}))),
         ("clients 1, 2", Observer(clients=frozenset({1, 2}))),
         ("second-server", Observer(frozenset({SECOND_SERVER}))),
+        ("second server", Observer(frozenset({SECOND_SERVER}))),
         ("dealer+client:1", Observer(frozenset({DEALER}), frozenset({1}))),
         ("server+second server", Observer(frozenset({SERVER, SECOND_SERVER}))),
         ("network", NETWORK),

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cloister import data, partitions
+from cloister import Comparison, Method, algorithms, data, partitions
+from cloister.auditing.play import audited
+from cloister.comparing.play import _check_data
 from cloister.evaluating.play import opened
 from cloister.fl.data.natural import dealt_anew
 from cloister.fl.runs.feasibility import Doubt
 from cloister.fl.runs.simulation import Simulation
+from cloister.threat_models.audit.experiment import QUICK
+from cloister.threat_models.audit.observer import Observer
 
 from . import evaluation_sample
 
@@ -49,3 +53,15 @@ def test_a_run_and_an_evaluation_say_it(partition: Any, said: list[str], tmp_pat
         warnings.simplefilter("always", Doubt)
         opened(evaluation, None, tmp_path / "out", False, {})
     assert [str(one.message) for one in seen if "deals them anew" in str(one.message)] == said
+
+
+def test_a_comparison_and_an_audit_say_it() -> None:
+    scenario = replace(evaluation_sample.scenario, data=OWNED, partition=partitions.Iid(clients=4))
+    methods = {"one": Method(algorithm=algorithms.FedAvg())}
+    comparison = Comparison(name="c", data={"a": scenario, "b": scenario}, methods=methods, seeds=(0,), scale="quick")
+    with pytest.warns(Doubt) as seen:
+        _check_data(comparison, None)
+    assert [str(one.message) for one in seen] == [SAID.format("Iid")]
+    nobody = Observer(frozenset(), frozenset({9}))
+    with pytest.warns(Doubt, match="partitions.Iid pools"), pytest.raises(ValueError, match="there is no client 9"):
+        audited(scenario, QUICK, (), None, quiet=True, against=(nobody,))

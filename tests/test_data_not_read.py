@@ -99,3 +99,12 @@ def test_a_search_for_a_break_notes_it(tmp_path: Path) -> None:
         )  # fmt: skip
     words = [str(one.message) for one in seen if one.category is Doubt]
     assert words == [f"the folder of data sets {tmp_path} is not read: the digits come with scikit-learn"]
+
+
+@pytest.mark.trains
+def test_a_search_for_a_break_notes_clients_that_are_dealt_anew(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    rows = [(np.full(4, k % 2, np.float32), k % 2) for k in range(80)]
+    scenario = replace(evaluation_sample.scenario, data=data.from_datasets(dict.fromkeys("abc", rows)))
+    with pytest.warns(Doubt, match="the 3 clients of data sets .* are not the clients of the run"):
+        cloister.attack(scenario, tmp_path / "out", attacks=["IPM"], attackers=1, budget=1, workers=1, quiet=True)

@@ -86,7 +86,9 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
         name="slots", scenario=scenario, attacks={"minus": lambda count: ADVERSARY}, defences={"soft": soft}, strengths=(1,),
         seeds=(0,), absent=False,
     )  # fmt: skip
-    verdict = cloister.evaluate(evaluation, tmp_path / "e", quiet=True, workers=1).verdict
+    evaluated = cloister.evaluate(evaluation, tmp_path / "e", quiet=True, workers=1)
+    verdict = evaluated.verdict
+    assert ("(nothing summed)" in str(evaluated)) == none
     said = "In no round was an update summed without attack, so that accuracies are of clients alone: by soft on 1 of 1 seed (the"
     assert (said in verdict) == none
     methods = {"soft": cloister.Method(algorithm=soft)}
@@ -94,7 +96,8 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
         name="slots", data={"iid": scenario}, methods=methods, protections={"Masked": scenario.protection}, seeds=(0,),
         scale="quick",
     )  # fmt: skip
-    cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
+    compared = cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
+    assert ("(nothing summed)" in str(compared)) == none
     notes = " ".join(footnotes(read_comparison(tmp_path / "c")))
     said = "In no round was an update summed, so that accuracies are of clients alone: soft on iid under Masked (seed 0: "
     assert (said in notes) == none

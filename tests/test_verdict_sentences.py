@@ -71,7 +71,8 @@ def test_a_strength_in_other_words_is_within_by_the_attackers_that_others_meet_a
 def test_nothing_that_has_no_result_is_judged(tmp_path: Path) -> None:
     """All cells are there, and every one under attack failed."""
     grid = made_up(tmp_path, {("a", "IPM"): [0.9] * 3}, not_done={"IPM": "RuntimeError: no"})
-    assert verdict(grid) == "No verdict: no defence has a result under attack."
+    said = "No verdict: no defence has a result under attack, first a under Plain: failed: RuntimeError: no."
+    assert verdict(grid) == said
 
 
 def test_an_attack_whose_updates_nobody_could_use_is_named(tmp_path: Path) -> None:

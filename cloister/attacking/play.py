@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line
+from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import Row, write
@@ -96,7 +97,8 @@ def play_search(
 ) -> tuple[Path, Subject]:
     """The folder of the search, and what was attacked. origin: that worker processes load it from; None to play in this process.
 
-    own: attacks that Python gave, by name. Warns (Doubt) of a folder of data sets that is not read. Raises ValueError.
+    own: attacks that Python gave, by name. Warns (Doubt) of a folder of data sets that is not read, and of clients of the data
+    that are not those of the runs. Raises ValueError.
     """
     space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own, asked.goal == "backdoor")
     clients = len(clients_of(space.scenario, asked.data))
@@ -106,8 +108,9 @@ def play_search(
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
-    if unread := not_read(space.scenario.data, asked.data):
-        doubted(unread)
+    unread = not_read(space.scenario.data, asked.data)
+    for words in (*([unread] if unread else []), *dealt_anew(space.scenario.data(asked.data), space.scenario.partition)):
+        doubted(words)
     known = len(ledger.rows)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)
     with stoppable(folder), hands as played:

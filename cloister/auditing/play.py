@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.clients.losses import CROSS_ENTROPY
+from ..fl.runs.doubted import doubted
 from ..fl.runs.origin import checksum, commit
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import Scenario, described
@@ -190,7 +191,9 @@ def audited(
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
     if set(seeds) - set(recorded) or not recorded:
-        Simulation(scenario, data)  # what does not fit is said before what is going to be played
+        first_of_all = Simulation(scenario, data)  # what does not fit is said before what is going to be played
+        for words in first_of_all.of_data:
+            doubted(words)
     check_observers(scenario, data, against)
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))

@@ -102,6 +102,8 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
         numbers[f"lost {attack}"] = spread(_lost(found, spot, under))
         numbers[f"success {attack}"] = found.over_seeds(under, "success")
         words[f"attack {attack}"] = _attacked(found, under, numbers)
+    if any(row.get("nothing_summed") for row in lines):
+        words["accuracy"] += " (nothing summed)"
     words["learned"] = ", ".join(_whats(lines[0])) if lines else DASH
     words["searched"] = found.searched(spot.method)
     words["settings"] = _settings(found, spot)

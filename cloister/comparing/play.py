@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
+from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.near_names import in_short
@@ -98,10 +99,11 @@ def opened(
 
 def _check_data(comparison: Comparison, data: Path | None) -> None:
     lost: dict[str, Exception] = {}
+    dealt: dict[str, None] = {}
     for name, scenario in comparison.data.items():
         try:
             with about("data"):
-                scenario.data(data)
+                dealt |= dict.fromkeys(dealt_anew(scenario.data(data), scenario.partition))
         except Exception as error:  # a loader may be the user's own
             lost[name] = error
     if len(lost) == len(comparison.data):
@@ -109,6 +111,8 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
     unread = [not_read(scenario.data, data) for scenario in comparison.data.values()]
     if all(unread):  # of several, one may be for those that read it
         doubted(unread[0])
+    for words in dealt:
+        doubted(words)
     for name, why in lost.items():
         words = " ".join(str(why).split()) if isinstance(why, ValueError) else in_short(why)
         doubted(f"there are no data for {name!r}, whose runs will fail: {words}")

@@ -40,7 +40,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
             absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
             under = percent(grid.attacked(attack, defence, one.strength, protection))
             word = _short(one.word) + (" (beyond)" if one.within is False and one.word != "holds" else "")
-            beside = f"{_mean(grid.clean(defence, protection))} / {absent}"
+            beside = f"{_mean(grid.clean(defence, protection))}{unsummed_words(grid, defence, protection)} / {absent}"
             table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
 
@@ -65,13 +65,18 @@ def _mean(spot: Spread | None) -> str:
 
 def clean_words(grid: Grid, defence: str, protection: str) -> str:
     """Accuracy without attack, and whether that is of a model that nothing ever moved, or that is no better than a guess."""
-    of = grid.clean(defence, protection)
+    of, mark = grid.clean(defence, protection), unsummed_words(grid, defence, protection)
     if grid.idle(defence, protection):
         return f"{percent(of)} (never moved)"
     if of is None:
         return percent(of)
     near = " (little above chance)" if close_to_chance(grid, of.mean) else ""
-    return percent(of) + (" (at chance)" if at_chance(grid, of.mean) else near)
+    return percent(of) + mark + (" (at chance)" if at_chance(grid, of.mean) else near)
+
+
+def unsummed_words(grid: Grid, defence: str, protection: str) -> str:
+    """A mark beside the accuracy without attack where in some seed no update was summed in any round: it is of clients alone."""
+    return " (nothing summed)" if any(row.get("nothing_summed") for row in grid.rows(None, defence, None, protection)) else ""
 
 
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:

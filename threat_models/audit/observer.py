@@ -75,7 +75,7 @@ def named(text: str) -> Observer:
         elif word == "network":
             network = True
         else:
-            parties = ", ".join(sorted(by_name, reverse=True))
+            parties = ", ".join(sorted(by_name, reverse=True)).replace("second server", "second-server")
             raise ValueError(
                 f"there is no observer {text!r}: name {parties}, network, client:0 or several clients:0,3, joined by +,"
                 " for example server+client:0,3"
