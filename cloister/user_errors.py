@@ -25,7 +25,8 @@ def in_words(error: BaseException, file: str) -> str:
     reason = error.msg if isinstance(error, SyntaxError) else next(iter(str(error).splitlines()), "")
     if isinstance(error, TypeError) and (words := _of_a_field(error)):
         return f"{where}: {words}"
-    said = type(error) is ValueError or isinstance(error, ImportError | Refused)  # the words say it all
+    ours = type(error).__module__.startswith("cloister.")
+    said = type(error) is ValueError or ours or isinstance(error, ImportError | Refused)  # the words say it all
     kind = "" if reason and said else f"{type(error).__name__}: "
     if isinstance(error, KeyError):
         reason = f"there is no {reason}"

@@ -272,6 +272,14 @@ def test_another_scenario_is_not_mixed_in(field: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+def test_what_of_another_scenario_differs_is_said_with_both_values(tmp_path: Path) -> None:
+    play(SMALL, tmp_path, rounds=2)
+    other = replace(SMALL, seed=3, training=replace(SMALL.training, lr=0.2))
+    with pytest.raises(ValueError, match=r"another training\.lr \(0\.\d+, and 0\.2 now\), seed \(\d+, and 3 now\); resume it"):
+        play(other, tmp_path, resume=True)
+
+
+@pytest.mark.trains
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     play(SMALL, tmp_path, rounds=2)
     before = outcome(tmp_path)

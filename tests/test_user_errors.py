@@ -309,3 +309,9 @@ def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: p
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('not the library')\n")
     (tmp_path / "wanted.py").write_text("import colorsys\nattack = lambda own: colorsys.ONE_THIRD\n")
     assert load_poisoning(f"{tmp_path / 'wanted.py'}")(None) == pytest.approx(1 / 3)
+
+
+def test_the_class_of_an_error_of_ours_is_not_named(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("from cloister.fl.functions import Unfit\nraise Unfit('the words say it')\n")
+    assert complaint(monkeypatch, capsys, "run", file).endswith("mine.py, line 2: the words say it")

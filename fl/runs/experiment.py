@@ -32,6 +32,8 @@ from .verdicts import numbers_of
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
 """Of what trains clients, the same elsewhere (`fl/engines/`)."""
+SHORT = 40
+"""Letters of a value that is worth saying where another was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +133,19 @@ def run(
 
 
 def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    differing = [key for key in now if key != "rounds" and begun.get(key) != now[key]]
+    differing = [words for key in now if key != "rounds" for words in _differing(key, begun.get(key), now[key])]
     if differing:
         raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
+
+
+def _differing(at: str, then: object, now: object) -> Iterator[str]:
+    """Where two plain values differ, as paths with both values, those of a few letters only."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping) and then.keys() == now.keys():
+        for key in now:
+            yield from _differing(f"{at}.{key}", then[key], now[key])
+    elif then != now:
+        short = max(len(repr(then)), len(repr(now))) <= SHORT
+        yield f"{at} ({then!r}, and {now!r} now)" if short else at
 
 
 def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: Hosts | None) -> Round:
