@@ -109,13 +109,12 @@ def join(
             say("stopped; the same command goes on while the run lasts")
             raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
         if (model := folder / "model.safetensors").exists():
-            log.info("done", extra={"words": counted, "model": str(model)})
+            log.info("done", extra={"words_answered": counted, "model": str(model)})
         else:
-            why = (
-                "the run is over, and handed this client no model: it was in no cluster, or the last round was not played;"
-                " where the coordinator goes on with the run, so does this command"
-            )
-            log.warning("ended", extra={"words": counted, "why": why})
+            why = f"the coordinator says: {link.why}" if link.why else "it was in no cluster, or the last round was not played"
+            goes_on = "where the coordinator goes on with the run, so does this command"
+            none = f"the run is over, and handed this client no model: {why}; {goes_on}"
+            log.warning("ended", extra={"words_answered": counted, "why": none})
 
 
 def _check(

@@ -134,6 +134,10 @@ def test_a_client_whose_run_is_over_joins_no_more(tmp_path):
         ([{"left": "x", "revoked": True, "time": "t9"}], "Its certificate was revoked: it left a run at t9."),
         ([{"left": "why", "time": "t9"}], "It left a run at t9: why."),
         ([{"ended": True}], "It was there at the end of a run, and was handed no model."),
+        (
+            [{"ended": True, "why": "no sum"}],
+            "It was there at the end of a run, and was handed no model. The coordinator said why: no sum.",
+        ),
         ([{"told": "final"}, {"ended": True}], "Took part to the end of a run."),
         ([], "Takes part in, or was cut off from, a run."),
         ([{"left": "why", "time": "t3"}, {"left": "in vain", "time": "t9"}], "It left a run at t3: why."),

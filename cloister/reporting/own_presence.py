@@ -126,5 +126,8 @@ def outcome(lines: Sequence[Line], run: str) -> str:
         return f"It left {run} at {left.get('time')}: {left['left']}."
     if "ended" in last:
         handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
-        return f"Took part to the end of {run}." if handed else f"It was there at the end of {run}, and was handed no model."
+        if handed:
+            return f"Took part to the end of {run}."
+        why = f" The coordinator said why: {said}." if (said := str(last.get("why", ""))) else ""
+        return f"It was there at the end of {run}, and was handed no model.{why}"
     return f"Takes part in, or was cut off from, {run}."

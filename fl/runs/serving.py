@@ -29,6 +29,7 @@ from .experiment import Round, run
 from .feasibility import check_feasible
 from .linked_hosts import HELPERS, LinkedHosts
 from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody, who_left
+from .lost_round import NothingLearned
 from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
@@ -101,6 +102,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = in_vain = False
+    said = ""
     presence = Presence(out, clients)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
@@ -122,7 +124,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         done = over and not journal.began
         raise
     except BaseException as error:
-        over = True
+        over, said = True, error.words if isinstance(error, NothingLearned) else ""
         done = in_vain = not journal.began
         if in_vain and isinstance(error, ProtocolError):
             left = "" if hosts.listener is None else who_left(hosts.listener)
@@ -131,7 +133,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     finally:
         watched.running = False
         if (listener := hosts.listener) is not None:
-            listener.stop(over, IN_VAIN if in_vain else "")
+            listener.stop(over, IN_VAIN if in_vain else "", said)
             _write_link(out, listener, hosts, journal.life)
         if done:
             journal.over()

@@ -100,7 +100,7 @@ class Simulation(Parties):
         hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
         ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
         if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost, refused=found.refused)
+            raise NothingLearned(self.lost, found.refused, found.who)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.
@@ -118,6 +118,11 @@ class Simulation(Parties):
         clients, seed = self.population.clients, self.scenario.seed
         jobs = {i: Job(i, model, clients[i].train, seed_of(seed, "adapt", i)) for i, model in found.items()}
         return {i: adapt(self.module, job) for i, job in jobs.items()}
+
+    @property
+    def samples(self) -> dict[int, int]:
+        """How many records each client trains on, as the data here have it."""
+        return {i: len(client.train) for i, client in sorted(self.population.clients.items())}
 
     @property
     def clusters(self) -> Mapping[str, Cluster]:
