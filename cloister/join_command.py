@@ -127,6 +127,7 @@ def _check(
     keys: bool,
 ) -> None:
     """What `join --check` says. Raises ValueError of one line where the data do not fit."""
+    from .fl.runs.serving import check_served
     from .own_data_check import fits, label_of, seen
     from .reporting.repeat import DRAWN
     from .scenario_file import draws_its_model
@@ -134,6 +135,8 @@ def _check(
     if scenario is None and data is None:
         raise ValueError("give --data, --scenario or both: there is nothing to check")
     found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
+    if found is not None:
+        check_served(found)  # before words on the data, which are read by what the scenario agrees on
     data = data if found is None else _own_data(found, data, keys)
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):

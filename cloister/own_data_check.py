@@ -51,6 +51,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.models.vector import dimension
     from .fl.runs.feasibility import fewest_in_a_sum
     from .fl.runs.greeting import Greeting, maker_of, own_parties
+    from .fl.runs.hosts import OF_NUMBERS
     from .fl.runs.listening import greeting_of
     from .fl.runs.outweighing import least_of_others, least_share
     from .fl.runs.parties import Parties
@@ -60,6 +61,8 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     check_served(scenario)
     maker_of(scenario.protection)
     agreed = Parties(scenario, datasets)
+    if next(iter(agreed.population.clients.values())).test.y.is_floating_point():
+        raise ValueError(OF_NUMBERS)
     clients = agreed.setup.clients
     mine = clients[0] if client is None else client
     if mine not in clients:

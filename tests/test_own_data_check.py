@@ -170,6 +170,17 @@ def test_the_nearest_word_is_named(word, meant):
     assert nearest(word, ["No", "Yes", "Don't know"]) == meant
 
 
+def test_of_a_regression_a_check_says_what_a_coordinator_would_and_nothing_of_its_columns(folder):
+    text = AGREED.replace('label="ill"', 'label="dose", numbers=True').replace("lr=0.1", 'lr=0.1, loss="mean squared error"')
+    (folder / "agreed.py").write_text(text)
+    mine = table(folder / "mine.csv", [[1, 2.5, 3], [4, 5.5, 6]])
+    bad = commanded(folder, "join", "--check", "--data", str(mine), "--scenario", "agreed.py")
+    assert (bad.returncode, bad.stdout) == (1, "")
+    assert bad.stderr.startswith("cloister: targets here are numbers, and clients elsewhere say how many labels they find")
+    served = commanded(folder, "serve", "agreed.py", "--listen", "127.0.0.1:0", "--insecure-loopback")
+    assert served.stderr.splitlines()[-1] == bad.stderr.strip()
+
+
 def test_the_command_connects_to_nobody(folder):
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cloister", "join", *more]

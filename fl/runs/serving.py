@@ -27,6 +27,7 @@ from ...protocol.uploaded.plain import Plain
 from .agreement import terms_of
 from .experiment import Round, run
 from .feasibility import check_feasible
+from .hosts import OF_NUMBERS
 from .linked_hosts import HELPERS, LinkedHosts
 from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody, who_left
 from .lost_round import NothingLearned
@@ -49,6 +50,8 @@ def check_served(scenario: Scenario[Any]) -> None:
         kinds = [kind.__name__ for kind in SERVED]
         known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
         raise Refused(f"{scenario.protection!r} is not played between processes yet; use {known}")
+    if getattr(scenario.data, "numbers", False):
+        raise Refused(OF_NUMBERS)
     if scenario.adversary is not None:
         raise Refused("an adversary, who is simulated, is not played between processes; simulate it with `cloister run`")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from torch import nn
 
-from ...protocol.core.errors import Fault, Silent
+from ...protocol.core.errors import Fault, Refused, Silent
 from ...protocol.parts.models import Models
 from ...protocol.parts.record import Record
 from ...protocol.parts.run import Harness
@@ -23,7 +23,7 @@ from ..data.agreed import made_up
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
-from .hosts import Hosts, elsewhere
+from .hosts import OF_NUMBERS, Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
 from .parties import Parties
 from .parties import held_out as held_out
@@ -45,9 +45,7 @@ class Simulation(Parties):
         """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs."""
         super().__init__(scenario, folder)
         if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
-            raise ValueError(
-                "clients elsewhere say how many labels they find, and targets here are numbers: play it by cloister run"
-            )
+            raise Refused(OF_NUMBERS)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
         setup = replace(self.setup, workers=self.watch) if hosts is None else elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
