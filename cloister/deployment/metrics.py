@@ -1,7 +1,7 @@
 """A coordinator's numbers for Prometheus, and its health, over HTTP: no names of clients, and nothing that they said.
 
 GET /metrics: Prometheus' text format. GET /health: 200 while the run is in progress. GET /ready: 200 when enough clients are
-there for it to begin. Both say 503 else. Nobody who asks is authenticated, so its address should be one that operators alone reach.
+there for it to begin. Both say 503 else. Nobody who asks is authenticated: its address should be one that operators alone reach.
 """
 
 import threading
