@@ -116,8 +116,8 @@ def without_it(rounds: Sequence[Rounds], protection: str) -> str:
     named = ", ".join(of.named for of in apart)
     one = len(apart) == 1 and apart[0].first == apart[0].last
     return (
-        f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and of one"
-        " without it, over the same others, can subtract them, and if updates hardly changed between, what is left is close to its"
+        f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
+        " of one without it, over the same others, can subtract them, and if updates hardly changed, what is left is close to its"
         " update alone. How far all sums isolate it, the coordinator's report measures; this record has no sums without it."
     )
 
