@@ -32,10 +32,13 @@ def seen(data: Path, label: str | None) -> Iterator[Line]:
         check_spelling(data.name, found.labels)
     except ValueError as error:
         yield "spelling", str(error)
-    yield "missing", _of(found.columns, "missing") or "no value"
+    unlabelled = [f"{found.label} ({found.labels['']})"] if found.labels.get("") else []
+    yield "missing", ", ".join([*unlabelled, *filter(None, [_of(found.columns, "missing")])]) or "no value"
+    if codes := [f"{of.name} ({code:g})" for of in found.columns if (code := of.code)]:
+        yield "codes", f"{_named(codes)}: does that say that a value is missing? It would be learned from as a number"
     if others := _of(found.columns, "others"):
         yield "no numbers", others
-    if constant := [of.name for of in found.columns if of.constant]:
+    if found.rows > 1 and (constant := [of.name for of in found.columns if of.constant]):
         yield "constant", f"{_named(constant)}: the same in every row, of which nothing can be learned"
     if found.ragged:
         yield "ragged", f"{found.ragged} rows have another number of cells than the first line"

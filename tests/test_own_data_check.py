@@ -206,3 +206,41 @@ def test_the_command_connects_to_nobody(folder):
     assert commanded(folder, "join", "--check", "--data", "mine.csv", "--scenario", "agreed.py").returncode == 0
     lacking = commanded(folder, "join", "localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
     assert (lacking.returncode, lacking.stderr) == (1, "cloister: give --folder, or --check\n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "message"),
+    [
+        (
+            [["1,5", 1, "No"], *of(40)],
+            ("age", "dose", "ill"),
+            r"has '1,5', which is no number; inputs .*is it a decimal comma\? write 1\.5$",
+        ),
+        (
+            [["x", 1, "No"], ["", "y", ""], *of(40)],
+            ("age", "dose", "ill"),
+            r"4 cells are at fault: age \(2\), dose \(1\), ill \(1\)$",
+        ),
+        ([["x", 1, "No"], *of(40)], ("age", "dose", "ill"), "which is no number; inputs are numbers$"),
+        ([[1, 1, ""], *of(40)], ("age", "dose", "ill"), "ill is empty; fill it in, or leave the row out$"),
+        ([[1, 1, "yes"], [1, 1, "yes"], *of(40)], ("age", "dose", "ill"), r"is 'Yes' meant\?; 2 cells are at fault: ill \(2\)$"),
+        (
+            [[0, *row] for row in of(40)],
+            ("", "age", "dose", "ill"),
+            "has '' besides .'' is a column without a name, as of row numbers",
+        ),
+        (of(40), ("AGE", "dose", "ill"), r"has 'AGE' besides \(they differ in capitals alone\); it is to name"),
+    ],
+    ids=["decimal comma", "several", "one", "no label", "labels", "row numbers", "capitals"],
+)
+def test_what_is_wrong_with_a_table_is_said_at_once(folder, rows, names, message):
+    with pytest.raises(ValueError, match=message):
+        list(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", rows, names), 1, None))
+
+
+def test_empty_labels_are_missing_and_codes_are_asked_about(tmp_path):
+    told = words(seen(table(tmp_path / "t.csv", [[-999, "", ""], [4, 5, "a"], [5, 6, "a"]]), "ill"))
+    assert told["missing"] == "ill (1), dose (1)"
+    assert told["codes"].startswith("age (-999): does that say that a value is missing?")
+    one = words(seen(table(tmp_path / "t.csv", [[1, 2, "a"]]), "ill"))
+    assert {"constant", "codes"}.isdisjoint(one)
