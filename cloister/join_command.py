@@ -109,13 +109,12 @@ def join(
             say("stopped; the same command goes on while the run lasts")
             raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
         if (model := folder / "model.safetensors").exists():
-            log.info("done", extra={"words": counted, "model": str(model)})
+            log.info("done", extra={"words_answered": counted, "model": str(model)})
         else:
-            why = (
-                "the run is over, and handed this client no model: it was in no cluster, or the last round was not played;"
-                " where the coordinator goes on with the run, so does this command"
-            )
-            log.warning("ended", extra={"words": counted, "why": why})
+            why = f"the coordinator says: {link.why}" if link.why else "it was in no cluster, or the last round was not played"
+            goes_on = "where the coordinator goes on with the run, so does this command"
+            none = f"the run is over, and handed this client no model: {why}; {goes_on}"
+            log.warning("ended", extra={"words_answered": counted, "why": none})
 
 
 def _check(
@@ -128,6 +127,7 @@ def _check(
     keys: bool,
 ) -> None:
     """What `join --check` says. Raises ValueError of one line where the data do not fit."""
+    from .fl.runs.serving import check_served
     from .own_data_check import fits, label_of, seen
     from .reporting.repeat import DRAWN
     from .scenario_file import draws_its_model
@@ -135,6 +135,8 @@ def _check(
     if scenario is None and data is None:
         raise ValueError("give --data, --scenario or both: there is nothing to check")
     found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
+    if found is not None:
+        check_served(found)  # before words on the data, which are read by what the scenario agrees on
     data = data if found is None else _own_data(found, data, keys)
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):

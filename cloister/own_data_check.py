@@ -32,10 +32,13 @@ def seen(data: Path, label: str | None) -> Iterator[Line]:
         check_spelling(data.name, found.labels)
     except ValueError as error:
         yield "spelling", str(error)
-    yield "missing", _of(found.columns, "missing") or "no value"
+    unlabelled = [f"{found.label} ({found.labels['']})"] if found.labels.get("") else []
+    yield "missing", ", ".join([*unlabelled, *filter(None, [_of(found.columns, "missing")])]) or "no value"
+    if codes := [f"{of.name} ({code:g})" for of in found.columns if (code := of.code)]:
+        yield "codes", f"{_named(codes)}: does that say that a value is missing? It would be learned from as a number"
     if others := _of(found.columns, "others"):
         yield "no numbers", others
-    if constant := [of.name for of in found.columns if of.constant]:
+    if found.rows > 1 and (constant := [of.name for of in found.columns if of.constant]):
         yield "constant", f"{_named(constant)}: the same in every row, of which nothing can be learned"
     if found.ragged:
         yield "ragged", f"{found.ragged} rows have another number of cells than the first line"
@@ -51,7 +54,9 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.models.vector import dimension
     from .fl.runs.feasibility import fewest_in_a_sum
     from .fl.runs.greeting import Greeting, maker_of, own_parties
+    from .fl.runs.hosts import OF_NUMBERS
     from .fl.runs.listening import greeting_of
+    from .fl.runs.outweighing import least_of_others, least_share
     from .fl.runs.parties import Parties
     from .fl.runs.serving import check_served
     from .protocol.view.protection import as_written
@@ -59,6 +64,8 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     check_served(scenario)
     maker_of(scenario.protection)
     agreed = Parties(scenario, datasets)
+    if next(iter(agreed.population.clients.values())).test.y.is_floating_point():
+        raise ValueError(OF_NUMBERS)
     clients = agreed.setup.clients
     mine = clients[0] if client is None else client
     if mine not in clients:
@@ -72,7 +79,10 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     if least := fewest_in_a_sum(scenario):
         spare = len(clients) - least
         away = f"{spare} may be away" if spare > 0 else "none may be away" if spare == 0 else "which are more than there are"
-        yield "sums", f"of {least} clients or more that are there; {away} while there is one cluster"
+        alike = " and all weigh the same" if least_share(scenario) else ""
+        yield "sums", f"of {least} clients or more that are there; {away} while there is one cluster{alike}"
+    if share := least_share(scenario):
+        yield "weights", _by_samples(least_of_others(scenario, len(clients), records), share, len(clients), records)
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if needs_two(found.module, own.train.x):
         yield (
@@ -89,6 +99,17 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     last = records % batch or batch
     yield "train on", f"{records} records, in batches of {batch}{f', the last of {last}' if last != batch else ''}"
     yield "held out", f"{len(own.test)} records, to score models by"
+
+
+def _by_samples(others: int | None, share: int, clients: int, records: int) -> str:
+    """What a client can know of sums that count samples. others: records that each of them needs, if any number will do."""
+    of = f"sums count samples: one in which a client has more than 1/{share} of the squares of all counts is withheld, and a"
+    if others is None:
+        will = f"with this one's {records:,} that is so whatever the others have: lower protection.corrupt, raise max_samples, or"
+    else:
+        where = f"where the others have fewer than {others:,} each"
+        will = f"that is so of all {clients} with this one's {records:,} {where}: compare, or"
+    return f"{of} run without a sum ends by itself; {will} agree on algorithm.by_samples=False"
 
 
 def label_of(scenario: Any) -> str | None:

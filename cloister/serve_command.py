@@ -64,6 +64,7 @@ def serve(
         from .fl.data.agreed import AgreedColumns
         from .fl.data.given import CsvClients
         from .fl.runs.listening import Listening
+        from .fl.runs.outweighing import least_share
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
@@ -76,6 +77,10 @@ def serve(
             log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
         if isinstance(scenario.data, AgreedColumns) and not ask_scores:
             log_to_stderr().warning("nobody says how well models predict", extra={"instead": asked})
+        if share := least_share(scenario):
+            why = f"one with a client of more than 1/{share} of the squares of all counts is withheld; a run without any ends"
+            instead = "where counts may be so uneven, algorithm.by_samples=False; each client sees what it needs by join --check"
+            log_to_stderr().warning("sums count samples", extra={"why": why, "instead": instead})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         log, control = log_to_stderr(), Control()
         told = Told(log)

@@ -113,4 +113,4 @@ def _play(told: Iterator[Any]) -> None:
     except KeyboardInterrupt as stopped:
         say("stopped; the same command goes on while the run lasts")
         raise typer.Exit(STOPPED[signal.Signals(stopped.args[0])]) from None
-    log.info("done", extra={"words": counted})
+    log.info("done", extra={"words_answered": counted})

@@ -112,10 +112,12 @@ def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time
         "127.0.0.1:0", Standing(of(keys, -1), clock=clock), Limits(patience=60.0), wait, told=listening, scores=scores
     )
     with one_at_a_time():
-        for done in serve(scenario, found.folder, where):
-            after(done)
-        for thread in threads:
-            thread.join(60)
+        try:
+            for done in serve(scenario, found.folder, where):
+                after(done)
+        finally:
+            for thread in threads:
+                thread.join(60)
     assert found.ended == dict.fromkeys(range(count)), found.ended
     return found
 

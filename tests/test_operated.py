@@ -88,7 +88,7 @@ def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothin
     where = Listening(
         "127.0.0.1:0", standing(keys, -1), Limits(patience=TRAINED, back=TRAINED), TRAINED, told=listening, control=control
     )
-    assert got(f"{at}/health")[0] == 200
+    assert got(f"{at}/health") == (503, "starting\n")
     assert got(f"{at}/ready")[0] == 503
     received = 0.0
     rounds = serve(scenario, tmp_path / "run", where)

@@ -141,7 +141,7 @@ def test_data_that_fit_are_said_to(folder):
     ("rows", "names", "message"),
     [
         (of(40, "yes "), ("age", "dose", "ill"), "ill is 'yes', none of those agreed: No, Yes; is 'Yes' meant"),
-        (of(40, "zebra"), ("age", "dose", "ill"), "ill is 'zebra', none of those agreed: No, Yes$"),
+        (of(40, "zebra"), ("age", "dose", "ill"), "ill is 'zebra', none of those agreed: No, Yes; 20 cells are at fault: ill"),
         (of(40), ("age", "drug", "ill"), "lacks 'dose' and has 'drug' besides"),
         ([["", 1, "No"], *of(40)], ("age", "dose", "ill"), "column 'age' has '', which is no number; inputs are numbers"),
         (of(51), ("age", "dose", "ill"), "has 41 records, of which batches of 10 leave one.*leave one record out"),
@@ -170,6 +170,17 @@ def test_the_nearest_word_is_named(word, meant):
     assert nearest(word, ["No", "Yes", "Don't know"]) == meant
 
 
+def test_of_a_regression_a_check_says_what_a_coordinator_would_and_nothing_of_its_columns(folder):
+    text = AGREED.replace('label="ill"', 'label="dose", numbers=True').replace("lr=0.1", 'lr=0.1, loss="mean squared error"')
+    (folder / "agreed.py").write_text(text)
+    mine = table(folder / "mine.csv", [[1, 2.5, 3], [4, 5.5, 6]])
+    bad = commanded(folder, "join", "--check", "--data", str(mine), "--scenario", "agreed.py")
+    assert (bad.returncode, bad.stdout) == (1, "")
+    assert bad.stderr.startswith("cloister: targets here are numbers, and clients elsewhere say how many labels they find")
+    served = commanded(folder, "serve", "agreed.py", "--listen", "127.0.0.1:0", "--insecure-loopback")
+    assert served.stderr.splitlines()[-1] == bad.stderr.strip()
+
+
 def test_the_command_connects_to_nobody(folder):
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cloister", "join", *more]
@@ -195,3 +206,41 @@ def test_the_command_connects_to_nobody(folder):
     assert commanded(folder, "join", "--check", "--data", "mine.csv", "--scenario", "agreed.py").returncode == 0
     lacking = commanded(folder, "join", "localhost:1", "--scenario", "agreed.py", "--insecure-loopback")
     assert (lacking.returncode, lacking.stderr) == (1, "cloister: give --folder, or --check\n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "message"),
+    [
+        (
+            [["1,5", 1, "No"], *of(40)],
+            ("age", "dose", "ill"),
+            r"has '1,5', which is no number; inputs .*is it a decimal comma\? write 1\.5$",
+        ),
+        (
+            [["x", 1, "No"], ["", "y", ""], *of(40)],
+            ("age", "dose", "ill"),
+            r"4 cells are at fault: age \(2\), dose \(1\), ill \(1\)$",
+        ),
+        ([["x", 1, "No"], *of(40)], ("age", "dose", "ill"), "which is no number; inputs are numbers$"),
+        ([[1, 1, ""], *of(40)], ("age", "dose", "ill"), "ill is empty; fill it in, or leave the row out$"),
+        ([[1, 1, "yes"], [1, 1, "yes"], *of(40)], ("age", "dose", "ill"), r"is 'Yes' meant\?; 2 cells are at fault: ill \(2\)$"),
+        (
+            [[0, *row] for row in of(40)],
+            ("", "age", "dose", "ill"),
+            "has '' besides .'' is a column without a name, as of row numbers",
+        ),
+        (of(40), ("AGE", "dose", "ill"), r"has 'AGE' besides \(they differ in capitals alone\); it is to name"),
+    ],
+    ids=["decimal comma", "several", "one", "no label", "labels", "row numbers", "capitals"],
+)
+def test_what_is_wrong_with_a_table_is_said_at_once(folder, rows, names, message):
+    with pytest.raises(ValueError, match=message):
+        list(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", rows, names), 1, None))
+
+
+def test_empty_labels_are_missing_and_codes_are_asked_about(tmp_path):
+    told = words(seen(table(tmp_path / "t.csv", [[-999, "", ""], [4, 5, "a"], [5, 6, "a"]]), "ill"))
+    assert told["missing"] == "ill (1), dose (1)"
+    assert told["codes"].startswith("age (-999): does that say that a value is missing?")
+    one = words(seen(table(tmp_path / "t.csv", [[1, 2, "a"]]), "ill"))
+    assert {"constant", "codes"}.isdisjoint(one)

@@ -134,6 +134,10 @@ def test_a_client_whose_run_is_over_joins_no_more(tmp_path):
         ([{"left": "x", "revoked": True, "time": "t9"}], "Its certificate was revoked: it left a run at t9."),
         ([{"left": "why", "time": "t9"}], "It left a run at t9: why."),
         ([{"ended": True}], "It was there at the end of a run, and was handed no model."),
+        (
+            [{"ended": True, "why": "no sum"}],
+            "It was there at the end of a run, and was handed no model. The coordinator said why: no sum.",
+        ),
         ([{"told": "final"}, {"ended": True}], "Took part to the end of a run."),
         ([], "Takes part in, or was cut off from, a run."),
         ([{"left": "why", "time": "t3"}, {"left": "in vain", "time": "t9"}], "It left a run at t3: why."),
@@ -248,3 +252,28 @@ def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):
     (tmp_path / "join.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(ValueError, match="of a client that took part in nothing: the certificate is revoked: it takes no part"):
         read_record(tmp_path / "join.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        (
+            [task(0), update(0), {"away": "x"}, {"back": True}, task(4), update(4)],
+            "Rounds 1 to 3 went on without it, and others with it",
+        ),
+        (
+            [task(0), update(0), {"away": "x"}, {"back": True}, task(2), update(2)],
+            "Round 1 went on without it, and others with it",
+        ),
+        ([task(3), update(3)], "Rounds 0 to 2 went on without it"),
+        ([task(0), update(0), task(1), update(1)], ""),
+        ([task(0), update(0), task(4), update(4)], ""),  # it was there, and others were asked
+        ([task(3)], ""),
+    ],
+)
+def test_that_it_was_away_between_sums_with_it_is_said(gone, said):
+    """Two sums, with it and without it, can be subtracted."""
+    masked = [JOINED | {"protection": "Masked(floor=2)"}, *gone]
+    assert said in render(masked)
+    assert bool(said) == ("can subtract them" in render(masked))
+    assert "can subtract them" not in render([JOINED | {"protection": "Plain()"}, *gone])

@@ -5,13 +5,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cloister.deployment.metrics import Collected
 from cloister.errors_in_one_line import REVOKED, Failure, one_line_errors
 from cloister.fl.runs.listening import Listening
 from cloister.fl.runs.member import LOG, OwnRecord
 from cloister.fl.runs.serving import serve
+from cloister.fl.runs.vitals import Watched
 from cloister.protocol.core.errors import Refused, Revoked
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.links import dialled
@@ -88,6 +91,11 @@ def test_who_was_revoked_before_the_coordinator_came_back_is_not_waited_for(fold
     listener.start()
     try:
         eventually(lambda: listener.barred() == (3,))
+        linked = SimpleNamespace(stage="", absent={}, late=0)
+        seen = Watched(SimpleNamespace(listener=listener, linked=linked, round=0), 4, 1, 1).vitals()
+        assert (seen.barred, seen.revoked) == (1, 0), "nobody was sent away for an alarm to go by"
+        found = [family for family in Collected(lambda: seen).collect() if family.name == "cloister_revoked_clients"]
+        assert [sample.value for family in found for sample in family.samples] == [1.0]
         began = time.monotonic()
         listener.post(3, b"word")
         assert listener.heard().data is None

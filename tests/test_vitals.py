@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -15,8 +16,9 @@ from rich.console import Console
 from cloister.deployment.live import live, shown
 from cloister.deployment.metrics import COUNTERS, GAUGES, Metrics
 from cloister.deployment.operated import operated
-from cloister.fl.runs.vitals import Control, Vitals
+from cloister.fl.runs.vitals import Control, Vitals, Watched
 from cloister.progress import shown as shown_on
+from cloister.protocol.links.listener import Listener
 
 busy = Vitals(
     round=3,
@@ -93,6 +95,20 @@ def test_metrics_follow_the_run_and_say_nothing_of_accuracy_before_there_is_one(
 def test_health_is_a_status(path, vitals, status):
     with served(lambda: vitals) as at:
         assert got(f"{at}/{path}")[0] == status
+
+
+def test_a_coordinator_is_not_healthy_before_it_listens():
+    control = Control()
+    with served(lambda: control.vitals()) as at:
+        assert got(f"{at}/health") == (503, "starting\n")
+        assert "cloister_running 0.0" in got(f"{at}/metrics")[1]
+        hosts = SimpleNamespace(listener=None, linked=SimpleNamespace(stage="", absent={}, late=0), round=0)
+        control.vitals = (watched := Watched(hosts, 8, 10, 1)).vitals
+        assert got(f"{at}/health") == (503, "starting\n")
+        hosts.listener = Listener("127.0.0.1:0", range(8), lambda client: b"", None)
+        assert got(f"{at}/health") == (200, "ok\n")
+        watched.running = False
+        assert got(f"{at}/health") == (503, "over\n")
 
 
 @pytest.mark.parametrize("address", ["", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000"])

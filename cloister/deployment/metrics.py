@@ -1,7 +1,7 @@
 """A coordinator's numbers for Prometheus, and its health, over HTTP: no names of clients, and nothing that they said.
 
 GET /metrics: Prometheus' text format. GET /health: 200 while the run is in progress. GET /ready: 200 when enough clients are
-there for it to begin, else 503. Nobody who asks is authenticated, so its address should be one that operators alone reach.
+there for it to begin. Both say 503 else. Nobody who asks is authenticated: its address should be one that operators alone reach.
 """
 
 import threading
@@ -20,7 +20,7 @@ GAUGES = {
     "connected": "Clients that are connected.",
     "clusters": "Clusters after the last round.",
     "unplaced": "Clients that are in no cluster after the last round.",
-    "running": "1 while the run is in progress.",
+    "running": "1 while the run is in progress: from when the coordinator listens.",
     "stalled": "Seconds since anything moved on a link.",
     "life": "How often the coordinator was started for this run.",
 }
@@ -55,6 +55,8 @@ class Collected:
         yield GaugeMetricFamily(
             "cloister_owing_longest_seconds", "Of these, for how long.", max(vitals.owing.values(), default=0.0)
         )
+        words = "Clients whose certificate is revoked, with no other in its place, also since before the run."
+        yield GaugeMetricFamily("cloister_revoked_clients", words, float(vitals.barred))
         if vitals.accuracy is not None:
             yield GaugeMetricFamily("cloister_accuracy", "Mean over clients, after the last round.", vitals.accuracy)
         for name, words in COUNTERS.items():
@@ -112,7 +114,9 @@ def _handler(registry: Any, now: Now, least: int) -> type[BaseHTTPRequestHandler
                 case "/metrics":
                     self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
                 case "/health":
-                    self._answer(*((200, b"ok\n") if now().running else (503, b"over\n")))
+                    vitals = now()
+                    off = b"starting\n" if vitals.starting else b"over\n"
+                    self._answer(*((200, b"ok\n") if vitals.running else (503, off)))
                 case "/ready":
                     vitals = now()
                     needed = least or vitals.cohort

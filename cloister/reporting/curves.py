@@ -61,7 +61,7 @@ class Chart:
     "plain" or "log".
 
     axis: what x counts; whole numbers if there are no others of it. ticks: where it is labelled; empty for even steps. whiskers:
-    ranges that are drawn as a bar at every point.
+    ranges that are drawn as a bar at every point. shaded: ranges of x that are not to be compared with the rest.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Chart:
     axis: str = "round"
     ticks: Sequence[float] = ()
     whiskers: Sequence[Band] = ()
+    shaded: Sequence[tuple[float, float]] = ()
 
 
 def draw_curves(chart: Chart, width: int) -> Markup:
@@ -82,6 +83,8 @@ def draw_curves(chart: Chart, width: int) -> Markup:
     widest = max((len(line.name) for line in chart.thick), default=0)
     figure, axes = _axes(width, height, right=min(max(64, 18 + 8 * widest), width // 4) if chart.thick else 14)
     tips: list[tuple[str, int | None]] = []
+    for low, high in chart.shaded:
+        axes.axvspan(low, high, color=colour(MUTED), alpha=0.18, linewidth=0, zorder=0.5)
     for mark in chart.marks:
         axes.axvline(mark, color=colour(MUTED), linewidth=1, linestyle=(0, (2, 3)), zorder=1)
     for band in chart.bands:

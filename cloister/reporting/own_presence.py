@@ -8,6 +8,7 @@ from typing import Any
 from .own_words import UPDATES
 
 Line = Mapping[str, Any]
+TOOK, MISSED = "its update went into the protocol", "it was not there"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
@@ -89,7 +90,7 @@ def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Map
 def _came(kinds: set[str]) -> str:
     """Of a round in which it was asked, by the kinds of messages that it sent."""
     if kinds & UPDATES:
-        return "its update went into the protocol"
+        return TOOK
     if "Declined" in kinds:
         return "it was asked, and declined"
     if "Ready" in kinds:
@@ -100,7 +101,25 @@ def _came(kinds: set[str]) -> str:
 def _missed(between: Sequence[Line]) -> str:
     """Of rounds of which nothing is in these lines, whether it was away, or its process began."""
     gone = any("away" in line or "left" in line or "started" in line or "joined" in line for line in between)
-    return "it was not there" if gone else "it was there, and asked for nothing"
+    return MISSED if gone else "it was there, and asked for nothing"
+
+
+def without_it(rounds: Sequence[Rounds], protection: str) -> str:
+    """What it may have cost that it was away, and back: sums with it and without it, soon after one another. Empty where it was
+    not, and where the coordinator has single updates anyway. rounds: as `rounds_of`. A client knows no more of others' sums.
+    """
+    took = [k for k, of in enumerate(rounds) if of.words == TOOK]
+    away = [of for k, of in enumerate(rounds) if of.words == MISSED and took and k < took[-1]]
+    late = [of for of in rounds[:1] if of.words == BEFORE and took]
+    if protection.startswith(("Plain", "Permuted")) or not (apart := [*late, *away]):
+        return ""
+    named = ", ".join(of.named for of in apart)
+    one = len(apart) == 1 and apart[0].first == apart[0].last
+    return (
+        f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
+        " of one without it, over the same others, can subtract them, and if updates hardly changed, what is left is close to its"
+        " update alone. How far all sums isolate it, the coordinator's report measures; this record has no sums without it."
+    )
 
 
 def joined(rounds: Iterator[Rounds]) -> list[Rounds]:
@@ -126,5 +145,8 @@ def outcome(lines: Sequence[Line], run: str) -> str:
         return f"It left {run} at {left.get('time')}: {left['left']}."
     if "ended" in last:
         handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
-        return f"Took part to the end of {run}." if handed else f"It was there at the end of {run}, and was handed no model."
+        if handed:
+            return f"Took part to the end of {run}."
+        why = f" The coordinator said why: {said}." if (said := str(last.get("why", ""))) else ""
+        return f"It was there at the end of {run}, and was handed no model.{why}"
     return f"Takes part in, or was cut off from, {run}."

@@ -27,6 +27,7 @@ from .run_data import (
     spans_of_rounds,
     tree_nodes,
 )
+from .told_by import shaded
 from .tree_drawing import PHONE, draw_outline, draw_tree
 
 THIN_LINES = 80
@@ -57,7 +58,10 @@ def cluster_lines(run: Run, values: Callable[[Run, Row], dict[str, float]], hues
 
 
 def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], hues: Mapping[str, int]) -> Chart:
-    """Thin: clients (or, of more than 80, the range of each planted group). Thick: clusters. Marks: splits."""
+    """Thin: clients (or, of more than 80, the range of each planted group). Thick: clusters. Marks: splits.
+
+    Shaded: rounds in which not all said how well they predict.
+    """
     x = np.array([t for t, _ in evaluated(run)])
     ids, kin = client_ids(run), run.kin
     measured = [scores(run, line) for _, line in evaluated(run)]
@@ -66,7 +70,7 @@ def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], h
     if len(ids) <= THIN_LINES:
         tips = [run.client(i) + (f", {run.kind} {kin[i]}" if i in kin else "") for i in ids]
         thin = [Line(t, x, values[:, c], hues.get(kin.get(i, ""))) for c, (i, t) in enumerate(zip(ids, tips, strict=True))]
-        return Chart(name="accuracy", thin=thin, thick=clusters, marks=marks, unit=unit)
+        return Chart(name="accuracy", thin=thin, thick=clusters, marks=marks, unit=unit, shaded=shaded(run))
     bands = []
     for group in hues or [""]:
         inside = values[:, [kin.get(i, "") == group for i in ids]]
@@ -75,7 +79,7 @@ def accuracy_chart(run: Run, clusters: Sequence[Line], marks: Sequence[float], h
             ends = np.full((2, len(x)), np.nan)
             ends[:, seen] = np.nanpercentile(inside[seen], [low, high], axis=1)
             bands.append(Band(f"{run.kind} {group}" if group else "clients", x, ends[0], ends[1], hues.get(group)))
-    return Chart(name="accuracy", bands=bands, thick=clusters, marks=marks, unit=unit)
+    return Chart(name="accuracy", bands=bands, thick=clusters, marks=marks, unit=unit, shaded=shaded(run))
 
 
 SINGLE = {"max": "largest update", "rms": "root mean square"}

@@ -64,8 +64,16 @@ from .run_data import (
     was_scored,
     worst,
 )
-from .who_was_there import differing, in_ranges, revoked_in_words, who_was_there, without_model
+from .told_by import partly_told
+from .who_was_there import differing, in_ranges, never_there, revoked_in_words, who_was_there, without_model
 
+OF_DATA = {
+    "AgreedColumns": "agreed columns",
+    "CsvClients": "CSV files",
+    "FolderClients": "images",
+    "Given": "given data",
+}
+"""Loaders of a user's own data, as people say it."""
 TABLE_ROUNDS = 40
 MOST_PAUSES = 3
 """Of clusters that learned nothing for some rounds, told in the first lines."""
@@ -99,6 +107,7 @@ def render(run: Run) -> str:
         score=lambda v: score_words(v, not run.in_percent),
     )
     template = pages.get_template("report.html.j2")
+    ever, partly = partly_told(run)
     hues = hue_of_groups(run)
     lines = cluster_lines(run, scores, hues)
     marks = sorted({number(s.get("round")) for s in run.splits} - {math.nan})
@@ -109,7 +118,7 @@ def render(run: Run) -> str:
         run=run,
         summary=run.summary,
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
-        facts=[str(run.summary[k]) for k in ("algorithm", "protection", "data") if run.summary.get(k)],
+        facts=[str(run.summary[k]) for k in ("algorithm", "protection") if run.summary.get(k)] + data_in_words(run),
         verdict=" ".join([verdict(run, final), *worth_at_first(run.summary), *stood_still(run), *revoked_in_words(run)]),
         attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
@@ -138,6 +147,8 @@ def render(run: Run) -> str:
         privacy=epsilons(run),
         traffic=traffic_charts(run),
         table=table(run),
+        ever=ever,
+        partly=len(partly),
         conditions=run.summary.get("conditions") or [],
         rejected=in_ranges(run.summary.get("rejected") or []),
         there=who_was_there(run),
@@ -151,6 +162,13 @@ def render(run: Run) -> str:
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
     )
+
+
+def data_in_words(run: Run) -> list[str]:
+    """What the data are, as people say it: those of a user's own have classes of ours whose names say nothing."""
+    name, described = str(run.summary.get("data") or ""), run.scenario.get("data")
+    own = str(described.get("name") or "") if name == "Given" and isinstance(described, dict) else ""
+    return [words] if (words := own or OF_DATA.get(name, name)) else []
 
 
 def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
@@ -262,7 +280,8 @@ def stood_still(run: Run) -> list[str]:
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     """The run in a sentence or two."""
     count, splits = len(client_ids(run)), len(run.splits)
-    placed = len({i for members in final.values() for i in members}) or count  # who was away when clusters were made is in none
+    ids = {str(i) for members in final.values() for i in members}  # who was away when clusters were made is in none
+    placed = len(ids - never_there(run)) or count
     clients = f"{count} clients" if placed == count else f"{placed} of {count} clients"
     if not run.rounds:
         return (
@@ -321,7 +340,7 @@ def measured(run: Run) -> list[dict[str, str]]:
 
 def table(run: Run) -> list[dict[str, Any]]:
     """The curves as numbers: at most 40 rounds, evenly spaced, the last one among them."""
-    rounds = evaluated(run)
+    rounds, (ever, partly) = evaluated(run), partly_told(run)
     picked = sorted({round(k) for k in np.linspace(0, len(rounds) - 1, min(TABLE_ROUNDS, len(rounds)))})
     rows = []
     for t, line in (rounds[k] for k in picked):
@@ -329,5 +348,6 @@ def table(run: Run) -> list[dict[str, Any]]:
         client, low = worst(run, measured)
         mean = average(run, measured.values())
         clusters = len(line.get("clusters") or {})
-        rows.append({"round": f"{t:.0f}", "mean": mean, "worst": low, "client": client, "clusters": clusters})
+        told = f"{len(measured)} of {ever}" if partly else ""
+        rows.append({"round": f"{t:.0f}", "mean": mean, "worst": low, "client": client, "clusters": clusters, "told": told})
     return rows

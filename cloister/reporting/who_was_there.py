@@ -20,6 +20,13 @@ def who_was_there(run: Run) -> list[tuple[str, str, str]]:
     return [(run.client(i), _words(away.get(i, [])), _words(revoked.get(i, []))) for i in clients]
 
 
+def never_there(run: Run) -> frozenset[str]:
+    """Clients that were away in every round: they took part in none, though clusters may have them."""
+    right = [line for line in run.presence if type(line.get("round")) is int]
+    away = ranges(right, len(run.rounds))["away"]
+    return frozenset(str(i) for i, times in away.items() if times == [(0, len(run.rounds) - 1)])
+
+
 def revoked_in_words(run: Run) -> list[str]:
     """A sentence on the clients that were revoked, and since when; none where nobody was."""
     found = [f"{client} (round{'s' * (not rounds.isdecimal())} {rounds})" for client, _, rounds in who_was_there(run) if rounds]

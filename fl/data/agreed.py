@@ -38,17 +38,16 @@ class AgreedColumns:
         return TableSchema(self.columns, self.label, tuple(in_order(self.labels)))
 
 
-def agreed_columns(
-    columns: Sequence[str], *, labels: Sequence[object] | None, clients: int, label: str = "label"
-) -> AgreedColumns:
+def agreed_columns(columns: Sequence[str], *, labels: Sequence[object], clients: int, label: str = "label") -> AgreedColumns:
     """For `cloister serve` and `cloister join`: so many clients have a CSV file each with these columns, in any order.
 
     columns: the inputs, numbers. label: the column to learn; labels: its values, two or more. Rows are made up, so that shapes
     are known and a model can be made; a coordinator scores nothing by them, and `cloister run` of such a scenario says nothing.
+    A column of numbers to be predicted cannot be agreed on: regressions are learned in simulations alone.
 
     Raises ValueError of one line for names that are none, or twice there.
     """
-    if labels is None or (isinstance(labels, Sequence) and not labels):
+    if not labels and not isinstance(labels, str):
         raise ValueError(
             "labels are the values of the column to learn; numbers to be predicted are learned in simulations alone, by"
             " from_csv(..., numbers=True)"

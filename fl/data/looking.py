@@ -22,6 +22,10 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
 """How files say, in whatever case, that a value is not there."""
 
 
+CODES = frozenset({999.0, 9999.0, 99999.0})
+"""By which they say it in columns of numbers, with either sign."""
+
+
 @dataclass(slots=True)
 class Column:
     """Of a table. missing: cells without a value. others: cells with what is no finite number. constant: whether all numbers in
@@ -37,6 +41,11 @@ class Column:
     @property
     def constant(self) -> bool:
         return self.least == self.most
+
+    @property
+    def code(self) -> float:
+        """The least or the most of it, where it is what programs write for a value that is not there; else 0."""
+        return next((end for end in (self.least, self.most) if abs(end) in CODES), 0.0)
 
     def take(self, cell: str) -> None:
         """Another cell of it."""

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..fields_at_fault import about
 from .images import stratified
+from .looking import SHOWN, look
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
 from .spelling import HEADLESS, are_no_names, nearest
@@ -105,15 +107,11 @@ class OwnData:
         for number, cells in lines:
             row = dict(zip(there, cells, strict=True))
             where = f"line {number} of {self.path}"
-            x.append([finite_number(row[name], f"{where}: column {name!r}") for name in agreed.columns])
-            kind = row[agreed.label]
-            if kind not in codes:
-                meant = nearest(kind, agreed.kinds)
-                raise ValueError(
-                    f"{where}: {agreed.label} is {kind!r}, none of those agreed:"
-                    f" {', '.join(agreed.kinds)}" + (f"; is {meant!r} meant?" if meant else "")
-                )
-            y.append(codes[kind])
+            try:
+                x.append([finite_number(row[name], f"{where}: column {name!r}") for name in agreed.columns])
+                y.append(_code_of(row[agreed.label], codes, f"{where}: {agreed.label}"))
+            except ValueError as error:
+                raise ValueError(f"{error}{_faults_in(self.path, agreed)}") from None
         return np.array(x, np.float32).reshape(-1, *self.shape), np.array(y, np.int64)
 
     def _pictures(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -132,6 +130,30 @@ class OwnData:
         for row, (path, _) in enumerate(found):
             x[row] = picture(path, self.shape)
         return x, np.array([label for _, label in found], np.int64)
+
+
+def _code_of(kind: str, codes: Mapping[str, int], where: str) -> int:
+    """The number of a label in words. Raises ValueError of one line for one that was not agreed."""
+    if kind in codes:
+        return codes[kind]
+    if not kind:
+        raise ValueError(f"{where} is empty; fill it in, or leave the row out")
+    meant = nearest(kind, tuple(codes))
+    raise ValueError(
+        f"{where} is {kind!r}, none of those agreed: {', '.join(codes)}" + (f"; is {meant!r} meant?" if meant else "")
+    )
+
+
+def _faults_in(path: Path, agreed: TableSchema) -> str:
+    """How many cells are at fault, where there are more than one, and in which columns; none of what is in them."""
+    found = look(path, agreed.label)
+    by = {column.name: column.missing + column.others for column in found.columns}
+    by[agreed.label] = sum(count for kind, count in found.labels.items() if kind not in agreed.kinds)
+    if sum(by.values()) < 2:
+        return ""
+    named = [f"{name} ({count})" for name, count in by.items() if count]
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return f"; {sum(by.values())} cells are at fault: {', '.join(named[:SHOWN])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

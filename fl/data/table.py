@@ -39,7 +39,11 @@ def difference(wanted: Sequence[str], there: Sequence[str]) -> str:
     """What columns lack of those wanted, and which they have besides, in words; empty where they are the same, in any order."""
     missing, more = [n for n in wanted if n not in there], [n for n in there if n not in wanted]
     said = [("lacks ", missing, ""), ("has ", more, " besides")]
-    return " and ".join(f"{verb}{', '.join(map(repr, names))}{end}" for verb, names, end in said if names)
+    words = " and ".join(f"{verb}{', '.join(map(repr, names))}{end}" for verb, names, end in said if names)
+    if not all(more):
+        return f"{words} ('' is a column without a name, as of row numbers that were saved with a table: leave it out)"
+    alike = missing and {name.casefold() for name in missing} == {name.casefold() for name in more}
+    return f"{words} (they differ in capitals alone)" if alike else words
 
 
 def finite_number(cell: str, where: str, what: str = "inputs are numbers") -> float:
@@ -50,7 +54,10 @@ def finite_number(cell: str, where: str, what: str = "inputs are numbers") -> fl
     try:
         number = float(cell)
     except ValueError:
-        raise ValueError(f"{where} has {cell!r}, which is no number; {what}") from None
+        whole, comma, part = cell.partition(",")
+        decimal = comma and whole.lstrip("+-").isdecimal() and part.isdecimal()
+        meant = f"; is it a decimal comma? write {whole}.{part}" if decimal else ""
+        raise ValueError(f"{where} has {cell!r}, which is no number; {what}{meant}") from None
     if not math.isfinite(number):
         raise ValueError(f"{where} has {cell!r}, which is no finite number; fill it in, or leave the row out")
     if abs(number) > LARGEST:

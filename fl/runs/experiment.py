@@ -19,6 +19,7 @@ from .feasibility import check_feasible, doubts
 from .hosts import Hosts
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
+from .outweighing import outweighed
 from .privacy import spent
 from .round_lines import metrics, similarities, splits
 from .run_folder import RunFolder
@@ -84,15 +85,16 @@ def run(
     if tell is not None:
         tell(MADE, 0, 0)
     simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
-    samples = None if hosts is not None else [len(client.train) for client in simulation.population.clients.values()]
-    check_feasible(scenario, len(simulation.population.clients), samples)
+    samples = None if hosts is not None else simulation.samples
+    check_feasible(scenario, len(simulation.population.clients), samples and samples.values())
     if engine is not None:
         simulation.execution = engine(simulation.execution)
     if tell is not None:
         telling(simulation, tell)
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
     found += simulation.of_data
-    if hosts is None:
+    if samples is not None:
+        found += outweighed(scenario, samples, simulation.population.names)
         found += [words for words in (not_read(scenario.data, data), made_up(scenario.data)) if words]
         population, one = simulation.population, min(simulation.population.clients)
         found += loss_doubts(scenario.training, simulation.module, population.clients[one].train, population.classes)

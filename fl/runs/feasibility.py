@@ -42,7 +42,7 @@ def check_feasible(scenario: Scenario, clients: int, samples: Iterable[int] | No
             )
     counted = Functionality.SUMS in scenario.algorithm.needs and getattr(scenario.algorithm, "by_samples", False)
     if isinstance(scenario.protection, Masked) and samples is not None and counted:
-        sizes = _cohorts(scenario, scenario.protection, clients)
+        sizes = sizes_of_sums(scenario, clients)
         with about("protection"):
             _check_counted(scenario.protection, sorted(samples, reverse=True)[: max(sizes)])
 
@@ -58,13 +58,12 @@ def fewest_in_a_sum(scenario: Scenario) -> int:
     return fewest(least, corrupt, scenario.protection.dropped) if isinstance(scenario.protection, Masked) else least
 
 
-def _cohorts(scenario: Scenario, protection: Masked, clients: int) -> tuple[int, ...]:
-    """How many clients are in a sum while there is one cluster."""
+def sizes_of_sums(scenario: Scenario, clients: int) -> tuple[int, ...]:
+    """How many clients are in a sum while there is one cluster, of so many in all."""
     algorithm: Any = scenario.algorithm
     share: float = getattr(algorithm, "participation", 1.0)
     sampling: Sampling = getattr(algorithm, "sampling", "cohorts")
-    least = fewest(protection.rules.least, protection.corrupt, protection.dropped)
-    return cohort_sizes(clients, share, sampling, max(least, getattr(algorithm, "least", 1)))
+    return cohort_sizes(clients, share, sampling, max(fewest_in_a_sum(scenario), getattr(algorithm, "least", 1)))
 
 
 def _check_counted(protection: Masked, samples: list[int]) -> None:

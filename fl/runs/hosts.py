@@ -14,6 +14,12 @@ from ..clients.embedders import Facts
 if TYPE_CHECKING:
     from ...protocol.pairs.question import Comparing
 
+OF_NUMBERS = (
+    "targets here are numbers, and clients elsewhere say how many labels they find: a regression is played in simulations, by"
+    " `cloister run`"
+)
+"""Why a scenario is not served."""
+
 
 class Hosts(Protocol):
     """Where the clients of a run are, in processes of their own. run: 16 bytes that name the run, drawn for it. entropy: where

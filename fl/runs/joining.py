@@ -96,7 +96,7 @@ def join(
             yield answer
             if answer.word == "enrol" and answer.refused and not member.enrolled:
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")
-        record.add(ended=True)
+        record.add(ended=True, **({"why": link.why} if link.why else {}))
     except Exception as error:
         _tell(link, record, error)
         record.left(error)

@@ -13,6 +13,8 @@ from .scenario import Scenario
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+NAMED = 8
+"""Clients that a line names."""
 IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
@@ -20,23 +22,26 @@ IN_VAIN = 10
 class NothingLearned(ValueError):
     """No client's update can be used, or no sum can be published: going on would be in vain.
 
-    refused: whether the protection would not sum, though there was something to be summed.
+    words: what all parties may hear. refused: whether the protection would not sum, though there was something to be summed. who:
+    clients whose updates could not be used, which the message names and the words do not.
     """
 
-    def __init__(self, words: str, refused: bool = False) -> None:
-        super().__init__(words)
-        self.refused = refused
+    def __init__(self, words: str, refused: bool = False, who: Sequence[int] = ()) -> None:
+        names = f"client{'s' * (len(who) > 1)} {', '.join(map(str, who[:NAMED]))}{', ...' * (len(who) > NAMED)}"
+        super().__init__(f"{words}; of {names}" if who else words)
+        self.words, self.refused = words, refused
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What became of a round. words: why nothing was learned in it; empty if something was. hopeless: whether whoever takes part
-    now cannot do better later. refused: as in `NothingLearned`.
+    now cannot do better later. refused, who: as in `NothingLearned`.
     """
 
     words: str = ""
     hopeless: bool = False
     refused: bool = False
+    who: tuple[int, ...] = ()
 
 
 def why_lost(
@@ -76,7 +81,7 @@ def why_lost(
         words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
         hopeless = present <= {f.blame for f in faults}
-    return Lost(words, hopeless, first and bool(below) and not unused)
+    return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())
 
 
 def after_a_loss(state: State) -> State:

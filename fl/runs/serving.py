@@ -28,8 +28,10 @@ from .agreement import terms_of
 from .attempts import Attempts
 from .experiment import Round, run
 from .feasibility import check_feasible
+from .hosts import OF_NUMBERS
 from .linked_hosts import HELPERS, LinkedHosts
 from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody, who_left
+from .lost_round import NothingLearned
 from .other_terms import OtherTerms
 from .parties import Parties
 from .presence import Presence
@@ -49,6 +51,8 @@ def check_served(scenario: Scenario[Any]) -> None:
         kinds = [kind.__name__ for kind in SERVED]
         known = f"{', '.join(kinds[:-1])} or {kinds[-1]}"
         raise Refused(f"{scenario.protection!r} is not played between processes yet; use {known}")
+    if getattr(scenario.data, "numbers", False):
+        raise Refused(OF_NUMBERS)
     if scenario.adversary is not None:
         raise Refused("an adversary, who is simulated, is not played between processes; simulate it with `cloister run`")
 
@@ -106,6 +110,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
     control.vitals = watched.vitals
     over = done = in_vain = False
+    said = ""
     presence = Presence(out, clients)
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
@@ -127,7 +132,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         done = over and not journal.began
         raise
     except BaseException as error:
-        over = True
+        over, said = True, error.words if isinstance(error, NothingLearned) else ""
         done = in_vain = not journal.began
         if in_vain and isinstance(error, ProtocolError):
             left = "" if hosts.listener is None else who_left(hosts.listener)
@@ -136,7 +141,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     finally:
         watched.running = False
         if (listener := hosts.listener) is not None:
-            listener.stop(over, IN_VAIN if in_vain else "")
+            listener.stop(over, IN_VAIN if in_vain else "", said)
             _write_link(out, listener, hosts, journal.life)
         if done:
             journal.over()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from torch import nn
 
-from ...protocol.core.errors import Fault, Silent
+from ...protocol.core.errors import Fault, Refused, Silent
 from ...protocol.parts.models import Models
 from ...protocol.parts.record import Record
 from ...protocol.parts.run import Harness
@@ -23,7 +23,7 @@ from ..data.agreed import made_up
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
-from .hosts import Hosts, elsewhere
+from .hosts import OF_NUMBERS, Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
 from .parties import Parties
 from .parties import held_out as held_out
@@ -45,9 +45,7 @@ class Simulation(Parties):
         """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs."""
         super().__init__(scenario, folder)
         if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
-            raise ValueError(
-                "clients elsewhere say how many labels they find, and targets here are numbers: play it by cloister run"
-            )
+            raise Refused(OF_NUMBERS)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
         setup = replace(self.setup, workers=self.watch) if hosts is None else elsewhere(self.setup, hosts, self.comparing)
         self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
@@ -100,7 +98,7 @@ class Simulation(Parties):
         hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
         ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
         if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost, refused=found.refused)
+            raise NothingLearned(self.lost, found.refused, found.who)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.
@@ -118,6 +116,11 @@ class Simulation(Parties):
         clients, seed = self.population.clients, self.scenario.seed
         jobs = {i: Job(i, model, clients[i].train, seed_of(seed, "adapt", i)) for i, model in found.items()}
         return {i: adapt(self.module, job) for i, job in jobs.items()}
+
+    @property
+    def samples(self) -> dict[int, int]:
+        """How many records each client trains on, as the data here have it."""
+        return {i: len(client.train) for i, client in sorted(self.population.clients.items())}
 
     @property
     def clusters(self) -> Mapping[str, Cluster]:

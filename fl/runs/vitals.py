@@ -20,8 +20,9 @@ class Vitals:
     client has not answered, by client. missing: seconds since a client was connected, by client that is not. unanswered: how
     often clients did not answer in time; late: answers that came afterwards. bytes_in, bytes_out: on links. displaced, refused,
     slow, revoked: see `Listener.counted`. life: of the coordinator, from 1 on. stopped: since which round, counted from 0, by
-    cluster whose training stands still. unplaced: how many clients are in no cluster. running: False when the run is over, or
-    this life of it. stalled: seconds since anything moved on a link.
+    cluster whose training stands still. unplaced: how many clients are in no cluster. barred: how many clients are
+    revoked, also since before the run, with no other certificate. starting: whether it does not listen yet. running: False until
+    it does, and when the run is over, or this life of it. stalled: seconds since anything moved on a link.
     """
 
     round: int = 0
@@ -43,7 +44,9 @@ class Vitals:
     refused: int = 0
     slow: int = 0
     revoked: int = 0
+    barred: int = 0
     life: int = 1
+    starting: bool = False
     running: bool = True
     stalled: float = 0.0
 
@@ -53,6 +56,11 @@ class Vitals:
         return tuple(sorted(self.owing.items(), key=lambda one: (-one[1], one[0])))
 
 
+def not_listening_yet() -> Vitals:
+    """Of a coordinator that reads its scenario and its data."""
+    return Vitals(starting=True, running=False)
+
+
 @dataclass(slots=True)
 class Control:
     """An operator's hold on a run, for use by other threads and handlers of signals. vitals: at any moment.
@@ -60,7 +68,7 @@ class Control:
     leave: whether clients are told that the run is over when it is stopped; else they wait for the coordinator's next life.
     """
 
-    vitals: Callable[[], Vitals] = field(default=Vitals, repr=False)
+    vitals: Callable[[], Vitals] = field(default=not_listening_yet, repr=False)
     halt: Halt = field(default_factory=Halt)
     leave: bool = False
 
@@ -97,10 +105,12 @@ class Watched:
             unanswered=sum(list(linked.absent.values())),
             late=linked.late,
             life=self.life,
-            running=self.running,
+            starting=self.running and listener is None,
+            running=self.running and listener is not None,
         )
         if listener is None:
             return found
         there, owing, stalled = sum(party >= 0 for party in listener.present()), listener.owing(), listener.stalled()
         counted: dict[str, Any] = listener.counted
-        return replace(found, connected=there, owing=owing, missing=listener.missing(), stalled=stalled, **counted)
+        barred = len(listener.barred())
+        return replace(found, connected=there, owing=owing, missing=listener.missing(), stalled=stalled, barred=barred, **counted)

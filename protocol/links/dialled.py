@@ -69,8 +69,8 @@ class Dialled:
 
     standing: the client's own; None without certificates, on the loopback device, where client says who it is. patience: seconds
     without a connection after which it gives up. server: who must be at the other end, if it is not the coordinator. over:
-    whether that end said that all is over. terms: by what the client works, for the coordinator's log, in ASCII.
-    noted: told, in that thread, of every change: True and "" when the connection is
+    whether that end said that all is over. why: what it said of that. terms: by what the client works, for the coordinator's
+    log, in ASCII. noted: told, in that thread, of every change: True and "" when the connection is
     there, False and why when it is lost, or cannot be had. ended: set when it goes on no more.
     """
 
@@ -104,6 +104,7 @@ class Dialled:
         self.bytes_in = self.bytes_out = self.connections = 0
         self._since = 0.0
         self.over = False
+        self.why = ""
         self.ended = threading.Event()
         self._unwanted = False
         self._leaving = False
@@ -295,6 +296,7 @@ class Dialled:
             if beating.done() and isinstance(failed := beating.exception(), Untrusted):
                 raise failed
             await hearing
+            self.why = flow.why
             return flow.over
         finally:
             for task in tasks:

@@ -20,7 +20,7 @@ WINDOW = 8
 MOST_PIECE = HEAD.size + PIECE_BYTES
 _PIECE, _OFFER, _GRANT, _WORKING, _OVER, _LEAVING = range(2, 8)
 MOST_REASON = 600
-"""Bytes of why a side leaves."""
+"""Bytes of why a side leaves, or why it is done."""
 
 Read = Callable[[], Awaitable[bytes | None]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -81,6 +81,8 @@ class Flow:
         self._ended = False
         self.over = False
         """Whether the other side said that it is done."""
+        self.why = ""
+        """Why it is, in its own words, in one printable line; empty where it said nothing of it."""
         self.left: str | None = None
         """Why the other side takes no further part, in its own words, in one printable line; None where it said nothing of it."""
         self.waits = False
@@ -121,9 +123,10 @@ class Flow:
         """Say that there is no answer yet, and that there will be one."""
         await self._put(_WORKING, 0, 0, 0, 0)
 
-    async def end(self) -> None:
-        """Say that no more will come."""
-        await self._put(_OVER, 0, 0, 0, 0)
+    async def end(self, why: str = "") -> None:
+        """Say that no more will come, and why."""
+        said = why.encode()[:MOST_REASON]
+        await self._put(_OVER, 0, 0, 0, len(said), said)
 
     async def leave(self, why: str) -> None:
         """Say that this side takes no further part, and why."""
@@ -171,7 +174,8 @@ class Flow:
             case 5:
                 pass
             case 6:
-                self.over = True
+                self.over, said = True, piece[HEAD.size :]
+                self.why = one_line(said) if said else ""
             case 7:
                 self.left = one_line(piece[HEAD.size :])
             case _:

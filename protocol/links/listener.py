@@ -86,11 +86,13 @@ class Listener:
             raise OSError(f"cannot listen on {self._address}: {not_bound(self._address) or failed}")
         return self.port
 
-    def stop(self, over: bool = True, why: str = "") -> None:
-        """Tell every client that it is over, or that the coordinator stops and may be back, and end. why: it refuses all."""
+    def stop(self, over: bool = True, why: str = "", said: str = "") -> None:
+        """Tell every client that it is over, or that the coordinator stops and may be back, and end. why: it refuses all. said:
+        of why it is over, where no model comes of it.
+        """
         if self._background is not None:
             if self._background.runs:
-                self._ending.over, self._ending.why = over and not why, why
+                self._ending.over, self._ending.why, self._ending.said = over and not why, why, said
             self._background.soon(self._ending.begun.set)
             self._background.join()
 
@@ -236,7 +238,7 @@ class Listener:
         await self._ending.begun.wait()
         watch.cancel()
         flows = [peer.flow for peer in self._owing.peers.values() if peer.flow is not None and self._ending.over]
-        await asyncio.gather(*(asyncio.wait_for(flow.end(), 2) for flow in flows), return_exceptions=True)
+        await asyncio.gather(*(asyncio.wait_for(flow.end(self._ending.said), 2) for flow in flows), return_exceptions=True)
         for peer in self._owing.peers.values():
             if peer.leave is not None and not self._ending.over:
                 stopped = ("UNAVAILABLE", "the coordinator is stopped, and may be started again")

@@ -22,10 +22,13 @@ log = logging.getLogger("cloister.link")
 
 @dataclass(slots=True)
 class Ending:
-    """Of a coordinator. over: clients are told that all is, and not that it may be back. why: it refuses all, unless empty."""
+    """Of a coordinator. over: clients are told that all is, and not that it may be back, and what is said of it. why: it refuses
+    all, unless empty.
+    """
 
     over: bool = True
     why: str = ""
+    said: str = ""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -127,7 +130,7 @@ class Streams:
             with self.changed:
                 self.changed.notify_all()
             if self._ending.begun.is_set() and self._ending.over:  # it came when the others had been told
-                await flow.end()
+                await flow.end(self._ending.said)
             parts: list[Coroutine[Any, Any, object]] = [self._hear(peer, flow), self._tell(peer, flow)]
             tasks += [asyncio.create_task(part) for part in parts]
             waited: list[asyncio.Future[Any]] = [*tasks, leaving]
