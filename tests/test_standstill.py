@@ -55,7 +55,7 @@ def test_the_log_says_once_that_training_stopped_and_that_it_goes_on(caplog):
         "round",
         *("round", "stopped training", "in no cluster"),
         "round",
-        *("round", "no longer stopped", "all in clusters"),
+        *("round", "trains again", "all in clusters"),
     ]
     first = caplog.records[0]
     assert (first.round, first.played, first.of) == (3, 4, 9)
@@ -118,6 +118,10 @@ def test_pauses_that_are_over_are_told_too():
     floor["protection"]["corrupt"] = 1
     (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
     assert small.endswith("the split made it smaller than the floor of 3 clients, so that it had no sum, whoever was there.")
+    earlier = {"round": 3, "clusters": {"a": [0, 1, 2]}}  # it was large enough at its birth: no split is to blame
+    floor["algorithm"] = {"by_samples": True}
+    (small,) = stood_still(Run("x", {}, floor, [earlier, rounds[-1]], [{}], [], [], [], [], {}))
+    assert small.endswith("too few were there for a sum, or one of them has too many samples for it.")
     assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."
 
 

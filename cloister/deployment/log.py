@@ -24,7 +24,7 @@ class Told:
                 self.log.warning("stopped training", extra=about)
         now = frozenset(of.cluster for of in done.stopped)
         for cluster in sorted(self.stopped - now):
-            self.log.info("no longer stopped", extra={"cluster": cluster, "round": done.round - 1})
+            self.log.info("trains again", extra={"cluster": cluster, "round": done.round - 1})
         if (apart := frozenset(done.unplaced)) != self.apart:
             why = "clients that are in no cluster are asked for nothing, and get no model"
             self.log.warning("in no cluster" if apart else "all in clusters", extra={"clients": sorted(apart), "why": why})

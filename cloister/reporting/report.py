@@ -248,10 +248,16 @@ def stood_still(run: Run) -> list[str]:
     floor, corrupt = number(rules.get("floor")), number(rules.get("corrupt"))
     least = floor + (corrupt if math.isfinite(corrupt) else 0)  # NaN where there is none
 
-    def why(members: Sequence[Any]) -> str:
-        if run.splits and len(members) < least:
+    algorithm = run.scenario.get("algorithm")
+    uneven = ", or one of them has too many samples for it" * bool(isinstance(algorithm, Mapping) and algorithm.get("by_samples"))
+    born: dict[str, int] = {}
+    for line in run.rounds:
+        born = {name: len(members) for name, members in (line.get("clusters") or {}).items()} | born
+
+    def why(name: str, members: Sequence[Any]) -> str:
+        if run.splits and max(born.get(name, 0), len(members)) < least:
             return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
-        return "too few were there for a sum"
+        return f"too few were there for a sum{uneven}"
 
     found = []
     paused: dict[tuple[str, int], tuple[int, Sequence[Any]]] = {}
@@ -262,13 +268,13 @@ def stood_still(run: Run) -> list[str]:
     for (name, since), (until, whom) in [*over.items()][:MOST_PAUSES]:
         when = f"round {since}" if until <= since else f"rounds {since} to {until}"
         members = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: {why(whom)}.")
+        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: {why(name, whom)}.")
     if len(over) > MOST_PAUSES:
         found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
         whom = (last.get("clusters") or {}).get(name) or []
         members = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(whom)}.")
+        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(name, whom)}.")
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
