@@ -142,3 +142,22 @@ def test_rounds_that_come_to_nothing_without_attack_too_are_no_attacks(tmp_path:
         edited(tmp_path, lambda row: row | {"stood": 0.09 if row["attack"] == "ALIE" else 0.0, "withheld": 0})
     )
     assert "came to nothing" not in verdict(made_up(tmp_path / "b", GOOD))
+
+
+@pytest.mark.parametrize("under", [[0.1, 0.14, 0.06], [0.1, 0.1, 0.1]])
+def test_a_defence_at_chance_without_attack_learned_nothing_which_no_number_of_seeds_decides(
+    tmp_path: Path, under: list[float]
+) -> None:
+    """Before: "undecided (about 6 seeds needed)", or "holds"."""
+    made_up(tmp_path, GOOD | {("flat", "IPM"): under, ("flat", "ALIE"): [0.1] * 3})
+    guess = {"late": 0.1, "final": 0.1}
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        flat = {"clean": guess} | ({"accuracy": guess} if row["attack"] in (None, ABSENT) else {})
+        return row | {"classes": 10} | (flat if row["defence"] == "flat" else {})
+
+    grid = edited(tmp_path, edit)
+    found = finding(grid, "flat", 3.0, "Plain")
+    assert (found.word, found.needs) == ("learned nothing without attack", None)
+    assert "flat learned nothing without attack (10.0 %, as chance is 10.0 %)" in verdict(grid)
+    assert "undecided" not in verdict(grid)
