@@ -17,11 +17,12 @@ from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.plan import usual_forms
-from cloister.threat_models.search.play import Harm
+from cloister.threat_models.search.play import Harm, Try
 from cloister.threat_models.search.space import AROUND, Space
 
 from . import evaluation_sample as sample
 from .test_readable_figures import search_of
+from .test_search_plan import line
 
 
 def harm(loss: float) -> Harm:
@@ -126,6 +127,15 @@ def test_a_verdict_names_the_numbers_of_attackers_that_were_played_and_no_others
 
 
 # --- whose figures ----------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_earlier_searches_in_the_folder_are_said_where_they_pass_the_budget() -> None:
+    """Before: "found in 157 runs" under a budget of 100."""
+    of = search([point(1, 0.01)])
+    of = replace(of, rows=[line(Try({}, 0, 0), lambda *_: 0.0)] * 3)
+    words = "3 runs (those that earlier searches left in the folder among them; the budget was 2), "
+    assert words in verdict(replace(of, about=of.about | {"runs": 2}))
+    assert "earlier searches" not in verdict(replace(of, about=of.about | {"runs": 3}))
 
 
 def test_brackets_of_two_seeds_are_not_called_an_interval() -> None:
