@@ -545,3 +545,13 @@ def test_the_gravest_leak_is_named_first_however_much_of_others_is_found():
     of = {"property": 0.9, "clusters": 0.8, "counts": 0.7, "updates": 0.3}
     words = headline(found(*(bare("server", name, value) for name, value in of.items())))
     assert "server can tell single clients' updates (30 %), a property of a client's data (90 %)" in words
+
+
+def test_verdicts_on_claims_are_told_apart_by_more_than_a_word():
+    """Before: on a phone refuted and inconclusive had one look; each has a class with a frame and a ground of its own."""
+    page = render(found(row("refuted"), row("inconclusive")))
+    assert '<span class="judged refuted">refuted</span>' in page
+    assert '<span class="judged inconclusive">inconclusive</span>' in page
+    styles = [page.partition(f".{name} {{")[2].partition("}")[0] for name in ("refuted", "inconclusive")]
+    assert "background:" in styles[0]
+    assert "border-style: dashed" in styles[1]

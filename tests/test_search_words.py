@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from cloister.attacking.data import Search
 from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
 from cloister.attacking.report import charts, render, tiles
+from cloister.attacking.result import Attacked
 from cloister.attacking.tables import points_table, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
@@ -199,3 +201,13 @@ def test_no_point_of_a_space_is_said_by_the_names_of_its_numbers() -> None:
     for form in usual_forms(space):
         words = said(form)
         assert not re.search(r"[a-z]\.[a-z]|variant|layers one|schedule|samples more", words), words
+
+
+def test_the_legend_of_a_searchs_picture_is_beside_its_line_and_not_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    of = search([point(1, 0.01), point(2, 0.2)])
+    monkeypatch.setattr("cloister.attacking.result.read_search", lambda folder: of)
+    figure = Attacked(Path()).plot()
+    assert figure.axes[0].get_legend() is None
+    assert len(figure.legends) == 1
+    assert figure.axes[0].get_title() == f"{of.about['defence']} attacked, on {of.about['name']}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cloister.evaluating.heat import heat_maps
 from cloister.evaluating.judging import State, finding
 from cloister.evaluating.verdict import verdict
 from cloister.threat_models.broken import CLEAN, LOWER
@@ -68,10 +69,10 @@ def test_an_attack_that_nobody_carried_out_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"a": 9}, "With no more attackers than it is built for (a with 3 of 9), a holds against every attack played. Acc"),
+        ({"a": 8}, "With no more attackers than it is built for (a with 3 of 8), a holds against every attack played. Acc"),
         (
-            {"a": 9, "b": 3},
-            "With no more attackers than they are built for (a with 3 of 9), a and b hold against every attack played. With 3",
+            {"a": 8, "b": 3},
+            "With no more attackers than they are built for (a with 3 of 8), a and b hold against every attack played. With 3",
         ),
         ({"a": 3, "b": 3}, "With as many attackers as they are built for, a and b hold against every attack played. With 3"),
     ],
@@ -161,3 +162,12 @@ def test_a_defence_at_chance_without_attack_learned_nothing_which_no_number_of_s
     assert (found.word, found.needs) == ("learned nothing without attack", None)
     assert "flat learned nothing without attack (10.0 %, as chance is 10.0 %)" in verdict(grid)
     assert "undecided" not in verdict(grid)
+
+
+def test_a_defence_without_a_result_is_no_column_of_dashes_in_the_heat_map(tmp_path: Path) -> None:
+    made_up(tmp_path, GOOD | {("b", "IPM"): [0.8] * 3, ("b", "ALIE"): [0.8] * 3})
+    failed = {"status": "failed", "reason": "no"}
+    grid = edited(tmp_path, lambda row: row | (failed if row["defence"] == "b" else {}))
+    (found,) = heat_maps(grid)
+    assert found.defences == ["a"]
+    assert {len(cells) for _, cells in found.rows} == {1}
