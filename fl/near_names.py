@@ -4,6 +4,7 @@ import builtins
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import FrozenInstanceError
 from difflib import get_close_matches
 
 from .other_names import NAMES, absent, said_otherwise
@@ -14,6 +15,8 @@ IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 def meant(error: BaseException) -> str:
     """The end of a sentence, "; did you mean 'update'", for a misspelt name, attribute or import; empty where none is near."""
+    if isinstance(error, FrozenInstanceError):
+        return "; what is given stays as it is: make a new array of it, mine = -own.update, and return that"
     if isinstance(error, AttributeError) and error.obj is not None:
         return near(error.name or "", dir(error.obj)) or _has(error.obj)
     if isinstance(error, NameError):

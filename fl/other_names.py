@@ -104,6 +104,14 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "R2": ("r2_score", "r^2", "r_squared"),
 }
 """Of metrics, in small letters."""
+LOSSES: Mapping[str, tuple[str, ...]] = {
+    "cross entropy": ("ce", "xent", "nll", "crossentropy", "crossentropyloss", "nllloss", "log_loss", "categorical_crossentropy"),
+    "binary cross entropy": ("bce", "bceloss", "bcewithlogits", "bcewithlogitsloss", "binary_crossentropy", "logistic"),
+    "mean squared error": ("mse", "mseloss", "mse_loss", "l2", "squared_error"),
+    "mean absolute error": ("mae", "l1", "l1loss", "l1_loss", "absolute_error"),
+    "Huber": ("smooth_l1", "smoothl1", "smoothl1loss", "huberloss", "huber_loss"),
+}
+"""Of losses, in small letters."""
 EXAMPLES = {"thresholds": "algorithms.ScaleFree(eps1=0.4, eps2=0.74)"}
 """What a field may hold, where neither its name nor a default helps anybody."""
 

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from cloister.threat_models.audit.observer import named
+
 ASKED = {
     "there is no mechanism 'LabelCounts'; there are": ["--self-test", "--mechanism", "LabelCounts"],
     "takes no --seeds": ["--self-test", "--seeds", "1"],
@@ -39,3 +43,8 @@ def test_nothing_that_computes_is_imported_for_them(tmp_path: Path) -> None:
     for words, one in zip(ASKED, said, strict=True):
         assert words in one
     assert imported == []
+
+
+def test_a_client_that_is_asked_for_by_name_is_told_of_its_number() -> None:
+    with pytest.raises(ValueError, match="clients with names go by their numbers, from 0 on in the order of names as text"):
+        named("client:site3")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloister.auditing.result import Audited
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.fesem import FeSEM
 from cloister.fl.algorithms.pfed_graph import PFedGraph
@@ -258,3 +259,9 @@ def test_runs_of_other_seeds_are_within_their_interval() -> None:
         before += old.low <= 0.25 <= old.high
     assert within > before + 20
     assert within > 75
+
+
+def test_a_picture_that_there_is_not_is_refused_by_its_name(tmp_path: Path) -> None:
+    """Before: a TypeError, as `plot` took nothing."""
+    with pytest.raises(ValueError, match=r"there is a picture of leakage, and none of 'x'"):
+        Audited(tmp_path).plot("x")

@@ -466,7 +466,7 @@ def test_an_audit_says_which_runs_it_is_of():
     (line,) = notes(found(**said, recorded_in={"0": seen}))
     assert line == (
         f"audited: seed 0 as recorded in runs/x (sha256 of its SHA256SUMS {'c' * 16}..., commit {'d' * 16}), seed 1 played anew;"
-        f" by commit {'a' * 16}; data sha256 {'b' * 16}..."
+        f" by commit {'a' * 16}; data_sha256 of the records as clients have them {'b' * 16}..."
     )
     assert line[1:] in render(found(**said, recorded_in={"0": seen}))
     assert notes(found()) == []
@@ -538,3 +538,20 @@ def test_claims_that_stand_are_closed_under_one_line() -> None:
     text = page.render(empty, claims=of, title="t", kind="audit", verdict="v", few=True, histograms=(), untried=())
     first, _, rest = text.partition("<details><summary>The rest: 12 claims not refuted</summary>")
     assert (first.count('data-of="because"'), rest.partition("</details>")[0].count('data-of="because"')) == (1, 12)
+
+
+def test_the_gravest_leak_is_named_first_however_much_of_others_is_found():
+    """Before: the three largest alone, and single clients' updates were behind "1 more"."""
+    of = {"property": 0.9, "clusters": 0.8, "counts": 0.7, "updates": 0.3}
+    words = headline(found(*(bare("server", name, value) for name, value in of.items())))
+    assert "server can tell single clients' updates (30 %), a property of a client's data (90 %)" in words
+
+
+def test_verdicts_on_claims_are_told_apart_by_more_than_a_word():
+    """Before: on a phone refuted and inconclusive had one look; each has a class with a frame and a ground of its own."""
+    page = render(found(row("refuted"), row("inconclusive")))
+    assert '<span class="judged refuted">refuted</span>' in page
+    assert '<span class="judged inconclusive">inconclusive</span>' in page
+    styles = [page.partition(f".{name} {{")[2].partition("}")[0] for name in ("refuted", "inconclusive")]
+    assert "background:" in styles[0]
+    assert "border-style: dashed" in styles[1]

@@ -19,6 +19,7 @@ from cloister.threat_models.search.play import Sought, Try, harm
 
 from . import evaluation_sample as sample
 from .test_search_plan import line
+from .test_verdict_sentences import edited
 from .test_verdicts import made_up
 
 
@@ -90,3 +91,13 @@ def test_lost_and_gained_by_hand() -> None:
     assert breaks(0.06, 0.2, Bounds()) == "accuracy and backdoor"
     assert breaks(0.05, 0.1, Bounds()) == ""
     assert breaks(0.04, float("nan"), Bounds()) == ""
+
+
+@pytest.mark.parametrize(("refused", "verdict"), [(90, "attack refused"), (89, "holds"), (0, "holds")])
+def test_a_run_all_of_whose_attackers_updates_were_refused_is_not_said_to_hold(
+    tmp_path: Path, refused: int, verdict: str
+) -> None:
+    """Before: "holds", of 3 attackers in 30 rounds that sent what is not finite."""
+    made_up(tmp_path, {("a", "nan"): [0.9] * 3})
+    grid = edited(tmp_path, lambda row: row | ({"rejected": {"loyal": 0, "members": refused}} if row["attack"] == "nan" else {}))
+    assert {row["verdict"] for row in cell_rows(grid) if row["attack"] == "nan"} == {verdict}

@@ -22,6 +22,7 @@ from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.broken import Bounds
 from cloister.threat_models.evaluation import Informed
 from cloister.threat_models.membership import Pool, Share
 from cloister.threat_models.simple_attacks import MinusGradient
@@ -266,3 +267,23 @@ def test_a_comparison_refuses_it_likewise() -> None:
     row = play_cell(asked, cell, None)
     assert row["status"] == "refused"
     assert re.search(r"8 clients have \d+ together, and 1 corrupt may claim 10,000.*max_samples \(10,000\) near", row["reason"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"fedavg": "3"}, "limits['fedavg'] is '3'; give the attackers"),
+        ({"fedavg": -1}, "limits['fedavg'] is -1; give"),
+        ({"fedavg": 50}, "limits['fedavg']: 50 attackers are more than all 8 clients"),
+        (5, "limits are a dict"),
+    ],
+)
+def test_a_limit_that_is_no_number_of_attackers_is_refused(wrong: object, words: str) -> None:
+    """Before: a TypeError after all was played, or "within what they are built for"."""
+    assert words in refused(limits=wrong)
+
+
+def test_bounds_that_are_none_are_refused() -> None:
+    assert "bounds is 5; give attacks.Bounds(" in refused(bounds=5)
+    with pytest.raises(ValueError, match=r"loss is above 0 and at most 1, not '0.1'"):
+        Bounds(loss="0.1")  # type: ignore[arg-type]

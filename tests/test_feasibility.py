@@ -202,3 +202,18 @@ def test_sizes_of_cohorts_are_those_that_are_dealt(clients, share, least):
     assert dealt == set(cohort_sizes(clients, share, "cohorts", least))
     drawn = invited(cluster, 0, share, "random", np.random.default_rng(0), least)
     assert cohort_sizes(clients, share, "random", least) == (len(drawn),)
+
+
+def test_a_delta_above_one_in_so_many_is_doubted():
+    """Before: taken without a word, though to give one record away as it is keeps such a promise."""
+    privacy = protections.RecordPrivacy(clip=1.0, multiplier=1.0, budget=8.0, delta=0.05, records=40)
+    private = replace(few, training=replace(few.training, privacy=privacy), protection=protections.Plain())
+    (words,) = doubts(private, 12, {})
+    assert words.startswith("training.privacy.delta is 0.05, above 1 / 40: to give one of 40 records of a client away")
+    weaker = replace(private, training=replace(few.training, privacy=replace(privacy, delta=1 / 40)))
+    assert doubts(weaker, 12, {}) == []
+    noise = protections.Noise(epsilon=8.0, delta=0.1, rounds=1, l2=1.0)
+    (words,) = doubts(
+        replace(few, algorithm=algorithms.FedAvg(by_samples=False), protection=protections.Masked(noise=noise)), 12, {}
+    )
+    assert words.startswith("protection.noise.delta is 0.1, above 1 / 12: to give one of 12 clients away")

@@ -380,3 +380,13 @@ def test_they_are_set_from_a_command_line(tmp_path):
         regression(Path("nowhere")), ["training.loss=Huber", "training.optimizer=Adam", "training.metrics=('MAE',)"]
     )
     assert (scenario.training.loss, scenario.training.optimizer, scenario.training.metrics) == ("Huber", "Adam", ("MAE",))
+
+
+@pytest.mark.parametrize(
+    ("short", "ours"),
+    [("mse", "mean squared error"), ("MAE", "mean absolute error"), ("ce", "cross entropy"), ("nll", "cross entropy"),
+     ("bce", "binary cross entropy")],
+)  # fmt: skip
+def test_losses_are_meant_by_their_short_names(short: str, ours: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no loss {short!r}; did you mean {ours!r}"):
+        Training(epochs=1, batch=10, lr=0.1, loss=short)

@@ -1,8 +1,9 @@
 """An attack of one's own that fails is said, and never passes for a robust defence; what attacks return is checked alike."""
 
+import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,10 +17,11 @@ from cloister.attacking.tables import failed_words, verdict
 from cloister.evaluating.judging import Harm
 from cloister.evaluating.verdict import _success
 from cloister.fl.functions import Unfit
+from cloister.fl.near_names import in_short
 from cloister.fl.runs.simulation import Simulation
 from cloister.grids.spread import percent, spread
 from cloister.threat_models.audit.tries import failure
-from cloister.threat_models.cell import recorded
+from cloister.threat_models.cell import place_of, recorded
 from cloister.threat_models.search.found import FAILURES, Point, given_up, key_of
 from cloister.threat_models.search.plan import BATCH, Plan, hunt
 from cloister.threat_models.search.play import NOTHING
@@ -206,3 +208,19 @@ def test_two_seeds_have_no_interval_and_are_both_shown() -> None:
     row = _figures("loss", spread([0.2, 0.9]))
     assert (row["loss_low"], row["loss_high"]) == (None, None)
     assert with_interval(row, "loss") == "55.0 (20.0 and 90.0)"
+
+
+def test_an_update_that_is_changed_in_place_says_to_make_another_and_where() -> None:
+    """Before: "FrozenInstanceError: cannot assign to field 'update'", and no line."""
+
+    @dataclass(frozen=True)
+    class Given:
+        update: float
+
+    def mine(own: Any) -> Any:
+        own.update *= -1
+
+    with pytest.raises(FrozenInstanceError) as caught:
+        mine(Given(1.0))
+    assert in_short(caught.value).endswith("make a new array of it, mine = -own.update, and return that")
+    assert re.fullmatch(r" \(test_own_failing.py, line \d+\)", place_of(caught.value))

@@ -93,3 +93,34 @@ def test_what_is_of_ones_own() -> None:
     assert has_own(attacks.Adversary(members=pool, upload=Fine()))
     assert not has_own(ruled(rules.Median()))
     assert has_own(ruled(mean))
+
+
+def heavy(gram: Any) -> Any:
+    return [5.0] * len(gram)
+
+
+def backwards(gram: Any) -> Any:
+    return [-1 / len(gram)] * len(gram)
+
+
+def even(gram: Any) -> Any:
+    return [1 / len(gram)] * len(gram)
+
+
+@pytest.mark.trains
+def test_weights_that_sum_to_what_no_mean_has_are_said_and_not_refused() -> None:
+    """Before: taken without a word, and models blew up or went backwards."""
+    rules_of = {f.__name__: ruled(rules.OfGram(f)) for f in (heavy, backwards, even)}
+    first, second = said(defences=rules_of)
+    assert first.startswith("defence 'heavy': weights of heavy (test_own_tried.py, line ")
+    assert "sum to 40, as one round" in first
+    assert "sum to -1, as one round" in second
+    assert "away from them" in second
+
+
+@pytest.mark.trains
+def test_what_is_not_played_is_not_tried() -> None:
+    """Before: a search of one attack printed notes of all."""
+    made = replace(sample.evaluation, attacks={"fine": Fine(), "typo": Typo()})
+    assert [*failures(made, made.scenario.data(None), (["fine"], ["fedavg"]))] == []
+    assert len([*failures(made, made.scenario.data(None), (["typo"], ["fedavg"]))]) == 1

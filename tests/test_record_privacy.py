@@ -419,3 +419,19 @@ def test_numbers_that_are_none_of_a_training_are_refused() -> None:
         RecordPrivacy.for_epsilon(0.0, **how)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="adjacency"):
         RecordPrivacy.for_epsilon(1.0, **how, adjacency="zero out")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"records": 96.5}, "records is 96.5; give a whole number"),
+        ({"epsilon": "8"}, "epsilon is '8'; give a number"),
+        ({"delta": None}, "delta is None; give a number"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_by_its_name(wrong: dict[str, object], words: str) -> None:
+    """Before: "an event is composed 80.0 times", and "'<' not supported"."""
+    how = {"epsilon": 8.0, "delta": 1e-5, "clip": 1.0, "records": 96, "batch": 20, "epochs": 1, "rounds": 2} | wrong
+    with pytest.raises(ValueError, match=r"RecordPrivacy.for_epsilon: ") as caught:
+        RecordPrivacy.for_epsilon(**how)  # type: ignore[arg-type]
+    assert str(caught.value) == f"RecordPrivacy.for_epsilon: {words}"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,17 +12,19 @@ from cloister.attacking.data import Search
 from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
 from cloister.attacking.report import charts, render, tiles
+from cloister.attacking.result import Attacked
 from cloister.attacking.tables import points_table, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.plan import usual_forms
-from cloister.threat_models.search.play import Harm
+from cloister.threat_models.search.play import Harm, Try
 from cloister.threat_models.search.space import AROUND, Space
 
 from . import evaluation_sample as sample
 from .test_readable_figures import search_of
+from .test_search_plan import line
 
 
 def harm(loss: float) -> Harm:
@@ -128,6 +131,15 @@ def test_a_verdict_names_the_numbers_of_attackers_that_were_played_and_no_others
 # --- whose figures ----------------------------------------------------------------------------------------------------
 
 
+def test_runs_of_earlier_searches_in_the_folder_are_said_where_they_pass_the_budget() -> None:
+    """Before: "found in 157 runs" under a budget of 100."""
+    of = search([point(1, 0.01)])
+    of = replace(of, rows=[line(Try({}, 0, 0), lambda *_: 0.0)] * 3)
+    words = "3 runs (those that earlier searches left in the folder among them; the budget was 2), "
+    assert words in verdict(replace(of, about=of.about | {"runs": 2}))
+    assert "earlier searches" not in verdict(replace(of, about=of.about | {"runs": 3}))
+
+
 def test_brackets_of_two_seeds_are_not_called_an_interval() -> None:
     """Before: "mean over seeds (95 %)" above both values of two seeds, and above the worst client of any seed."""
     two, three = search([point(2, 0.5, 0.4)]), search([point(2, 0.5, 0.4, 0.3)])
@@ -189,3 +201,13 @@ def test_no_point_of_a_space_is_said_by_the_names_of_its_numbers() -> None:
     for form in usual_forms(space):
         words = said(form)
         assert not re.search(r"[a-z]\.[a-z]|variant|layers one|schedule|samples more", words), words
+
+
+def test_the_legend_of_a_searchs_picture_is_beside_its_line_and_not_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    of = search([point(1, 0.01), point(2, 0.2)])
+    monkeypatch.setattr("cloister.attacking.result.read_search", lambda folder: of)
+    figure = Attacked(Path()).plot()
+    assert figure.axes[0].get_legend() is None
+    assert len(figure.legends) == 1
+    assert figure.axes[0].get_title() == f"{of.about['defence']} attacked, on {of.about['name']}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cloister.evaluating.heat import heat_maps
 from cloister.evaluating.judging import State, finding
 from cloister.evaluating.verdict import verdict
 from cloister.threat_models.broken import CLEAN, LOWER
@@ -68,10 +69,10 @@ def test_an_attack_that_nobody_carried_out_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"a": 9}, "With no more attackers than it is built for (a with 3 of 9), a holds against every attack played. Acc"),
+        ({"a": 8}, "With no more attackers than it is built for (a with 3 of 8), a holds against every attack played. Acc"),
         (
-            {"a": 9, "b": 3},
-            "With no more attackers than they are built for (a with 3 of 9), a and b hold against every attack played. With 3",
+            {"a": 8, "b": 3},
+            "With no more attackers than they are built for (a with 3 of 8), a and b hold against every attack played. With 3",
         ),
         ({"a": 3, "b": 3}, "With as many attackers as they are built for, a and b hold against every attack played. With 3"),
     ],
@@ -142,3 +143,31 @@ def test_rounds_that_come_to_nothing_without_attack_too_are_no_attacks(tmp_path:
         edited(tmp_path, lambda row: row | {"stood": 0.09 if row["attack"] == "ALIE" else 0.0, "withheld": 0})
     )
     assert "came to nothing" not in verdict(made_up(tmp_path / "b", GOOD))
+
+
+@pytest.mark.parametrize("under", [[0.1, 0.14, 0.06], [0.1, 0.1, 0.1]])
+def test_a_defence_at_chance_without_attack_learned_nothing_which_no_number_of_seeds_decides(
+    tmp_path: Path, under: list[float]
+) -> None:
+    """Before: "undecided (about 6 seeds needed)", or "holds"."""
+    made_up(tmp_path, GOOD | {("flat", "IPM"): under, ("flat", "ALIE"): [0.1] * 3})
+    guess = {"late": 0.1, "final": 0.1}
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        flat = {"clean": guess} | ({"accuracy": guess} if row["attack"] in (None, ABSENT) else {})
+        return row | {"classes": 10} | (flat if row["defence"] == "flat" else {})
+
+    grid = edited(tmp_path, edit)
+    found = finding(grid, "flat", 3.0, "Plain")
+    assert (found.word, found.needs) == ("learned nothing without attack", None)
+    assert "flat learned nothing without attack (10.0 %, as chance is 10.0 %)" in verdict(grid)
+    assert "undecided" not in verdict(grid)
+
+
+def test_a_defence_without_a_result_is_no_column_of_dashes_in_the_heat_map(tmp_path: Path) -> None:
+    made_up(tmp_path, GOOD | {("b", "IPM"): [0.8] * 3, ("b", "ALIE"): [0.8] * 3})
+    failed = {"status": "failed", "reason": "no"}
+    grid = edited(tmp_path, lambda row: row | (failed if row["defence"] == "b" else {}))
+    (found,) = heat_maps(grid)
+    assert found.defences == ["a"]
+    assert {len(cells) for _, cells in found.rows} == {1}

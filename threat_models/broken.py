@@ -30,8 +30,8 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not 0 < value <= 1:
-                raise ValueError(f"bounds are shares: {name} is above 0 and at most 1, not {value}")
+            if not isinstance(value, int | float) or not 0 < value <= 1:
+                raise ValueError(f"bounds are shares: {name} is above 0 and at most 1, not {value!r}")
 
 
 def lost(attacked: float, clean: float, absent: float | None) -> float:

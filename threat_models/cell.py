@@ -76,11 +76,12 @@ def place_of(error: Exception) -> str:
     """Where in a file of the user's own it was raised, as the end of a sentence; empty where something installed raised it."""
     trace, frames = error.__traceback__, []
     while trace is not None:
-        frames.append((Path(trace.tb_frame.f_code.co_filename), trace.tb_lineno))
+        if not (file := trace.tb_frame.f_code.co_filename).startswith("<"):  # made by `dataclass`, of no file
+            frames.append((Path(file), trace.tb_lineno))
         trace = trace.tb_next
-    file, line = frames[-1] if frames else (Path(), 0)
-    ours = any(file.resolve().is_relative_to(root) for root in INSTALLED)
-    return f" ({file.name}, line {line})" if file.is_file() and not ours else ""
+    last, line = frames[-1] if frames else (Path(), 0)
+    ours = any(last.resolve().is_relative_to(root) for root in INSTALLED)
+    return f" ({last.name}, line {line})" if last.is_file() and not ours else ""
 
 
 def _words(error: Exception) -> str:

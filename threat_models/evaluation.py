@@ -29,7 +29,7 @@ from .breakdown import Steps
 from .broken import Bounds
 from .design_limit import known_breaks
 from .evaluation_attack import ABSENT, Attack, Informed, absent_adversary, adversary_of
-from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_somebody_loyal, check_strengths
+from .evaluation_check import ATTACKERS, check_attacks, check_defences, check_limits, check_somebody_loyal, check_strengths
 
 __all__ = [
     "ABSENT",
@@ -117,6 +117,10 @@ class Evaluation:
         for name in ("attacks", "defences", "strengths", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"an evaluation needs {name}")
+        if not isinstance(self.bounds, Bounds):
+            raise ValueError(f"bounds is {brief(self.bounds)}; give attacks.Bounds(loss=0.05, success=0.1)")
+        if not isinstance(self.limits, Mapping):
+            raise ValueError(f"limits are a dict, attackers by a defence's name, not {brief(self.limits)}")
         for name in ("strengths", "seeds"):
             if not isinstance(getattr(self, name), Sequence) or isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} are several, in brackets: {name}=({getattr(self, name)!r},)")
@@ -139,6 +143,7 @@ class Evaluation:
             check_target(target)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
             raise ValueError(f"limits names defences that are not there: {not_there(unknown, self.defences)}")
+        check_limits(self.limits, self.partitions.values() or (self.scenario.partition,))
 
     @property
     def named_protections(self) -> Mapping[str, Protection]:

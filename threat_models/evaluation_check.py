@@ -39,6 +39,16 @@ def check_strengths(strengths: Sequence[float], word: str, partitions: Iterable[
             raise ValueError(f"strengths are numbers of attackers, and {max(strengths):g} are more than all {clients} clients")
 
 
+def check_limits(limits: Mapping[str, Any], partitions: Iterable[Any]) -> None:
+    """Raises ValueError of one line where a defence is said to be built for what is no number of attackers among the clients."""
+    most = max((n for one in partitions if isinstance(n := getattr(one, "clients", None), int)), default=None)
+    for name, limit in limits.items():
+        if type(limit) is not int or limit < 0:
+            raise ValueError(f"limits[{name!r}] is {limit!r}; give the attackers that it is built for, a whole number from 0 on")
+        if most is not None and limit > most:
+            raise ValueError(f"limits[{name!r}]: {limit} attackers are more than all {most} clients")
+
+
 def check_somebody_loyal(
     attacks: Mapping[str, Any], strengths: Sequence[float], scenario: Scenario, partitions: Iterable[Any]
 ) -> None:

@@ -64,7 +64,7 @@ class Attacked:
         from ..picture import Picture
 
         search = self._search
-        figure = Picture(figsize=(7.2, 4.0), layout="constrained")
+        figure = Picture(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.subplots()
         played = search.played
         losses = [100 * p.loss for p in played]
@@ -74,9 +74,9 @@ class Attacked:
         bound = "the bound, above which is a break if it holds on every seed"
         axes.axhline(100 * search.sought.bounds.loss, linestyle="--", color="gray", label=bound)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        title = f"{search.about['name']} against {search.about['defence']}"
-        axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients, points; higher is worse", title=title)
-        axes.legend(frameon=False)
+        title = f"{search.about['defence']} attacked, on {search.about['name']}"
+        axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients,\npoints; higher is worse", title=title)
+        figure.legend(loc="outside lower center", frameon=False)
         return figure
 
     @property

@@ -16,7 +16,9 @@ from .words import said
 def verdict(search: Search) -> str:
     """What was found, in a few sentences."""
     about = search.about
-    spent = f"{len(search.rows)} runs, {search.seconds:.0f} CPU seconds"
+    budget = about.get("runs")
+    left = f" (those that earlier searches left in the folder among them; the budget was {budget})"
+    spent = f"{len(search.rows)} runs{left if budget and len(search.rows) > budget else ''}, {search.seconds:.0f} CPU seconds"
     cheapest = search.found.get("cheapest")
     if (one := search.unsettled) is not None:
         return (

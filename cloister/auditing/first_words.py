@@ -32,6 +32,11 @@ SOUGHT = {
 """What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
 LEAKS = "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear)"
 WATCHES = "whoever watches the network"
+GRAVEST = (
+    "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership", "embeddings", "label shares", "masks",
+    "floor", "permutation", "labels", "property", "counts", "clusters",
+)  # fmt: skip
+"""What weighs most where it leaks, first: what is of single records, then of single updates. The user's own are before all."""
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -132,7 +137,8 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same."""
 
     def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
-        for experiment, leak in found[:NAMED]:
+        gravest = sorted(found, key=lambda one: GRAVEST.index(one[0]) if one[0] in GRAVEST else -1)
+        for experiment, leak in gravest[:NAMED]:
             unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
             chance = ", which may be chance" if leak["low"] <= 0 else ""

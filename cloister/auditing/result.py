@@ -67,8 +67,12 @@ class Audited:
         """`rows` or `claims` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
         return write_rows(self._chosen(rows), path)
 
-    def plot(self) -> "Figure":
-        """Leakage of every experiment that means something, with its interval. Raises ValueError where none does."""
+    def plot(self, what: str = "leakage") -> "Figure":
+        """ "leakage" of every experiment that means something, with its interval. Raises ValueError for another picture, or
+        where none does.
+        """
+        if what != "leakage":
+            raise ValueError(f"there is a picture of leakage, and none of {what!r}")
         from ..picture import Picture
 
         known = [row for row in self.rows if row["valid"]][::-1]

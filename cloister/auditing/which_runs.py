@@ -47,7 +47,8 @@ def runs_in_words(found: Mapping[str, Any]) -> str:
         parts.append(f"seed{'s' * (len(anew) > 1)} {', '.join(anew)} played anew")
     code = f" by commit {commit[:SHORT]}{'-dirty' * commit.endswith('-dirty')}" if commit else " by an installed version"
     data = dict.fromkeys(of[:SHORT] for of in found["data_sha256"].values())
-    return f"audited: {', '.join(parts)};{code}; data sha256 {', '.join(f'{of}...' for of in data)}"
+    sums = ", ".join(f"{of}..." for of in data)
+    return f"audited: {', '.join(parts)};{code}; data_sha256 of the records as clients have them {sums}"
 
 
 def epsilon_in_words(found: Mapping[str, Any]) -> Iterator[str]:

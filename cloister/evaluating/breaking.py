@@ -52,7 +52,9 @@ def play_breakdown(
         origin = Origin(file, tuple(settings), seeds_of(seeds), data)
         with said_in_a_line():
             asked = breakdown_asked(origin.load(), names, strengths, bounds)
-            folder, ledger = opened(asked.evaluation, origin.data, out, resume, origin.about, beside=True)
+            folder, ledger = opened(
+                asked.evaluation, origin.data, out, resume, origin.about, True, (asked.attacks, asked.defences)
+            )
         with stoppable(folder), crew(origin, asked.evaluation, ledger.folder, workers, engine) as hands:
             begun(f"{asked.evaluation.name}: {asked.in_words}", folder, by=hands_words(workers, engine))
             found = played_breakdown(asked, ledger, hands)

@@ -30,9 +30,10 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A heat map: rows by name, each with a cell for every defence."""
+    """A heat map: rows by name, each with a cell for every defence that has a result."""
 
     title: str
+    defences: Sequence[str]
     rows: Sequence[tuple[str, Sequence[HeatCell]]]
 
 
@@ -52,7 +53,7 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
                 over = {d: _broke(grid, attack, d, strength, protection) for d in grid.defences}
                 rows.append((attack, [_heat(s, f"{attack} on {d}", worst[d] == attack, over[d]) for d, s in spots.items()]))
             if any(cell.worst for _, cells in rows for cell in cells):
-                maps.append(HeatMap(_title(grid, protection, strength), rows))
+                maps.append(_map(grid, protection, strength, rows))
     return maps
 
 
@@ -80,8 +81,15 @@ def backdoors(grid: Grid) -> list[HeatMap]:
                 over = {d: any(gain > grid.bounds.success for gain in of) for d, of in gains.items()}
                 rows.append((attack, [_rate(rates[d], before[d], f"{attack} on {d}", over[d]) for d in grid.defences]))
             if rows:
-                maps.append(HeatMap(_title(grid, protection, strength), rows))
+                maps.append(_map(grid, protection, strength, rows))
     return maps
+
+
+def _map(grid: Grid, protection: str, strength: float, rows: Sequence[tuple[str, Sequence[HeatCell]]]) -> HeatMap:
+    """Of the defences that have a result: those without one are named below, and would be columns of dashes."""
+    kept = [k for k in range(len(grid.defences)) if any(cells[k].worst for _, cells in rows)]
+    left = [(name, [cells[k] for k in kept]) for name, cells in rows]
+    return HeatMap(_title(grid, protection, strength), [grid.defences[k] for k in kept], left)
 
 
 def _title(grid: Grid, protection: str, strength: float) -> str:

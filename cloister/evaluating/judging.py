@@ -17,12 +17,15 @@ from ..fl.runs.results_folder import Row
 from ..grids.spread import LEVEL, Spread, metric, spread
 from ..threat_models.broken import CLEAN, LOWER, gained, lost
 from .data import Grid
+from .learning import at_chance
 
 DECIDE = 3
 """Seeds below which nothing but a break is decided."""
 MANY = 1000
 """Seeds beyond which none are counted."""
 NO_MEASURE = " or, where that is no measure, "
+NOTHING = "learned nothing without attack"
+"""What is found of a defence at chance, which nothing can cost more."""
 
 
 class State(IntEnum):
@@ -62,7 +65,8 @@ class Finding:
     none. harm: by the attack that costs most accuracy; backdoor: by that with the most success; None where there is none.
     undecided: by attack that does not break it and is not known to leave it whole, about how many seeds would decide it.
     without: by attack without a result, on how many of the seeds. seeds: that were to be played. reference: what harm is held
-    against, in words; held: over seeds, the accuracy that this is with the seeds of `harm`, of which it is what is lost.
+    against, in words; held: over seeds, the accuracy that this is with the seeds of `harm`, of which it is what is lost. nothing:
+    whether it is at chance without any attack, so that no number of seeds would tell what an attack does.
     """
 
     defence: str
@@ -77,6 +81,7 @@ class Finding:
     seeds: int
     reference: str
     held: Spread | None = None
+    nothing: bool = False
 
     @property
     def within(self) -> bool | None:
@@ -97,6 +102,8 @@ class Finding:
             broken = self.harm is not None and self.harm.state == State.BREAKS
             through = self.backdoor is not None and self.backdoor.state == State.BREAKS
             return "breaks" + (" and lets a backdoor through" if through else "") if broken else "lets a backdoor through"
+        if self.nothing:
+            return NOTHING
         return "holds" if self.state == State.HOLDS else "undecided"
 
     @property
@@ -105,7 +112,7 @@ class Finding:
         failed.
         """
         needed = [seeds for attack, seeds in self.undecided.items() if attack not in self.without]
-        return max(needed) if needed and self.state == State.UNDECIDED else None
+        return max(needed) if needed and self.state == State.UNDECIDED and not self.nothing else None
 
 
 def finding(grid: Grid, defence: str, strength: float, protection: str) -> Finding:
@@ -124,6 +131,7 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
     for harm in (*harms, *backdoors):
         if harm.needs is not None:
             open_[harm.attack] = max(harm.needs, open_.get(harm.attack, 0))
+    own = grid.clean(defence, protection)
     every, worst = [row for of in rows.values() for row in of], _worst(harms)
     return Finding(
         defence,
@@ -138,6 +146,7 @@ def finding(grid: Grid, defence: str, strength: float, protection: str) -> Findi
         seeds,
         reference_of(every, absent),
         None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
+        own is not None and at_chance(grid, own.mean),
     )
 
 

@@ -20,7 +20,7 @@ from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words
 from .cells import METRICS, lasting
 from .data import Grid, Spot
-from .judging import Finding, findings, seeds_words, without_words
+from .judging import NOTHING, Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
 from .tables import NOT_PLAYED, breakdown_words, by_words, clean_words, without_result
 
@@ -90,7 +90,7 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "backdoor": one.backdoor.attack if one.backdoor else DASH,
         "rates": [*zip(RATES, rates, strict=True)] if one.backdoor else [],
         "word": one.word,
-        "beyond": one.within is False,
+        "beyond": one.within is False and one.word != NOTHING,
         "state": one.state.name.lower(),
         "why": why(one),
     }

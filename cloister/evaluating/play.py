@@ -86,12 +86,19 @@ def play_evaluation(
 
 
 def opened(
-    evaluation: Evaluation, data: Path | None, out: Path | None, resume: bool, origin: Mapping[str, Any], beside: bool = False
+    evaluation: Evaluation,
+    data: Path | None,
+    out: Path | None,
+    resume: bool,
+    origin: Mapping[str, Any],
+    beside: bool = False,
+    names: Sequence[Sequence[str]] = (),
 ) -> tuple[Path, Ledger]:
     """The folder and what it holds. The data are loaded first: bad input leaves nothing behind, and workers fetch nothing.
 
     origin: where the evaluation comes from, for the record. beside: searches leave the description of a grid that is in the
-    folder as it is, so that its report stays about all of it. Warns (Doubt) of a folder of data sets that is not read, of
+    folder as it is, so that its report stays about all of it. names: of the attacks and of the defences that are played, empty
+    for all. Warns (Doubt) of a folder of data sets that is not read, of
     clients of the data that are not those of the runs, and of attacks and defences of the user's own that fail.
     """
     with about("data"):
@@ -103,7 +110,7 @@ def opened(
     unread = not_read(evaluation.scenario.data, data)
     places = evaluation.partitions.values() or (evaluation.scenario.partition,)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
-    for words in (*([unread] if unread else []), *dealt, *failures(evaluation, source)):
+    for words in (*([unread] if unread else []), *dealt, *failures(evaluation, source, names)):
         doubted(words)
     return folder, ledger
 

@@ -10,7 +10,7 @@ from ..grids.spread import Spread, interval_words, metric, percent, spread
 from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
-from .judging import Finding, Harm, findings
+from .judging import NOTHING, Finding, Harm, findings
 from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 
@@ -39,7 +39,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
             attack = one.harm.attack if one.harm else ""
             absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
             under = percent(grid.attacked(attack, defence, one.strength, protection))
-            word = _short(one.word) + (" (beyond)" if one.within is False and one.word != "holds" else "")
+            word = _short(one.word) + (" (beyond)" if one.within is False and one.word not in ("holds", NOTHING) else "")
             beside = f"{_mean(grid.clean(defence, protection))}{unsummed_words(grid, defence, protection)} / {absent}"
             table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
@@ -47,7 +47,11 @@ def grid_table(grid: Grid, protection: str) -> Table:
 
 def _short(word: str) -> str:
     """A finding for a narrow column."""
-    return word.replace(" and lets a backdoor through", ", backdoor").replace("lets a backdoor through", "backdoor")
+    return (
+        word.replace(NOTHING, "learned nothing")
+        .replace(" and lets a backdoor through", ", backdoor")
+        .replace("lets a backdoor through", "backdoor")
+    )
 
 
 def backdoor_words(grid: Grid, one: Finding) -> str:

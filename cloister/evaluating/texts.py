@@ -27,11 +27,16 @@ WORDS = {
 }
 
 
+REFUSED = "attack refused"
+"""The verdict on a cell all of whose attackers' updates were refused, as not finite or too large: nothing was held against."""
+
+
 def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each cell, by seed: where it stands, what it did to the defence, and all that was measured.
 
-    verdict: of this run alone. lost: accuracy of the loyal clients against `lost_against`; gained: of a backdoor; None where
-    nothing was attacked. finding: of the defence at this strength over all attacks and seeds.
+    verdict: of this run alone, `REFUSED` where nothing of the attack counted. lost: accuracy of the loyal clients against
+    `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over all
+    attacks and seeds.
     """
     found = {(p, one.defence, one.strength): one for p in grid.protections for one in findings(grid, p)}
     rows = []
@@ -60,6 +65,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
         known = loss is not None and isfinite(loss)
         gain = gained(line.get("success"))
         words = WORDS[breaks(loss, gain, bounds)] if loss is not None and known else None
+        words = REFUSED if words == WORDS[""] and _all_refused(line) else words
         judged.append(
             {
                 "verdict": words,
@@ -73,6 +79,12 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
             }
         )
     return judged
+
+
+def _all_refused(line: Row) -> bool:
+    """Whether as many of the attackers' updates were refused as they sent at most: none of the attack counted."""
+    refused = (line.get("rejected") or {}).get("members") or 0
+    return bool(0 < (line.get("attackers") or 0) * (max(line.get("rounds") or [0]) + 1) <= refused)
 
 
 def _row(line: Row, judged: dict[str, Any]) -> dict[str, Any]:

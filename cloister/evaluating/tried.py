@@ -1,38 +1,48 @@
 """Attacks and defences of one's own tried once before a grid is played: a misspelt name is said at once, not after an hour."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..fl.data.partition import Partition
 from ..fl.data.population import Examples, Population, Source
-from ..fl.functions import Unfit, own_function, own_place
+from ..fl.functions import Unfit, called, own_function, own_place
 from ..fl.near_names import in_short
 from ..fl.own_code import coded
+from ..fl.robust.function import OfGram
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
 from ..protocol.uploaded.plain import Plain
 from ..threat_models.evaluation import Cell, Evaluation, resolved
 
+MOST = 2.0
+"""What weights of a rule sum to, at most, that is not said."""
 RECORDS = 10
 """Of each client, in the round that is tried."""
 
 
-def failures(evaluation: Evaluation, source: Source) -> Iterator[str]:
+def failures(evaluation: Evaluation, source: Source, names: Sequence[Sequence[str]] = ()) -> Iterator[str]:
     """Of attacks and defences that have code of the user's own: those in which it fails in one round of all clients with few
-    records, without a protection, and how. What fails elsewhere is left to the cells: a round like this proves nothing of it.
+    records, without a protection, and how; and rules whose weights
+    sum to what no mean has. What fails elsewhere is left to the cells: a round like this proves nothing of it.
+
+    names: of the attacks and of the defences that are to be played; empty for all.
     """
+    attacks, defences = names or (evaluation.attacks, evaluation.defences)
     small = replace(evaluation.scenario, protection=Plain(), data=lambda _: source)
     made = replace(evaluation, scenario=small, protections={})
     (protection,), partition = made.named_protections, next(iter(made.partitions), "")
     said = set[str]()
-    for defence in made.defences:
+    for defence in defences:
         cell = Cell(None, defence, None, protection, made.seeds[0], partition)
         yield from _fresh(f"defence {defence!r}", _tried(made, cell, lambda scenario: scenario.algorithm), said)
-    defence = next(iter(made.defences))
-    for attack in made.attacks:
+        yield from filter(None, [_far_from_a_mean(made, cell)])
+    defence = next(iter(defences))
+    for attack in attacks:
         cell = Cell(attack, defence, float(made.strengths[0]), protection, made.seeds[0], partition)
         yield from _fresh(f"attack {attack!r}", _tried(made, cell, lambda scenario: scenario.adversary), said)
 
@@ -50,9 +60,7 @@ def _tried(evaluation: Evaluation, cell: Cell, part: Callable[[Scenario], object
         scenario = resolved(evaluation, cell)
         if not has_own(part(scenario)):
             return ""
-        training = replace(scenario.training, epochs=1)
-        with torch.random.fork_rng(devices=[]), np.errstate(all="ignore"):
-            Simulation(replace(scenario, training=training, partition=Few(scenario.partition)), None).step()
+        _round(scenario)
     except Unfit as error:
         return str(error)
     except Exception as error:  # whatever the user's own code raises
@@ -70,6 +78,42 @@ def has_own(part: object) -> bool:
     if isinstance(part, Sequence) and not isinstance(part, str):
         return any(map(has_own, part))
     return is_dataclass(part) and any(has_own(getattr(part, field.name)) for field in fields(part))
+
+
+def _round(scenario: Scenario) -> None:
+    """One round of all its clients with few records."""
+    small = replace(scenario, training=replace(scenario.training, epochs=1), partition=Few(scenario.partition))
+    with torch.random.fork_rng(devices=[]), np.errstate(all="ignore"):
+        Simulation(small, None).step()
+
+
+def _far_from_a_mean(evaluation: Evaluation, cell: Cell) -> str:
+    """Of a rule of the user's own that gives weights: what they sum to in that round, where it is no step to be expected. A
+    server's own length of step is scaled weights, too, so that this is said and not refused.
+    """
+    sums = list[float]()
+    with suppress(Exception):  # what fails was said
+        scenario = resolved(evaluation, cell)
+        algorithm: Any = scenario.algorithm
+        rule = getattr(algorithm, "rule", None)
+        if not isinstance(rule, OfGram):
+            return ""
+        function = rule.function
+
+        def noted(gram: Any) -> Any:
+            found = function(gram)
+            sums.append(float(np.sum(np.asarray(found, dtype=np.float64))))
+            return found
+
+        _round(replace(scenario, algorithm=replace(algorithm, rule=replace(rule, function=noted))))
+    far = [total for total in sums if not 0 < total <= MOST]
+    if not far:
+        return ""
+    goes = {-1: "away from them", 0: "nowhere in their common direction", 1: f"{far[0]:.3g} times as far as their mean"}
+    return (
+        f"defence {cell.defence!r}: weights of {called(function)} sum to {far[0]:.3g}, as one round with few records showed,"
+        f" so that models go {goes[int(np.sign(far[0]))]} for updates that agree; of a mean they sum to 1"
+    )
 
 
 @dataclass(frozen=True, slots=True)

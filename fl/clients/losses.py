@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..functions import called, misfit, raised_by
+from ..other_names import LOSSES, said_otherwise
 
 IGNORED = -1  # the target that no loss counts: padding of token data
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -46,7 +47,8 @@ NAMED: Mapping[str, LossFunction] = {**OF_LABELS, **OF_NUMBERS}
 def check_loss(loss: object) -> None:
     """Raises ValueError for what is neither a name of a loss nor a function."""
     if isinstance(loss, str) and loss not in NAMED:
-        close = get_close_matches(loss, NAMED, 1, 0.3)
+        other = said_otherwise(loss, NAMED, LOSSES)
+        close = [other] if other else get_close_matches(loss, NAMED, 1, 0.3)
         meant = f"; did you mean {close[0]!r}" if close else ""
         raise ValueError(f"there is no loss {loss!r}{meant}; there are {', '.join(NAMED)}, or a function of (outputs, targets)")
     if isinstance(loss, str):

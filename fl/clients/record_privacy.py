@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from ...protocol.privacy.adjacency import Adjacency
 from ...protocol.view.functionality import FULL_GRADIENTS, NUMBER_OF_EXAMPLES, Functionality
 from ...protocol.view.noise_free import check_names
+from ..field_types import fits, instead
 
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release
@@ -96,6 +97,10 @@ class RecordPrivacy:
         >>> 3.4 < privacy.multiplier < 3.6, privacy.budget
         (True, 8.0)
         """
+        whole = {"records": records, "batch": batch, "epochs": epochs, "rounds": rounds, "parameters": parameters}
+        for kind, given in ((float, {"epsilon": epsilon, "delta": delta, "clip": clip}), (int, whole)):
+            if wrong := next((name for name, value in given.items() if isinstance(value, bool) or not fits(kind, value)), ""):
+                raise ValueError(f"RecordPrivacy.for_epsilon: {wrong} is {instead(kind, given[wrong])}")
         if min(records, batch, epochs, rounds, parameters) < 1:
             raise ValueError("records, batch, epochs, rounds and parameters are at least 1")
         if not 0 < epsilon < math.inf or not 0 < delta < 1:

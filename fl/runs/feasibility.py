@@ -85,6 +85,7 @@ def doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> list[
 def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iterator[str]:
     protection: Any = scenario.protection
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
+    yield from _weak_delta(scenario, clients)
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
     if isinstance(protection, Masked) and isinstance(scenario.algorithm, FedSaC) and protection.sketch < ENOUGH:
@@ -108,6 +109,23 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
             f"a planted group has {small} clients, which is below {why}: {_by_itself(scenario.algorithm)}; take larger groups, or"
             " a lower protection.floor"
         )
+
+
+def _weak_delta(scenario: Scenario, clients: int) -> Iterator[str]:
+    """Where a delta is so large that giving away some records, or clients, as they are would keep it."""
+    privacy, noise = scenario.training.privacy, getattr(scenario.protection, "noise", None)
+    if privacy is not None and privacy.records is not None and privacy.delta > 1 / privacy.records:
+        yield _weak("training.privacy", privacy.delta, privacy.records, "record", "records of a client")
+    delta = getattr(noise, "delta", None)
+    if delta is not None and delta > 1 / clients:
+        yield _weak("protection.noise", delta, clients, "client", "clients")
+
+
+def _weak(field: str, delta: float, count: int, what: str, several: str) -> str:
+    return (
+        f"{field}.delta is {delta:g}, above 1 / {count}: to give one of {count} {several} away as it is, drawn by chance, keeps"
+        f" such a promise, so that its epsilon says little of a {what}; take a delta far below {1 / count:.2g}"
+    )
 
 
 def _uneven(algorithm: object, least: int) -> Iterator[str]:

@@ -78,6 +78,6 @@ def named(text: str) -> Observer:
             parties = ", ".join(sorted(by_name, reverse=True)).replace("second server", "second-server")
             raise ValueError(
                 f"there is no observer {text!r}: name {parties}, network, client:0 or several clients:0,3, joined by +,"
-                " for example server+client:0,3"
+                " for example server+client:0,3; clients with names go by their numbers, from 0 on in the order of names as text"
             )
     return Observer(frozenset(servers), frozenset(clients), network)
