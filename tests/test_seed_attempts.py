@@ -14,7 +14,7 @@ from cloister.protocol.drivers.roles import Send
 from cloister.protocol.masked.protection import Masked
 from cloister.protocol.parts.clients import Clients
 from cloister.protocol.seeding.attempts import Before
-from cloister.protocol.seeding.choosing import Choice, next_sealer
+from cloister.protocol.seeding.choosing import AttemptSoFar, next_sealer
 from cloister.protocol.seeding.messages import Advertise, Roster, SealedSeed, SeedTag
 from cloister.protocol.seeding.terms import session_of, signed_tag
 from cloister.protocol.view.protection import Setup
@@ -267,7 +267,7 @@ A, B = bytes([1] * 32), bytes([2] * 32)
 
 
 def choice(tags=None, got=None, given=None, asked=(), in_vain=None, there=range(4)):
-    return Choice(FOUR, set(there), tags or {}, got or {}, given or {}, asked, in_vain or {})
+    return AttemptSoFar(FOUR, set(there), tags or {}, got or {}, given or {}, asked, in_vain or {})
 
 
 @pytest.mark.parametrize(

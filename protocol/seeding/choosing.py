@@ -14,7 +14,7 @@ Sealer = tuple[int, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AttemptSoFar:
     """What the server knows in the midst of an attempt. there: whose keys it has. tags: that were said. got: by member, tags of
     seals that were passed on to it. given: the tag of a sealer's seals. asked: to seal, in order. in_vain: see `Before`.
     """
@@ -56,39 +56,39 @@ def most_behind(tags: Mapping[int, bytes], session: Session) -> frozenset[int]:
     return max(behind(tags), key=lambda clients: len(clients & roster), default=frozenset())
 
 
-def next_sealer(choice: Choice, again: bool) -> Sealer | None:
+def next_sealer(so_far: AttemptSoFar, again: bool) -> Sealer | None:
     """Whom to ask; None where it must be nobody. again: whether another attempt may follow this one.
 
     First whom it asked in vain least, a holder before who would draw a secret, of the tag that most have, the lowest. A holder
     may be asked in vain once before another is to draw a secret. Where this attempt is the last one, tags may as well be split.
     """
-    found = [*_holders(choice), *_leaders(choice)]
+    found = [*_holders(so_far), *_leaders(so_far)]
     if found:
         _, _, _, sealer, has_it = min(found, key=lambda option: option[:4])
         return sealer, has_it
-    return None if again else _boldly(choice)
+    return None if again else _boldly(so_far)
 
 
-def _holders(choice: Choice) -> list[tuple[int, int, int, int, frozenset[int]]]:
-    roster, found = frozenset(choice.session.roster), []
-    for clients in behind(choice.tags):
-        if len(choice.may_sign(choice.tags[min(clients)])) >= choice.session.threshold:
-            for i in clients.difference(choice.asked):
-                found.append((max(choice.in_vain.get(i, 0) - 1, 0), 0, -len(clients & roster), i, clients))
+def _holders(so_far: AttemptSoFar) -> list[tuple[int, int, int, int, frozenset[int]]]:
+    roster, found = frozenset(so_far.session.roster), []
+    for clients in behind(so_far.tags):
+        if len(so_far.may_sign(so_far.tags[min(clients)])) >= so_far.session.threshold:
+            for i in clients.difference(so_far.asked):
+                found.append((max(so_far.in_vain.get(i, 0) - 1, 0), 0, -len(clients & roster), i, clients))
     return found
 
 
-def _leaders(choice: Choice) -> list[tuple[int, int, int, int, frozenset[int]]]:
-    free = choice.may_sign(b"")
-    enough = len(free) >= choice.session.threshold
-    return [(choice.in_vain.get(i, 0), 1, 0, i, frozenset()) for i in free] if enough else []
+def _leaders(so_far: AttemptSoFar) -> list[tuple[int, int, int, int, frozenset[int]]]:
+    free = so_far.may_sign(b"")
+    enough = len(free) >= so_far.session.threshold
+    return [(so_far.in_vain.get(i, 0), 1, 0, i, frozenset()) for i in free] if enough else []
 
 
-def _boldly(choice: Choice) -> Sealer | None:
+def _boldly(so_far: AttemptSoFar) -> Sealer | None:
     """As though whoever said no tag had signed none."""
-    roster, most = frozenset(choice.session.roster), most_behind(choice.tags, choice.session)
-    silent = (choice.there & roster) - choice.tags.keys()
-    holders, others = most.difference(choice.asked), silent.difference(choice.asked)
-    if holders and len(most & roster) + len(silent) >= choice.session.threshold:
+    roster, most = frozenset(so_far.session.roster), most_behind(so_far.tags, so_far.session)
+    silent = (so_far.there & roster) - so_far.tags.keys()
+    holders, others = most.difference(so_far.asked), silent.difference(so_far.asked)
+    if holders and len(most & roster) + len(silent) >= so_far.session.threshold:
         return min(holders), most
-    return (min(others), frozenset()) if others and len(silent) >= choice.session.threshold else None
+    return (min(others), frozenset()) if others and len(silent) >= so_far.session.threshold else None

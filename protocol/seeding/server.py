@@ -17,7 +17,7 @@ from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
 from . import terms
 from .attempts import Before, Shown
-from .choosing import Choice, most_behind, next_sealer
+from .choosing import AttemptSoFar, most_behind, next_sealer
 from .messages import Advertise, Roster, SealedSeed, SeedQuorum, SeedTag
 
 ADVERTISE, SEAL = "advertise", "seal"
@@ -261,7 +261,9 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
         got[member].add(state.given[sealer])
     found = None
     if len(state.asked) < terms.ATTEMPTS:
-        found = next_sealer(Choice(session, heard.keys(), tags, got, state.given, state.asked, room.before.in_vain), room.again)
+        found = next_sealer(
+            AttemptSoFar(session, heard.keys(), tags, got, state.given, state.asked, room.before.in_vain), room.again
+        )
     if found is None:
         return SeedUnshared(SEAL, have, session.threshold, room.before.then(tags, state.asked)), ()
     sealer, has_it = found
