@@ -21,6 +21,7 @@ from cloister.protocol.uploaded.clients import transforming_clients, uploading_c
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
+from cloister.protocol.work.journalled import Logged
 from cloister.protocol.work.linked import Linked, well_formed
 from cloister.protocol.work.said import said
 
@@ -285,3 +286,33 @@ def test_images_of_ones_own(tmp_path):
     (tmp_path / "2" / "9.png").write_bytes(b"none")
     with pytest.raises(ValueError, match=r"9\.png cannot be read"):
         OwnData(tmp_path, (3, 4, 4), 3)(None)
+
+
+def test_clients_that_are_told_the_same_model_are_posted_one_word_in_turn():
+    one, other = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    posted = []
+
+    class Link:
+        def post(self, client, data):
+            posted.append((client, data))
+            return len(posted)
+
+        def heard(self):
+            client = posted[len(heard)][0]
+            heard.append(client)
+            return Logged(client, len(heard), None)
+
+        def heard_already(self):
+            return None
+
+        def done_with(self, answer):
+            raise AssertionError("nobody answers")
+
+    heard = []
+    linked = Linked(Link(), CLIENTS)
+    linked.finish({0: (one,), 2: (other,), 3: (one,), 5: (one, "held")})
+    assert [client for client, _ in posted] == [0, 3, 2, 5]  # of long words one alone is there at a time
+    assert posted[0][1] is posted[1][1]
+    said = [cbor2.loads(data) for _, data in posted]
+    assert said == [["final", one.tobytes()]] * 2 + [["final", other.tobytes()], ["final", one.tobytes(), "held"]]
+    assert linked.without == CLIENTS

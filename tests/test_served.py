@@ -18,6 +18,7 @@ from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.data.partition import LabelSwap, Rotation
 from cloister.fl.emd.subsample import Size
 from cloister.fl.models.vector import load_vector
+from cloister.fl.runs.dealt import Apportioned
 from cloister.fl.runs.greeting import Greeting
 from cloister.fl.runs.listening import greeting_of, longest
 from cloister.fl.runs.member import Member
@@ -273,3 +274,19 @@ def test_noise_in_sums_is_on_each_clients_own_ledger_as_the_server_accounts_for_
         assert 0 < spent["epsilon_worst"] <= spent["budget"] == 10.0
     page = write_client_report(found.home[0]).read_text()
     assert "It added no noise" not in page
+
+
+def test_a_coordinator_reads_its_data_once_and_goes_by_them(tmp_path):
+    read = []
+
+    class Counted(type(SMALL.data)):
+        def __call__(self, folder):
+            read.append(folder)
+            return super().__call__(folder)
+
+    scenario = replace(SMALL, data=Counted())
+    dealt = Apportioned.of(scenario, None)
+    parties = Parties(scenario, None, dealt)
+    assert parties.population is dealt.population
+    assert len(read) == 1
+    assert np.array_equal(parties.setup.initial, Parties(SMALL, None).setup.initial)

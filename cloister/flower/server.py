@@ -147,6 +147,7 @@ def play(
 
     Raises Refused for what cannot be played so, and where a client does not agree to it; ValueError where clients are missing.
     """
+    from ..fl.runs.dealt import Apportioned
     from ..fl.runs.experiment import run
     from ..fl.runs.listening import greeting_of, helpers_of
     from ..fl.runs.parties import Parties
@@ -158,10 +159,11 @@ def play(
     if helpers_of(scenario):
         raise Refused("a Flower federation has no second server: play TwoServer with cloister serve, second, dealer and join")
     RunFolder(out).check_free()
-    parties, name = Parties(scenario, data), os.urandom(RUN_BYTES)
+    dealt = Apportioned.of(scenario, data)
+    parties, name = Parties(scenario, data, dealt), os.urandom(RUN_BYTES)
     hosts = Hosts(grid, parties.setup.clients, name, greeting_of(parties, name), wait, patience)
     try:
-        yield from run(scenario, out, data, hosts=hosts)
+        yield from run(scenario, out, data, hosts=hosts, dealt=dealt)
     except RuntimeError as error:
         refusals = {} if hosts.link is None else hosts.link.refusals
         if not refusals:

@@ -14,6 +14,7 @@ from ..emd.record import newly_compared
 from ..meters.record import read as read_account
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
+from .dealt import Apportioned
 from .doubted import doubted
 from .feasibility import check_feasible, doubts
 from .hosts import Hosts
@@ -64,6 +65,7 @@ def run(
     engine: Engine | None = None,
     given: Mapping[str, Any] | None = None,
     tell: Tell | None = None,
+    dealt: Apportioned | None = None,
 ) -> Iterator[Round]:
     """Play the scenario's rounds, yielding after each; the run folder is complete when the iterator ends.
 
@@ -71,7 +73,7 @@ def run(
     make: makes the simulation of the scenario with this folder of data, for whoever listens to it. hosts: where the clients are,
     if not in this process; nobody listens then. engine: where clients' local training is computed, if not in this process; the
     run is the same, and may go on under another one. given: the scenario's file, source, name and settings, for the record.
-    tell: hears what is done within a round (`telling`).
+    tell: hears what is done within a round (`telling`). dealt: with hosts, the data, where they were read already.
     Raises ValueError of one line for bad input, a damaged checkpoint, or a folder that does not fit or that another process
     plays in.
     """
@@ -84,7 +86,7 @@ def run(
         folder.check_free()
     if tell is not None:
         tell(MADE, 0, 0)
-    simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts)
+    simulation = make(scenario, data) if hosts is None else Simulation(scenario, data, hosts, dealt)
     samples = None if hosts is not None else simulation.samples
     check_feasible(scenario, len(simulation.population.clients), samples and samples.values())
     if engine is not None:

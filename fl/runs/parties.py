@@ -1,6 +1,5 @@
 """The clients of a scenario before its run: their data, their computers, and what all parties know."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
@@ -31,15 +29,15 @@ from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
 from ..clustering.subspaces import Unmeasured
-from ..data.natural import dealt_anew
-from ..data.population import Client, Examples, Population
-from ..data.rare import rare_labels
+from ..data.population import Examples
 from ..emd.judging import tau_of
 from ..fields_at_fault import about
-from ..functions import Unfit, brief, called, misfit
 from ..models.fit import check_batches, check_model
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
+from .dealt import Apportioned
+from .dealt import held_out as held_out
+from .dealt import seed_of as seed_of
 from .evaluation import ScoringJob, by_target, scores_of
 from .objective_check import check_targets, outputs_needed
 from .reference_check import measures_references
@@ -48,25 +46,6 @@ from .weighing import Weighing
 
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Release
-
-
-def seed_of(seed: int, *names: int | str) -> int:
-    """A 63-bit seed for one purpose: a hash of the run's seed and the purpose's names. Seeds of simulations, not secrets."""
-    digest = hashlib.sha256(repr((seed, names)).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
-
-
-def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
-    """The client without the share of its training data held out for validation, and a client with only that share.
-
-    Drawn by position, whatever the records are.
-    """
-    count = round(share * len(client.train))
-    if not 0 < count < len(client.train):
-        raise ValueError(f"client {client.id} has {len(client.train)} examples: too few to hold out a share of {share}")
-    order = np.random.default_rng(seed).permutation(len(client.train))
-    index = torch.from_numpy(order)
-    return replace(client, train=client.train.take(index[count:])), replace(client, train=client.train.take(index[:count]))
 
 
 def comparing_of(algorithm: ComparesClients) -> Comparing:
@@ -78,25 +57,13 @@ def comparing_of(algorithm: ComparesClients) -> Comparing:
 class Parties:
     """Clients, with data and computers, and what they and a server begin a run with: `setup`, of a simulation's secrets."""
 
-    def __init__(self, scenario: Scenario, folder: Path | None) -> None:
+    def __init__(self, scenario: Scenario, folder: Path | None, dealt: Apportioned | None = None) -> None:
+        """folder: of data sets. dealt: what is read there, where it was read already."""
         seed = scenario.seed
         self.scenario = scenario
-        with about("data"):
-            source = scenario.data(folder)
-            self.of_data = [*rare_labels(source), *dealt_anew(source, scenario.partition)]
-        with about("partition"):
-            if wrong := misfit(scenario.partition, ["source", "rng"]):
-                raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")
-            population = scenario.partition(source, np.random.default_rng(seed_of(seed, "partition")))
-            if not isinstance(population, Population):
-                said = f"returned {brief(population)}, where a Population is taken (cloister.data.Population)"
-                raise Unfit(f"{called(scenario.partition)} {said}")
-        self.validation: Mapping[int, Client] = {}
-        if scenario.validation > 0:
-            parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
-            population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
-            self.validation = {i: out for i, (_, out) in parts.items()}
-        self.population: Population = population
+        dealt = dealt or Apportioned.of(scenario, folder)
+        self.of_data, self.validation = dealt.of_data, dealt.validation
+        population = self.population = dealt.population
         unknown = sorted(scenario.arrivals.keys() - population.clients.keys())
         if unknown:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")

@@ -26,6 +26,7 @@ from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from .agreement import terms_of
 from .attempts import Attempts
+from .dealt import Apportioned
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .hosts import OF_NUMBERS
@@ -74,7 +75,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         raise ValueError(f"the run in {out} is over: its models are in {out / 'models'}; choose another --out for the next one")
     if not resumed and (out / "scenario.json").exists():
         raise ValueError(f"{out} holds a run that was ended, or a simulation; choose another --out")
-    expected, standing = _expected(scenario, data), listening.standing
+    dealt, standing = Apportioned.of(scenario, data), listening.standing
+    expected = _expected(scenario, data, dealt)
     clients = expected.clients
     check_feasible(scenario, len(clients))
     directory = None if standing is None else standing.directory
@@ -113,7 +115,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     said = ""
     presence = Presence(out, clients)
     try:
-        for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts):
+        for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts, dealt=dealt):
             watched.played = played
             if (listener := hosts.listener) is not None:
                 presence.round(
@@ -148,11 +150,11 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         journal.close()
 
 
-def _expected(scenario: Scenario[Any], data: Path | None) -> Expected:
-    """What is to be known to listen. The parties that it is of are gone when this returns: the run makes its own, and both would
-    hold the data and three copies of the model until it ends.
+def _expected(scenario: Scenario[Any], data: Path | None, dealt: Apportioned) -> Expected:
+    """What is to be known to listen. The parties that it is of are gone when this returns: the run makes its own, of the same
+    data, and both would hold three copies of the model until it ends.
     """
-    found = Expected.of(Parties(scenario, data))
+    found = Expected.of(Parties(scenario, data, dealt))
     gc.collect()  # parties and what they made hold one another
     return found
 

@@ -22,6 +22,7 @@ from ..clients.training import Job
 from ..data.agreed import made_up
 from ..meters.record import lines
 from ..meters.watch import Watch
+from .dealt import Apportioned
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
 from .hosts import OF_NUMBERS, Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
@@ -41,9 +42,14 @@ COORDINATORS_BATCH = 64
 class Simulation(Parties):
     """One run in progress. Clients, server and network are all here; only `view` knows which of them may see what."""
 
-    def __init__(self, scenario: Scenario, folder: Path | None, hosts: "Hosts | None" = None) -> None:
-        """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs."""
-        super().__init__(scenario, folder)
+    def __init__(
+        self, scenario: Scenario, folder: Path | None, hosts: "Hosts | None" = None, dealt: Apportioned | None = None
+    ) -> None:
+        """hosts: where the clients are, if not here: then this process does no work of theirs, and has no secret of theirs.
+
+        dealt: as in `Parties`.
+        """
+        super().__init__(scenario, folder, dealt)
         if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
             raise Refused(OF_NUMBERS)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)

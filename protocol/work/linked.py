@@ -97,8 +97,7 @@ class Linked:
 
     def post(self, client: int, *words: Any) -> None:
         """Tell a client, and go on: what follows is `heard`."""
-        self.stage = self._name_of(*words)
-        self._open.add((client, self._link.post(client, b"".join(encoding_of(words)))))
+        self._post((client,), words)
 
     def ask(self, client: int, *words: Any) -> Any:
         """The answer to these words; None of a client that is absent, or whose answer is none."""
@@ -125,8 +124,12 @@ class Linked:
         """The run is over: tell each client its models, by name where it holds them itself, and wait for them."""
         self.settle()
         before = dict(self.absent)
+        alike: dict[tuple[int, ...], list[int]] = {}  # clients that are told the same, whose word is made once
         for client, several in models.items():
-            self.post(client, "final", *(model if isinstance(model, str) else to_bytes(model) for model in several))
+            alike.setdefault(tuple(map(id, several)), []).append(client)
+        for clients in alike.values():
+            of = (model if isinstance(model, str) else to_bytes(model) for model in models[clients[0]])
+            self._post(clients, ("final", *of))
         for _ in self.heard():
             pass
         missed = {i for i in models if self.absent.get(i, 0) > before.get(i, 0)}
@@ -146,6 +149,10 @@ class Linked:
     def restore(self, kept: Any) -> None:
         """Go on from that."""
         self.absent, self.late, self._refused = dict(kept[0]), kept[1], [tuple(entry) for entry in kept[2]]
+
+    def _post(self, clients: Sequence[int], words: tuple[Any, ...]) -> None:
+        self.stage, data = self._name_of(*words), b"".join(encoding_of(words))
+        self._open.update((client, self._link.post(client, data)) for client in clients)
 
     def _greeted(self, client: int, number: int, name: tuple[Any, ...], answered: bool) -> None:
         """A client was asked for its first word in an exchange. With the key of an attempt before it has done when it draws
