@@ -73,7 +73,7 @@ def _holders(choice: Choice) -> list[tuple[int, int, int, int, frozenset[int]]]:
     roster, found = frozenset(choice.session.roster), []
     for clients in behind(choice.tags):
         if len(choice.may_sign(choice.tags[min(clients)])) >= choice.session.threshold:
-            for i in clients.difference(choice.asked):
+            for i in (clients & choice.there).difference(choice.asked):
                 found.append((max(choice.in_vain.get(i, 0) - 1, 0), 0, -len(clients & roster), i, clients))
     return found
 
