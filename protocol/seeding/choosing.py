@@ -73,7 +73,7 @@ def _holders(so_far: AttemptSoFar) -> list[tuple[int, int, int, int, frozenset[i
     roster, found = frozenset(so_far.session.roster), []
     for clients in behind(so_far.tags):
         if len(so_far.may_sign(so_far.tags[min(clients)])) >= so_far.session.threshold:
-            for i in clients.difference(so_far.asked):
+            for i in (clients & so_far.there).difference(so_far.asked):
                 found.append((max(so_far.in_vain.get(i, 0) - 1, 0), 0, -len(clients & roster), i, clients))
     return found
 

@@ -71,7 +71,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     if maker.exchange is None:
         return None
     session = maker.exchange.session(setup)
-    before, known = Before(), list[Fault]()
+    before, known, opened = Before(), list[Fault](), None
     while True:
         enrolled = clients.enrolled.get(SEED, {})
         relay = Relay(Room(session, enrolled, clients.verify, before, setup.gathered is not None))
@@ -79,15 +79,18 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
         network.faults += known
         _exchanged(clients, network, relay, session, SEED)
         held, before = clients.begin(), relay.before
+        opened = relay if isinstance(relay.state, Open) else opened
         if len(held) >= session.threshold or setup.gathered is None or before.lost(session) or len(enrolled) < session.threshold:
             break
         setup.gathered(session.threshold, _too_few(network.faults, relay, held))
         known = list(dict.fromkeys([*network.faults, *clients.enrol_missing(sharing=True)[1]]))
     _check(network, relay, session, held)
 
+    welcoming = opened or relay  # who is heard late to hold the seed has it since the attempt before
+
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
         late = _network(session, setup.tap)
-        _play(late, relay, session, clients.of(SEED), newcomers, clients.hello)
+        _play(late, welcoming, session, clients.of(SEED), newcomers, clients.hello)
         return late.faults
 
     clients.welcome = welcome_late

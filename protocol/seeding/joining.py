@@ -15,11 +15,14 @@ from ..view.protection import Setup
 from ..work.maker import SEED, Exchange, Mine
 from .client import HoldingSecret, Seeded, SeedMember, Waiting, client_step, join, still_holds
 from .messages import MESSAGES
-from .terms import PROTOCOL, SECRET_BYTES, TAG_BYTES, TAGS, session_of, tag_of
+from .terms import PROTOCOL, SECRET_BYTES, TAG_BYTES, TAGS, seed_of, session_of, tag_of
 
 
 class Joiner:
-    """A client. enrolled: everybody's identity. check: how it checks signatures. It joins once at first, and again if it must."""
+    """A client. enrolled: everybody's identity. check: how it checks signatures. It joins once at first, and again if it must.
+
+    seed: that an earlier life of it held when the exchange was over; empty of none.
+    """
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Joiner:
         enrolled: Mapping[int, bytes],
         entropy: Entropy,
         check: Verify = verify,
+        seed: bytes = b"",
     ) -> None:
         self.id = me
         self._session = session
@@ -36,6 +40,7 @@ class Joiner:
         self._enrolled = enrolled
         self._entropy = entropy
         self._check = check
+        self._seed = seed
         self._joined = 0
         self._role: Party | None = None
         self._fresh = b""  # one for all attempts
@@ -64,10 +69,7 @@ class Joiner:
     def hello(self) -> tuple[Effect, ...]:
         """What it says first, with a fresh key. Where it holds what it signed, that is what it hands out if it leads."""
         signed, held = self._bound
-        self._joined += 1
-        # Not one that lasts: another life would come with it again, and holders seal to a key once. Nor a journal full of them.
-        key = SealingKey(self._entropy.secret(self._label(f"sealing key {self._joined}"), SECRET_BYTES))
-        member = SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
+        member = self._member()
         self._fresh = self._fresh or self._entropy.lasting(self._label("fresh secret 1"), SECRET_BYTES)
         state, said = join(member, held or self._fresh, signed)
         self._role = Party(self.id, state, client_step)
@@ -85,9 +87,18 @@ class Joiner:
         return Memory(0, {self._key: signed + held} if signed else {})
 
     def restore(self, memory: Memory) -> None:
-        """Go on from what it stored."""
+        """Go on from what it stored. Where it held the seed, it hands that out to newcomers as before."""
         stored = memory.stored.get(self._key, b"")
-        self._before = stored[:TAG_BYTES], stored[TAG_BYTES:]
+        self._before = stored[:TAG_BYTES], (held := stored[TAG_BYTES:])
+        if self._seed and held and seed_of(held, self._session.digest) == self._seed:
+            self._role = Party(self.id, Seeded(self._member(), held), client_step)
+
+    def _member(self) -> SeedMember:
+        """With a fresh key."""
+        self._joined += 1
+        # Not one that lasts: another life would come with it again, and holders seal to a key once. Nor a journal full of them.
+        key = SealingKey(self._entropy.secret(self._label(f"sealing key {self._joined}"), SECRET_BYTES))
+        return SeedMember(self._session, self.id, key, self._identity, self._enrolled, self._check)
 
     @property
     def _bound(self) -> tuple[bytes, bytes]:
@@ -122,7 +133,7 @@ def identity_label(session: Session, client: int) -> str:
 
 def joiner_of(mine: Mine, session: Session, use: str = SEED) -> Joiner:
     """A client of a run, as it joins the exchange of a seed. use: what its identity there is for."""
-    return Joiner(session, mine.id, mine.identities[use], mine.enrolled[use], mine.setup.entropy, mine.shared.verify)
+    return Joiner(session, mine.id, mine.identities[use], mine.enrolled[use], mine.setup.entropy, mine.shared.verify, mine.seed)
 
 
 def exchange_of(protocol: str) -> Exchange:

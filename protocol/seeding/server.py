@@ -46,6 +46,10 @@ class Room:
         shown = self.before.shown
         return shown if len(set(self.session.roster) - shown) >= self.session.threshold else frozenset()
 
+    def owed_seals(self, client: int) -> bool:
+        """Whether it may have been asked for seals in an attempt before, which come late."""
+        return client in self.before.in_vain or bool(self.before.agreed)
+
 
 @dataclass(frozen=True, slots=True)
 class CollectingSeedKeys:
@@ -124,6 +128,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _name(state) if heard.keys() >= set(state.room.session.roster) - state.room.left_out else (state, ())
         case CollectingSeedKeys(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             return _tagged(state, client, tag), ()
+        case CollectingSeedKeys(room), Received(Envelope(message=SealedSeed(), sender=client)) if room.owed_seals(client):
+            return state, ()
         case CollectingSeedKeys(), Deadline():
             return _name(state)
         case Sealing(), Received(Envelope(message=Advertise() as said, sender=client)):
@@ -147,6 +153,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
                 newest = due == 1 and client in state.asked.get(sealed.member, ())  # else to a key that the member has no more
                 told = (sealed, state.quorum) if wanted and newest else ()
                 return left, tuple(_to(state.room, sealed.member, message) for message in told)
+            if client not in state.led and state.room.owed_seals(client):
+                return state, ()
             state, passed = _relay(state, client, sealed, client in state.led, wanted)
             return state, (*passed, *(_to(state.room, sealed.member, state.quorum) for _ in passed))
         case Open(), Received(Envelope(message=SeedTag() as tag, sender=client)):
@@ -197,15 +205,21 @@ def _pass_on(state: Sealing, client: int, sealed: SealedSeed) -> tuple[Any, tupl
     """A seal of who was asked for it, of the one secret that it has. One to a key of an attempt before is late."""
     asked = client in state.asked and sealed.member in state.heard and sealed.sealer == client
     key = state.heard.get(client)
-    if asked and key is not None and sealed.public != key.public:
+    old = key is None or sealed.public != key.public
+    if old and ((asked and key is not None) or state.room.owed_seals(client)):
         return state, ()
     if asked and key is not None and sealed.signature != key.signature:
         raise Shown("a seal under a key that it did not sign", client)
     said = state.tags.get(client)
     if asked and sealed.tag != state.given.get(client, said.tag if said is not None else sealed.tag):
         raise Shown("seals of two secrets, of which it can have one", client)
+    given = {**state.given, client: sealed.tag}
+    last = state.asked[-1] if state.asked else client
+    of_last = given.get(last, state.tags[last].tag if last in state.tags else b"")
+    if asked and client != last and sealed.tag != of_last:  # late: whom it asked since relies on who had no other seal then
+        return replace(state, given=given), ()
     left, passed = _relay(state, client, sealed, asked, sealed.member not in state.tags)
-    return replace(left, given={**state.given, client: sealed.tag}), passed
+    return replace(left, given=given), passed
 
 
 def _relay(state: Any, client: int, sealed: SealedSeed, known: bool, wanted: bool) -> tuple[Any, tuple[Send, ...]]:

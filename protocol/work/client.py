@@ -57,7 +57,7 @@ class InProcessClient:
         """Be ready for the run as it was before: its secrets are those of before, too."""
         self._mine = replace(self._mine, enrolled=enrolled, seed=seed)
         seated = seed or self._maker.exchange is None
-        self.roles = dict(self._maker.made(self._mine)) if seated else self._unseated() | self._joins()
+        self.roles = (dict(self._maker.made(self._mine)) if seated else self._unseated()) | self._joins()
 
     def hello(self, name: str = SEED) -> tuple[Effect, ...]:
         """What it says first in the exchange in which it has this role."""
