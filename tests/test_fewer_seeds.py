@@ -92,13 +92,13 @@ def test_what_is_at_chance_by_the_number_of_classes_learned_nothing(tmp_path: Pa
 
     words = verdict(classes(grid, 10))
     assert words.startswith("No defence that learned more than chance, 10.0 %, holds against every attack played")
-    assert "mine learned nothing, as chance is 10.0 %: 10.0 %" in words
+    assert "mine and other learned nothing without attack (10.0 and 12.0 %, as chance is 10.0 %)" in words
     assert "10.0 ±0.0 (at chance) |" in markdown(classes(grid, 10))
     assert verdict(classes(grid, 100)).startswith("With as many attackers as they are built for, mine and other hold")
     good = made_up(tmp_path / "b", {("good", "IPM"): [0.9] * 3, ("mine", "IPM"): [0.5] * 3})
     words = verdict(classes(with_clean(good, "mine", 0.51), 2))  # above half of the best
     assert "good holds (mine" not in words
-    assert "mine learned nothing, as chance is 50.0 %: 51.0 % without attack" in words
+    assert "mine learned nothing without attack (51.0 %, as chance is 50.0 %)" in words
 
 
 def test_what_is_little_above_chance_is_flagged_and_what_is_well_above_is_not(tmp_path: Path) -> None:
