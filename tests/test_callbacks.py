@@ -203,10 +203,10 @@ def test_rows_are_written_for_arrow(end, tmp_path):
 @pytest.mark.trains
 def test_a_runs_rows_are_written_and_framed(tmp_path):
     result = cloister.run(replace(small, rounds=1), tmp_path / "r", quiet=True)
-    for rows in ("metrics", "rounds", "disclosures"):
+    for rows in ("metrics", "rounds", "disclosures", "by_client"):
         read = list(csv.DictReader(result.write(tmp_path / f"{rows}.csv", rows).open()))
         assert len(read) == len(getattr(result, rows)) > 0
-    with pytest.raises(ValueError, match="there are metrics, rounds and disclosures"):
+    with pytest.raises(ValueError, match="there are metrics, rounds, disclosures and by_client"):
         result.write(tmp_path / "x.csv", "x")
     pytest.importorskip("pandas")
     frame = result.frame()

@@ -154,7 +154,9 @@ def test_a_verdict_names_whose_training_diverged_without_attack(tmp_path: Path) 
         return row | (grown if row["defence"] == "a" and row["seed"] else {"not_finite": 2} if row["defence"] == "b" else {})
 
     words = verdict(edited(tmp_path, edit))
-    assert "Training diverged or came to nothing without attack: by a on 2 of 3 seeds, b on 3 of 3 seeds; a smaller" in words
+    assert "Training diverged or came to nothing without attack: by a on 2 of 3 seeds, b on 3 of 3 seeds; others here" in words
+    words = verdict(edited(tmp_path, lambda row: row | grown if row["attack"] is None else row))
+    assert words.endswith("a smaller training.lr, or inputs of one scale, may help.")
 
 
 @pytest.mark.trains

@@ -340,3 +340,13 @@ def test_clients_that_are_the_same_number_stay_apart_and_in_one_order(tmp_path: 
     assert data.from_csv(tmp_path / "all.csv", client="site")(None).clients == ("0", "00", "000", "01", "1")
     assert in_order({"nan", "2", "10", "b"}) == in_order(["b", "10", "2", "nan"]) == ["10", "2", "b", "nan"]
     assert in_order(["nan", "2", "10"]) == in_order(["2", "10", "nan"])
+
+
+def test_a_frame_with_two_columns_of_one_name_or_without_inputs_is_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"w": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]})
+    for twice in ("x", "y"):
+        with pytest.raises(ValueError, match=f"^the data frame has two columns '{twice}'; give each a name of its own"):
+            data.from_dataframe(pandas.concat([frame, frame[[twice]]], axis=1), label="y", client="w")
+    with pytest.raises(ValueError, match=r"^the data frame has no column beside 'y' and 'w': there is nothing to learn from$"):
+        data.from_dataframe(frame[["w", "y"]], label="y", client="w")

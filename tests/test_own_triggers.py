@@ -85,7 +85,7 @@ def test_a_target_is_the_number_of_a_class(target: Any) -> None:
     [
         {"data": attacks.Backdoor(attacks.Patch(), target=10)},
         {"data": attacks.LabelFlip(source=1, target=10)},
-        {"local": attacks.CerP(attacks.Backdoor(attacks.Patch(), target=10)), "knows": attacks.Level.COLLUDING},
+        {"upload": attacks.CerP(attacks.Backdoor(attacks.Patch(), target=10)), "knows": attacks.Level.COLLUDING},
     ],
     ids=["backdoor", "flip", "inside"],
 )

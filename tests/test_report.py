@@ -293,6 +293,10 @@ def test_whom_all_sums_together_isolate_below_the_floor_is_said_where_single_sum
         text = Page(write_report(folder).read_text(encoding="utf-8")).text
         assert words in text
         assert bool(words) == ("all sums together" in text)
+    change(folder, "summary.json", account={"leverage": {"largest": 1.0, "client": 5, "mean": 1.0}})
+    (folder / "exposure.json").write_text(json.dumps({"leverage": {"1": 1 / 3, "4": 0.5, "5": 1.0, "7": 0.2}}))
+    text = Page(write_report(folder).read_text(encoding="utf-8")).text
+    assert "all sums together isolate client 5, client 4: if their updates never changed, the first of them would hide" in text
 
 
 def test_one_planted_group_is_not_praised_as_found(tmp_path: Path) -> None:

@@ -107,15 +107,18 @@ def in_vain(grid: Grid) -> list[str]:
 
 def diverged_without_attack(grid: Grid) -> list[str]:
     """Who diverged or learned nothing without attack, whatever its accuracy is: what an attack took there is not to be known."""
-    said = []
+    said, learned = [], False
     for place in grid.protections:
         under = f" under {place}" if len(grid.protections) > 1 else ""
         for name in grid.defences:
             rows = grid.rows(None, name, None, place)
             bad = sum(bool(row.get("diverged") or row.get("not_finite")) for row in rows)
+            learned |= bool(rows) and not bad
             if bad and not grid.idle(name, place):
                 said.append(f"{name}{under} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
     remedy = "a smaller training.lr, or inputs of one scale, may help"
+    if learned:
+        remedy = "others here learned from the same data, so look at the defence first"
     return [f"Training diverged or came to nothing without attack: by {', '.join(said)}; {remedy}."] if said else []
 
 

@@ -108,10 +108,14 @@ def isolated(run: Run) -> str:
     floor = number(rules.get("floor")) if isinstance(rules, Mapping) else math.nan
     if not isinstance(leverage, Mapping) or not worst * floor > 1 + 1e-6:
         return ""
-    whom = run.client(str(leverage.get("client")))
+    each, first = run.exposure.get("leverage"), str(leverage.get("client"))
+    others = {i: number(of) for i, of in each.items() if i != first} if isinstance(each, Mapping) else {}
+    below = [first, *(i for i in sorted(others, key=lambda i: -others[i]) if others[i] * floor > 1 + 1e-6)]
+    whom = ", ".join(map(run.client, below[:NAMED])) + (f" and {len(below) - NAMED} more" if len(below) > NAMED else "")
+    whose, it = ("its", "it") if len(below) == 1 else ("their", "the first of them")
     return (
-        f"But all sums together isolate {whom}: if its updates never changed, it would hide as in a group of {1 / worst:.2g},"
-        f" where the floor is {floor:.0f} (sums with a client and, soon after, without it do that)."
+        f"But all sums together isolate {whom}: if {whose} updates never changed, {it} would hide as in a group of"
+        f" {1 / worst:.2g}, where the floor is {floor:.0f} (sums with a client and, soon after, without it do that)."
     )
 
 

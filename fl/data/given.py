@@ -6,6 +6,7 @@ distinct ones in order, and where they are 0, 1, 2, .. they stay what they are. 
 a regression; scale them to about 1, as inputs, since steps are of one length whatever the unit.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,10 @@ def from_dataframe(
         raise ValueError(f"from_dataframe takes a data frame, with columns, not a {type(frame).__name__}")
     check_columns("the data frame", {"label": label, "client": client}, list(frame.columns), "from_dataframe")
     columns = [column for column in frame.columns if column not in (label, client)]
+    if twice := [column for column, times in Counter(frame.columns).items() if times > 1]:
+        raise ValueError(f"the data frame has two columns {twice[0]!r}; give each a name of its own, or leave one out")
+    if not columns:
+        raise ValueError(f"the data frame has no column beside {label!r} and {client!r}: there is nothing to learn from")
     x = np.column_stack([_inputs(frame, column) for column in columns])
     for column in (label, client):
         if empty := [row for row, cell in enumerate(frame[column], 1) if _missing(cell)]:
