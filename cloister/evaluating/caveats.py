@@ -113,7 +113,7 @@ def diverged_without_attack(grid: Grid) -> list[str]:
         for name in grid.defences:
             rows = grid.rows(None, name, None, place)
             bad = sum(bool(row.get("diverged") or row.get("not_finite")) for row in rows)
-            learned |= bool(rows) and not bad
+            learned |= bool(rows) and not bad and not grid.idle(name, place)
             if bad and not grid.idle(name, place):
                 said.append(f"{name}{under} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
     remedy = "a smaller training.lr, or inputs of one scale, may help"

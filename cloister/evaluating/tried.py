@@ -27,8 +27,8 @@ RECORDS = 10
 
 def failures(evaluation: Evaluation, source: Source, names: Sequence[Sequence[str]] = ()) -> Iterator[str]:
     """Of attacks and defences that have code of the user's own: those in which it fails in one round of all clients with few
-    records, without a protection, and how; and rules whose weights
-    sum to what no mean has. What fails elsewhere is left to the cells: a round like this proves nothing of it.
+    records, without a protection, and how; and rules whose weights sum to what no mean has. What fails elsewhere is left to the
+    cells: a round like this proves nothing of it.
 
     names: of the attacks and of the defences that are to be played; empty for all.
     """

@@ -68,7 +68,7 @@ def served(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     asked += ["--out", str(folder / "run"), "--wait", "900", "--patience", "600"]
     with log.open("w") as to:
         coordinator = subprocess.Popen(asked, stderr=to, stdout=to)
-    port = _port(log, coordinator)
+    port = port_of(log, coordinator)
     before = _now(coordinator.pid)
     shares = [range(options.clients)[k :: options.processes] for k in range(options.processes)]
     of_clients = [sys.executable, "-m", "tests.benchmarks.linked_round", "--side", "clients", f"--address=127.0.0.1:{port}"]
@@ -90,7 +90,7 @@ def served(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def _port(log: Path, coordinator: "subprocess.Popen[bytes]") -> int:
+def port_of(log: Path, coordinator: "subprocess.Popen[bytes]") -> int:
     """Where it listens. Raises SystemExit where it ends before."""
     while coordinator.poll() is None:
         for line in log.read_text().splitlines():

@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .served_round import port_of
+
 SCENARIO = """
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
 
@@ -110,7 +112,7 @@ def served(options: argparse.Namespace, file: Path, folder: Path, data: list[str
     asked = [*CLOISTER, "serve", str(file), "--listen", "127.0.0.1:0", "--insecure-loopback", "--out", str(folder / "served")]
     with log.open("w") as to:
         coordinator = subprocess.Popen([*asked, "--wait", "900", "--patience", "600", *data], stdout=to, stderr=to)
-    asked = [*MODULE, "--role", "clients", "--file", str(file), "--address", f"127.0.0.1:{_port(log, coordinator)}", *data]
+    asked = [*MODULE, "--role", "clients", "--file", str(file), "--address", f"127.0.0.1:{port_of(log, coordinator)}", *data]
     shares = [range(options.clients)[k :: options.processes] for k in range(options.processes)]
     clients = [subprocess.Popen([*asked, "--ids", *map(str, share)], stderr=subprocess.DEVNULL) for share in shares]
     taken = [_cpu(process) for process in clients]
@@ -174,16 +176,6 @@ def _cpu(process: "subprocess.Popen[Any]") -> float:
     if process.returncode:
         raise SystemExit(f"{process.args} ended with {process.returncode}")
     return used.ru_utime + used.ru_stime
-
-
-def _port(log: Path, coordinator: "subprocess.Popen[bytes]") -> int:
-    """Where it listens. Raises SystemExit where it ends before."""
-    while coordinator.poll() is None:
-        for line in log.read_text().splitlines():
-            if '"port"' in line:
-                return int(json.loads(line)["port"])
-        time.sleep(0.2)
-    raise SystemExit(log.read_text()[-2000:])
 
 
 if __name__ == "__main__":
