@@ -20,7 +20,7 @@ from cloister.protocol.seeding.terms import TAG_BYTES, session_of
 from cloister.protocol.view.answers import Memory
 
 DEADLINES = 8
-IDENTITIES = {i: SigningKey.from_secret(bytes([i + 1] * 32)) for i in range(9)}
+IDENTITIES = {i: SigningKey.from_secret(bytes([i + 1] * 32)) for i in range(48)}
 KILLS = ("before", "after")
 """Before a client takes a word, and when what it is to store is stored and its answer is not sent."""
 

@@ -4,6 +4,7 @@ Every seal is passed on by the server, so it knows who can have signed what. It 
 least t that are there have signed that one or surely none; so there is always a tag that t clients can have.
 """
 
+import hashlib
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
@@ -59,14 +60,20 @@ def most_behind(tags: Mapping[int, bytes], session: Session) -> frozenset[int]:
 def next_sealer(so_far: AttemptSoFar, again: bool) -> Sealer | None:
     """Whom to ask; None where it must be nobody. again: whether another attempt may follow this one.
 
-    First whom it asked in vain least, a holder before who would draw a secret, of the tag that most have, the lowest. A holder
-    may be asked in vain once before another is to draw a secret. Where this attempt is the last one, tags may as well be split.
+    First whom it asked in vain least, a holder before who would draw a secret, of the tag that most have, the lowest; after an
+    attempt in vain, the first in an order that is drawn. A holder may be asked in vain once before another is to draw a secret.
+    Where this attempt is the last one, tags may as well be split.
     """
     found = [*_holders(so_far), *_leaders(so_far)]
     if found:
-        _, _, _, sealer, has_it = min(found, key=lambda option: option[:4])
+        *_, sealer, has_it = min(found, key=lambda option: (*option[:3], _turn(so_far, option[3]), option[3]))
         return sealer, has_it
     return None if again else _boldly(so_far)
+
+
+def _turn(so_far: AttemptSoFar, client: int) -> bytes:
+    """Where a client stands in the order of this session. Else cheats with low numbers would be asked one after another."""
+    return hashlib.sha256(so_far.session.digest + client.to_bytes(4)).digest() if so_far.in_vain else b""
 
 
 def _holders(so_far: AttemptSoFar) -> list[tuple[int, int, int, int, frozenset[int]]]:
