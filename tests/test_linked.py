@@ -13,10 +13,13 @@ from cloister.crypto.orthonormal import Permutation
 from cloister.fl.data.given import from_csv
 from cloister.fl.data.own import Alone, OwnData, TableSchema
 from cloister.protocol import Masked
+from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Posted, Refusal
 from cloister.protocol.masked.clients import masking_clients
+from cloister.protocol.parts.clients import Clients
+from cloister.protocol.seeding.group_seed import seat
 from cloister.protocol.uploaded.clients import transforming_clients, uploading_clients
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
@@ -316,3 +319,58 @@ def test_clients_that_are_told_the_same_model_are_posted_one_word_in_turn():
     said = [cbor2.loads(data) for _, data in posted]
     assert said == [["final", one.tobytes()]] * 2 + [["final", other.tobytes()], ["final", one.tobytes(), "held"]]
     assert linked.without == CLIENTS
+
+
+def test_clients_are_asked_who_begins_all_at_once_and_a_frames_answer_between_is_heard_later():
+    """Three that hang were each waited for after the other."""
+    link = Scripted([cbor2.dumps(RIGHT), None, cbor2.dumps(True), None, None])
+    hosts = Linked(link, CLIENTS)
+    clients = hosts(masking_clients(Masked(floor=2)))
+    clients[5].roles["work"].take(SERVER, b"a")
+    for client in clients.values():
+        client.ahead("begin")
+        client.ahead("begin")  # one of them is sent
+    assert link.posted == 5
+    link.heard_of.rotate(-2)  # 2 answers first, then 3
+    assert [client.begin() for client in clients.values()] == [False, True, False, False]
+    assert link.posted == 5
+    assert list(hosts.heard()) == [(5, (Posted(SERVER, "Ready", b"x"),))]
+    assert hosts.absent == {}
+
+
+def test_an_answer_to_what_nobody_asks_for_any_more_is_no_fault():
+    hosts = Linked(Scripted([cbor2.dumps(True), cbor2.dumps(RIGHT)]), CLIENTS)
+    clients = hosts(masking_clients(Masked(floor=2)))
+    clients[0].ahead("begin")
+    clients[2].roles["work"].take(SERVER, b"a")
+    assert list(hosts.heard()) == [(2, (Posted(SERVER, "Ready", b"x"),))]
+    assert clients[0].begin(), "the answer came then"
+
+
+def test_a_run_is_begun_with_first_words_to_all_clients_at_once():
+    words = []
+
+    class Link(Scripted):
+        def post(self, client, data):
+            words.append(cbor2.loads(data)[0])
+            return super().post(client, data)
+
+        def heard(self):
+            words.append("heard")
+            return super().heard()
+
+    maker = masking_clients(Masked(floor=2))
+    setup = Setup(
+        bytes(16),
+        np.zeros(8, np.float32),
+        CLIENTS,
+        nobody,
+        KeptEntropy(),
+        hosts=Linked(Link([None] * 99), CLIENTS, {"seed": dict.fromkeys(CLIENTS, bytes(32))}),
+    )
+    clients = Clients(setup, maker)
+    with pytest.raises(ProtocolError):
+        seat(clients, setup, maker)
+    for word in ("enrol", "hello", "begin"):
+        first = words.index(word)
+        assert words[first : first + 4] == [word] * 4

@@ -10,6 +10,7 @@ from ..drivers.roles import Effect
 from ..view.answers import Memory, Remembered, Snapshot, Traffic, Vector
 from ..view.protection import Setup
 from ..work.client import InProcessClient
+from ..work.far import Far
 from ..work.maker import SEED, WORK, MadeOnce, Maker
 from ..work.participant import Participant
 from ..work.uploads import UNUSABLE
@@ -42,6 +43,7 @@ class Clients:
         for i, client in self.all.items():
             for use, public in (client.public or {}).items():
                 self.enrolled.setdefault(use, {})[i] = public
+        self.ahead(self.all, "enrol", self.enrolled)
         self.seated = {i for i, client in self.all.items() if client.enrol(self.enrolled)}
         self._told = set(self.seated)
 
@@ -101,7 +103,9 @@ class Clients:
         """
         newcomers: list[int] = []
         refused: list[Fault] = []
-        for i in sorted(self.all.keys() - self.seated):
+        waiting = sorted(self.all.keys() - self.seated)
+        self.ahead(waiting, "begin")
+        for i in waiting:
             client = self.all[i]
             if client.begin():  # it was ready, and could not say so
                 self.seated.add(i)
@@ -127,16 +131,25 @@ class Clients:
 
     def begin(self) -> tuple[int, ...]:
         """The exchange is over: who holds the seed, and is ready for the run."""
+        self.ahead(self.all, "begin")
         self.seated = {i for i, client in self.all.items() if client.begin()}
         return tuple(sorted(self.seated))
 
     def left_out(self, name: str = SEED) -> list[tuple[int, str]]:
         """Whom clients did not seal to, and why."""
+        self.ahead(self.all, "left out", name)
         return [reason for client in self.all.values() for reason in client.left_out(name)]
 
     def holders(self, name: str) -> tuple[int, ...]:
         """Who holds the seed."""
+        self.ahead(self.all, "holds", name)
         return tuple(sorted(i for i, client in self.all.items() if client.holds(name)))
+
+    def ahead(self, clients: Iterable[int], *words: Any) -> None:
+        """All of them are asked this now. Those that are elsewhere hear it together: who hangs is waited for once."""
+        for client in (self.all[i] for i in clients):
+            if isinstance(client, Far):
+                client.ahead(*words)
 
     # --- keeping ----------------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,7 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
 
     def welcome_late(newcomers: Sequence[int]) -> list[Fault]:
         late = _network(session, setup.tap)
+        clients.ahead(newcomers, "hello", SEED)
         _play(late, welcoming, session, clients.of(SEED), newcomers, clients.hello)
         return late.faults
 
@@ -142,6 +143,7 @@ class Relay(Party):
 
 def _exchanged(clients: Clients, network: InProcess, relay: Relay, session: Session, name: str) -> None:
     there = [i for i in session.roster if i not in relay.room.left_out]
+    clients.ahead(there, "hello", name)
     _play(network, relay, session, clients.of(name), there, lambda i: clients.hello(i, name))
     network.faults += _left_out(clients.left_out(name))
 

@@ -29,6 +29,9 @@ class Far:
         """The answer to these words; None of a client that is gone."""
         raise NotImplementedError
 
+    def ahead(self, *words: Any) -> None:
+        """It is about to be asked this, as others are. Nothing of a client that answers at once."""
+
     @property
     def roles(self) -> Mapping[str, "RoleElsewhere"]:
         """By name, as far as they are made there; those of before, where its process is gone."""

@@ -83,6 +83,8 @@ class Linked:
         self._kinds: dict[int, str] = {}
         self._unheard: dict[tuple[Any, ...], set[int]] = {}  # first words of exchanges that a client gave no answer to in time
         self._past: set[tuple[int, int]] = set()  # and of which it has said others since
+        self._ahead: dict[tuple[int, bytes], int] = {}  # numbers of words that were sent before their answers are asked for
+        self._early: dict[tuple[int, int], Answer | None] = {}  # by client and number, answers to those that came before
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
         """All of them, with the roles that such clients have."""
@@ -99,17 +101,31 @@ class Linked:
         """Tell a client, and go on: what follows is `heard`."""
         self._post((client,), words)
 
+    def ahead(self, client: int, *words: Any) -> None:
+        """It is about to be asked this, as others are: they are told at once, and who does not answer is waited for with them."""
+        data = b"".join(encoding_of(words))
+        if (client, data) not in self._ahead:
+            number = self._ahead[client, data] = self._link.post(client, data)
+            self._early[client, number] = None
+
     def ask(self, client: int, *words: Any) -> Any:
         """The answer to these words; None of a client that is absent, or whose answer is none."""
-        self.stage = self._name_of(*words)
-        number = self._link.post(client, b"".join(encoding_of(words)))
-        while True:
-            answer: Answer = self._link.heard()
-            if (answer.client, answer.number) == (client, number):
-                if words[0] == "hello":
-                    self._greeted(client, number, words[1:], answer.data is not None)
-                return self._plain(answer)
-            self._kept.append(answer)
+        self.stage, data = self._name_of(*words), b"".join(encoding_of(words))
+        number = self._ahead.pop((client, data), None)
+        if number is None:
+            number = self._link.post(client, data)
+        answer: Answer | None = self._early.pop((client, number), None)
+        while answer is None:
+            heard: Answer = self._link.heard()
+            if (heard.client, heard.number) == (client, number):
+                answer = heard
+            elif (heard.client, heard.number) in self._early:
+                self._early[heard.client, heard.number] = heard
+            else:
+                self._kept.append(heard)
+        if words[0] == "hello":
+            self._greeted(client, number, words[1:], answer.data is not None)
+        return self._plain(answer)
 
     def heard(self) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         """What followed at clients from what they were told, as it comes, until each has answered or counts as absent."""
@@ -172,6 +188,9 @@ class Linked:
 
     def _effects(self, answer: Answer) -> Iterator[tuple[int, tuple[Effect, ...]]]:
         self._open.discard((answer.client, answer.number))
+        if (answer.client, answer.number) in self._early:
+            self._early[answer.client, answer.number] = answer
+            return
         self.late += answer.late
         if (answer.client, answer.number) in self._past:
             self._past.discard((answer.client, answer.number))
@@ -234,6 +253,10 @@ class LinkedClient(Far):
     def ask(self, *words: Any) -> Any:
         """See `Far`."""
         return self.hosts.ask(self.id, *words)
+
+    def ahead(self, *words: Any) -> None:
+        """See `Far`."""
+        self.hosts.ahead(self.id, *words)
 
     def holds(self, name: str) -> bool:
         """See `InProcessClient`."""
