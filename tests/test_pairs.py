@@ -43,7 +43,7 @@ from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.wire.codec import Envelope, encode, first_items
 
-from . import sides
+from . import pairs_sample, sides
 from .pairs_sample import (
     CLIENTS,
     GROUPS,
@@ -632,6 +632,23 @@ def test_a_seed_that_too_few_hold_in_one_round_is_agreed_on_in_another(kind):
         ask(view, ONE_RELEASE)
     sides.network(view)._tap = None
     assert ask(view, ONE_RELEASE, round=1).accepts == expected()
+
+
+@pytest.mark.parametrize("silent", [(0, 1, 2), (4, 5, 6)])
+def test_three_of_seven_whose_seals_are_lost_cost_few_rounds(silent, monkeypatch):
+    """Who was asked in vain in a round is asked last in the next; the three with the lowest numbers were asked in each."""
+    clients = tuple(range(7))
+    monkeypatch.setattr(pairs_sample, "GROUPS", {i: i % 2 for i in clients})
+    monkeypatch.setattr(pairs_sample, "CLIENTS", clients)
+    view = opened(Plain(), tap=lambda f: [] if f.kind == "SealedSeed" and f.sender in silent else [f])
+    answers, lost = None, 0
+    while answers is None and lost < 4:
+        try:
+            answers = ask(view, ONE_RELEASE, pairs=all_pairs(clients), round=lost, clients=clients)
+        except Silent:
+            lost += 1
+    assert answers is not None
+    assert answers.accepts == expected(all_pairs(clients))
 
 
 @pytest.mark.parametrize("kind", ["PairOffer", "PairKey", "SealedEmbedding", "PairClouds", "PairEdge"])

@@ -15,6 +15,7 @@ from ..core.errors import Refused
 from ..core.session import SERVER
 from ..drivers.roles import Deadline
 from ..parts.run import Run
+from ..seeding.attempts import Before
 from ..seeding.group_seed import exchanged
 from ..work.maker import Unseated
 from .by_pair import by_pair
@@ -40,7 +41,7 @@ class PairQuestions:
         self._network = run.network
         self._clear = clear
         self._embedders = setup.embedders
-        self._agreed = False
+        self._agreed, self._before = False, Before()
         self._clients = run.clients.of(PAIRS)
         enrolled = run.clients.enrolled[PAIRS]
         self._sessions = Sessions(setup.run, run.network, self._clients, enrolled, setup.embedders, run.record)
@@ -120,11 +121,16 @@ class PairQuestions:
         return accepts
 
     def _agree(self) -> None:
-        """All clients of the run agree on one secret that the server lacks, once."""
+        """All clients of the run agree on one secret that the server lacks, once. Raises Silent where too few do: the round is
+        lost, and who was shown to cheat, or asked in vain, is remembered in the next.
+        """
         if self._agreed:
             return
-        clients = self._run.clients
-        exchanged(clients, self._network, seeding_of(self._run.setup), PAIR_SEED, lambda: clients.holders(PAIR_SEED))
+        clients, session = self._run.clients, seeding_of(self._run.setup)
+        found = exchanged(clients, self._network, session, PAIR_SEED, lambda: clients.holders(PAIR_SEED), self._before)
+        self._before = found.before
+        if found.failed is not None:
+            raise found.failed
         self._agreed = True
 
     # --- keeping ------------------------------------------------------------------------------------------------------

@@ -98,19 +98,31 @@ def seat(clients: Clients, setup: Setup, maker: Maker) -> InProcess | None:
     return network
 
 
-def exchanged(clients: Clients, network: InProcess, session: Session, name: str, ended: Callable[[], Sequence[int]]) -> None:
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """How an exchange in mid-run ended. before: what is known for the next one; failed: why too few hold the seed, if so."""
+
+    before: Before
+    failed: Silent | None
+
+
+def exchanged(
+    clients: Clients, network: InProcess, session: Session, name: str, ended: Callable[[], Sequence[int]], before: Before
+) -> Exchanged:
     """Play the exchange in which clients have roles of this name, in the middle of a run. network: the run's, which knows what is
-    over. ended: who holds the seed then. Raises Silent where too few do: it may be played again in a later round, in which those
-    who signed a tag hand out the secret of it.
+    over. ended: who holds the seed then. before: what is known of those that failed. Where this one fails, too, it may be played
+    again in a later round, in which those who signed a tag hand out the secret of it.
     """
     known = len(network.faults)
     network.allow(_most_bytes(session))
-    relay = Relay(Room(session, clients.enrolled[name], clients.verify, again=True))
+    relay = Relay(Room(session, clients.enrolled[name], clients.verify, before, again=True))
     _exchanged(clients, network, relay, session, name)
+    failed = None
     try:
         _check(network, relay, session, ended(), known)
     except ProtocolError as error:
-        raise Silent(error.reason, error.blame) from None
+        failed = Silent(error.reason, error.blame)
+    return Exchanged(relay.before, failed)
 
 
 class Relay(Party):
