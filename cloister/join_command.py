@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OF_SCENARIO = Path("scenario")
 """In place of a client's data: its share of the scenario's."""
+NO_MODEL = 3
+"""Exit code of a client whose run is over and handed it no model."""
 
 
 def join(
@@ -60,8 +62,8 @@ def join(
 
     Before that, with no coordinator there:  cloister join --check --data my.csv --scenario scenario.py
 
-    Exit codes: 0 when the run is over, 1 for an error, 77 where the authority has revoked this client's certificate: do not start
-    it again; 130 and 143 where it was stopped by a signal.
+    Exit codes: 0 when the run is over, 3 where it is and handed this client no model, 1 for an error, 77 where the authority has
+    revoked this client's certificate: do not start it again; 130 and 143 where it was stopped by a signal.
     """
     with one_line_errors(scenario, set_ or []):
         if check:
@@ -82,9 +84,11 @@ def join(
             raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
         from .fl.runs.joining import is_over
         from .fl.runs.joining import join as play
+        from .fl.runs.serving import check_served
         from .protocol.links.dialled import Dialled
 
         found = scenario_of(scenario, set_, seed=seed)
+        check_served(found)  # it would wait for a coordinator that there cannot be
         own = _own_data(found, data, standing is not None)
         log = log_to_stderr()
         if is_over(folder):
@@ -115,6 +119,7 @@ def join(
             goes_on = "where the coordinator goes on with the run, so does this command"
             none = f"the run is over, and handed this client no model: {why}; {goes_on}"
             log.warning("ended", extra={"words_answered": counted, "why": none})
+            raise typer.Exit(NO_MODEL)
 
 
 def _check(

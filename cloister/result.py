@@ -28,6 +28,13 @@ class Result:
     summary: dict[str, Any] = field(repr=False)
 
     @property
+    def ended(self) -> str:
+        """Why the run ended before its last round, where nobody stopped it: nothing could be learned any more, for example. Empty
+        of one that is over, or that can go on.
+        """
+        return self.read().ended
+
+    @property
     def accuracy(self) -> float:
         """At the end: mean over clients, of their models on their own test data; NaN where targets are numbers. Other metrics and
         perplexity are in `summary`.
@@ -147,6 +154,8 @@ class Result:
 
     @property
     def _over(self) -> dict[str, Any]:
+        if not self.summary and self.ended:
+            raise ValueError(f"the run in {self.folder} ended early: {self.ended}")
         if not self.summary:
             raise ValueError(
                 f"the run in {self.folder} is not over; go on with cloister.run(scenario, {str(self.folder)!r}, resume=True)"
@@ -155,7 +164,7 @@ class Result:
 
     def __str__(self) -> str:
         if not self.summary:
-            return f"interrupted run in {self.folder}"
+            return f"run in {self.folder} that ended early: {self.ended}" if self.ended else f"interrupted run in {self.folder}"
         wide = max(len(name) for name, _ in summary_rows(self.summary))
         return (
             "\n".join(f"{name:{wide}}  {words}" for name, words in summary_rows(self.summary))

@@ -169,6 +169,7 @@ def test_clients_are_told_why_a_run_ended_without_a_model_and_not_whose_fault_it
     with pytest.raises(NothingLearned, match=r"protection\.floor may help; of client 0$") as ended:
         played(uneven, tmp_path, own=dict.fromkeys(range(5)))
     assert "client 0" not in ended.value.words
+    assert cloister.load(tmp_path / "served").ended == str(ended.value), "the coordinator's own folder names it"
     for i in range(5):
         lines = [json.loads(line) for line in (tmp_path / f"client {i}" / "join.jsonl").read_text().splitlines()]
         assert next(line for line in lines if "ended" in line)["why"] == ended.value.words

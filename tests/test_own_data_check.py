@@ -177,6 +177,20 @@ def test_of_a_regression_a_check_says_what_a_coordinator_would_and_nothing_of_it
     bad = commanded(folder, "join", "--check", "--data", str(mine), "--scenario", "agreed.py")
     assert (bad.returncode, bad.stdout) == (1, "")
     assert bad.stderr.startswith("cloister: targets here are numbers, and clients elsewhere say how many labels they find")
+    home = (
+        "127.0.0.1:1",
+        "--data",
+        str(mine),
+        "--scenario",
+        "agreed.py",
+        "--folder",
+        "home",
+        "--client",
+        "0",
+        "--insecure-loopback",
+    )
+    joined = commanded(folder, "join", *home)
+    assert (joined.returncode, joined.stderr) == (1, bad.stderr), "it waited for a coordinator that there cannot be"
     served = commanded(folder, "serve", "agreed.py", "--listen", "127.0.0.1:0", "--insecure-loopback")
     assert served.stderr.splitlines()[-1] == bad.stderr.strip()
 

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+import cloister
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import Local
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.joining import join
 from cloister.fl.runs.listening import Listening as Served
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.serving import serve
 from cloister.protocol import Masked, TwoServer
 from cloister.protocol.core.errors import Refused
@@ -25,6 +27,7 @@ from cloister.protocol.links.terms import LinkRefused, grpc_or_words
 from cloister.protocol.two_servers.aside import Aside
 from cloister.protocol.two_servers.deployed import ListeningAside, dealer, second_server
 from cloister.protocol.wire.codec import first_items
+from cloister.reporting.report import write_report
 
 from .deployed import authority as authority_of_one
 from .deployed import standing
@@ -395,3 +398,25 @@ def test_slots_and_clients_that_train_alone_are_those_of_a_simulation(keys, tmp_
     check_same(found, simulated(played.scenario, tmp_path))
     assert found.summary["scored"]["clients"] == 6
     assert not faults(tmp_path / "served")
+
+
+@pytest.mark.trains
+def test_a_second_server_that_answers_nothing_more_is_named_where_the_run_ends(tmp_path):
+    """It was told as clients that are too few, and learning rates."""
+
+    def lost(frame):
+        return [] if at["round"] and SECOND_SERVER in (frame.sender, frame.receiver) else [frame]
+
+    at = {"round": 0}
+    with pytest.raises(NothingLearned, match="no update of round 10 could be summed: the second server did not answer; see"):
+        watched(run(replace(scenario, faults=lost, rounds=14), tmp_path / "run"), at)
+    found = cloister.load(tmp_path / "run")
+    assert found.ended.startswith("no update of round 10 could be summed: the second server did not answer")
+    assert f"that ended early: {found.ended}" in str(found)
+    with pytest.raises(ValueError, match="ended early: no update of round 10"):
+        found.accuracy  # noqa: B018
+    assert lines(tmp_path / "run", "metrics.jsonl")[-1]["unanswered"] == "the second server did not answer"
+    page = write_report(tmp_path / "run").read_text()
+    assert "Ended early, after round 9: no update of round 10 could be summed" in page
+    assert "learned nothing from round 1 on: the second server did not answer." in page
+    assert "below the floor" not in page

@@ -254,27 +254,30 @@ def stood_still(run: Run) -> list[str]:
     for line in run.rounds:
         born = {name: len(members) for name, members in (line.get("clusters") or {}).items()} | born
 
-    def why(name: str, members: Sequence[Any]) -> str:
+    def why(name: str, members: Sequence[Any], silent: str) -> str:
+        if silent:
+            return silent
         if run.splits and max(born.get(name, 0), len(members)) < least:
             return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
         return f"too few were there for a sum{uneven}"
 
     found = []
-    paused: dict[tuple[str, int], tuple[int, Sequence[Any]]] = {}
+    paused: dict[tuple[str, int], tuple[int, Sequence[Any], str]] = {}
     for line in run.rounds:
         for name, since in (line.get("stopped") or {}).items():
-            paused[name, since] = int(number(line.get("round", since))), (line.get("clusters") or {}).get(name) or []
+            members, silent = (line.get("clusters") or {}).get(name) or [], str(line.get("unanswered") or "")
+            paused[name, since] = int(number(line.get("round", since))), members, silent
     over = {of: until for of, until in sorted(paused.items()) if (last.get("stopped") or {}).get(of[0]) != of[1]}
-    for (name, since), (until, whom) in [*over.items()][:MOST_PAUSES]:
+    for (name, since), (until, whom, silent) in [*over.items()][:MOST_PAUSES]:
         when = f"round {since}" if until <= since else f"rounds {since} to {until}"
-        members = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {members}) learned nothing in {when}: {why(name, whom)}.")
+        names = ", ".join(run.name_of(i) for i in whom)
+        found.append(f"Cluster {name} (clients {names}) learned nothing in {when}: {why(name, whom, silent)}.")
     if len(over) > MOST_PAUSES:
         found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
         whom = (last.get("clusters") or {}).get(name) or []
-        members = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {members}) learned nothing from round {since} on: {why(name, whom)}.")
+        names, silent = ", ".join(run.name_of(i) for i in whom), str(last.get("unanswered") or "")
+        found.append(f"Cluster {name} (clients {names}) learned nothing from round {since} on: {why(name, whom, silent)}.")
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
@@ -289,6 +292,8 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     ids = {str(i) for members in final.values() for i in members}  # who was away when clusters were made is in none
     placed = len(ids - never_there(run)) or count
     clients = f"{count} clients" if placed == count else f"{placed} of {count} clients"
+    if not run.rounds and run.ended:
+        return f"Ended before a round was over: {run.ended}."
     if not run.rounds:
         return (
             "Not finished: no round was over yet when this page was made." if run.interrupted else "The run recorded no rounds."
@@ -296,6 +301,8 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
     so_far = f"{clients} were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
     start = f"{clients} ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}.{_split_last(run)}"
+    if run.ended:
+        return f"Ended early, after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}: {run.ended}. Then {so_far}."
     if run.interrupted:
         return (
             f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."

@@ -20,7 +20,8 @@ HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 class Run:
     """What a run folder holds; whatever is missing there is empty here. Client ids are strings throughout.
 
-    path: as it was given. torn: files of lines whose last one was cut off while it was written, and is left out.
+    path: as it was given. torn: files of lines whose last one was cut off while it was written, and is left out. ended: why the
+    run ended before its last round, where it was not stopped.
     """
 
     folder: str
@@ -40,6 +41,7 @@ class Run:
     other_terms: Sequence[Row] = ()
     torn: Sequence[str] = ()
     exposure: Row = field(default_factory=dict)
+    ended: str = ""
 
     @property
     def interrupted(self) -> bool:
@@ -149,6 +151,7 @@ def read_run(folder: Path) -> Run:
         lines("other_terms.jsonl"),
         torn,
         _read(folder / "exposure.json", {}),
+        str(_read(folder / "ended.json", {}).get("why", "")),
     )
 
 

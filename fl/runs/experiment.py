@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...protocol.core.errors import ProtocolError
 from ..algorithms.algorithm import State
 from ..clients.training import Executor
 from ..data.agreed import made_up
@@ -18,6 +19,7 @@ from .dealt import Apportioned
 from .doubted import doubted
 from .feasibility import check_feasible, doubts
 from .hosts import Hosts
+from .lost_round import NothingLearned, unanswered
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
 from .outweighing import outweighed
@@ -31,6 +33,8 @@ from .summing_up import Progress, finish, in_no_cluster
 from .telling import MADE, Tell, telling
 from .verdicts import numbers_of
 
+ENDED = "ended.json"
+"""Why a run ended before its last round, where it was not stopped."""
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
 """Of what trains clients, the same elsewhere (`fl/engines/`)."""
@@ -127,11 +131,16 @@ def run(
         folder.cut({})
     if resume:
         folder.write_json("scenario.json", plain)  # rounds may be more than they were
-    if hosts is not None:
-        hosts.begin(simulation.state.round, simulation.view)
-    while simulation.state.round < scenario.rounds:
-        yield _play(simulation, folder, progress, hosts)
-    finish(simulation, folder, progress)
+    folder.remove(ENDED)
+    try:
+        if hosts is not None:
+            hosts.begin(simulation.state.round, simulation.view)
+        while simulation.state.round < scenario.rounds:
+            yield _play(simulation, folder, progress, hosts)
+        finish(simulation, folder, progress)
+    except (NothingLearned, ProtocolError) as error:  # what going on would not mend: the folder says so, too
+        folder.write_json(ENDED, {"why": str(error)})
+        raise
     if hosts is not None:
         hosts.finished(simulation.finals)
 
@@ -173,12 +182,14 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
-    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t)
+    silent = unanswered(record.faults[known:])
+    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
     line |= {"stopped": dict(progress.stopped)} if stopped else {}
+    line |= {"unanswered": silent} if silent else {}
     line |= {"epsilon": epsilon} if epsilon else {}
     beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
     line |= {"epsilon_leaves_out": beside} if beside else {}

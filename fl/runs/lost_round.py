@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.core.errors import OF_CLIP, OF_FLOOR, PAST_BUDGET, Fault
+from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import State
@@ -17,6 +18,13 @@ NAMED = 8
 """Clients that a line names."""
 IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
+
+
+def unanswered(faults: Iterable[Fault]) -> str:
+    """Which of the other servers, of these faults of a round, did not answer; empty where none is at fault."""
+    names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
+    silent = [names[party] for party in sorted({f.blame for f in faults} & names.keys(), reverse=True)]
+    return f"{' and '.join(silent)} did not answer" if silent else ""
 
 
 class NothingLearned(ValueError):
@@ -79,6 +87,10 @@ def why_lost(
         slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
         what = slots if shut else "inputs of one scale, or a smaller training.lr,"
         words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
+        if silent := unanswered(faults):
+            words = (
+                f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
+            )
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
         hopeless = present <= {f.blame for f in faults}
     return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())

@@ -98,6 +98,10 @@ class RunFolder:
         partial.write_text(json.dumps(_strict(content), indent=1) + "\n", encoding="utf-8")
         partial.replace(self.path / name)
 
+    def remove(self, name: str) -> None:
+        """A file that no longer holds, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
+
     def write_models(self, module: nn.Module, vectors: Mapping[str, Vector]) -> None:
         """Each model as safetensors of named tensors, `models/NAME.safetensors`, in place of what an earlier end left there."""
         (self.path / "models").mkdir(exist_ok=True)

@@ -21,15 +21,20 @@ class Standstill:
 
 
 def standing_still(
-    before: Mapping[str, Any], now: Mapping[str, Any], refused: Iterable[BelowFloor], since: Mapping[str, int], round: int
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    refused: Iterable[BelowFloor],
+    since: Mapping[str, int],
+    round: int,
+    silent: str = "",
 ) -> tuple[Standstill, ...]:
     """Clusters whose model is that of before the round, and of which a sum was refused in it. Not of sums into slots.
 
     before, now: clusters of the algorithm's state, by name. refused: in this round. since: of those that stood still before it,
-    by name. round: that is over, counted from 0.
+    by name. round: that is over, counted from 0. silent: which server did not answer in it, if one did not: a sum over nobody
+    is for want of it then.
     """
     last = {of.name.partition("@")[0]: of for of in refused}  # sums are named by their cluster and round
     same = (name for name in sorted(now.keys() & before.keys()) if before[name].model == now[name].model)
-    return tuple(
-        Standstill(name, since.get(name, round), tuple(now[name].members), last[name].words) for name in same if name in last
-    )
+    words = {name: silent if silent and not of.clients else of.words for name, of in last.items()}
+    return tuple(Standstill(name, since.get(name, round), tuple(now[name].members), words[name]) for name in same if name in last)
