@@ -1,10 +1,11 @@
 """Data sets and your own data: what a `Scenario`'s `data` may be.
 
 `from_csv`, `from_dataframe`, `from_datasets`, `from_folders`, `from_hugging_face` and `from_leaf` make a loader of clients that
-are there already, and need no partition. `agreed_columns` is for deployments, in which no party has another's records.
+are there already, and need no partition. `agreed_columns` and `agreed_images` are for deployments, in which no party has
+another's records.
 """
 
-from .fl.data.agreed import agreed_columns
+from .fl.data.agreed import agreed_columns, agreed_images
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
 from .fl.data.hugging_face import from_hugging_face
 from .fl.data.images import Cifar10, Digits, FashionMnist, Mnist, Pacs
@@ -26,6 +27,7 @@ __all__ = [
     "SoftmaxGroups",
     "Source",
     "agreed_columns",
+    "agreed_images",
     "from_csv",
     "from_dataframe",
     "from_datasets",

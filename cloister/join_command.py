@@ -160,13 +160,13 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
     """Where a client's data are; None for its share of the scenario's. Raises ValueError where it has to say which."""
     if data == OF_SCENARIO:
         return None
-    from .fl.data.agreed import AgreedColumns
-    from .fl.data.given import CsvClients
+    from .fl.data.agreed import MadeUp
+    from .fl.data.given import CsvClients, FolderClients
 
     table = isinstance(scenario.data, CsvClients) and scenario.data.client is not None
-    made_up = isinstance(scenario.data, AgreedColumns)
-    if data is None and (keys or table or made_up):
-        its = "rows that are made up" if made_up else "its share of the scenario's data"
+    made_up = isinstance(scenario.data, MadeUp)
+    if data is None and (keys or table or made_up or isinstance(scenario.data, FolderClients)):
+        its = "records that are made up" if made_up else "its share of the scenario's data"
         what = f"the rows of {Path(scenario.data.path).name}" if table else its
         raise ValueError(f"give --data FILE: without it this client would train on {what}; if that is meant, --data scenario")
     if data is not None and not data.exists():  # said now, and not when the coordinator is there

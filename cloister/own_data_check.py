@@ -49,7 +49,8 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
 
     Whatever a client makes of a coordinator's first words it makes here too, of the words that this scenario's coordinator has.
     """
-    from .fl.data.agreed import agreed_table
+    from .fl.data.agreed import agreed_on
+    from .fl.data.own import TableSchema
     from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
     from .fl.runs.feasibility import fewest_in_a_sum
@@ -90,10 +91,11 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
             "only for many records together, whose means BatchNorm takes; for one alone: LayerNorm, or columns scaled by agreed"
             " numbers",
         )
-    if (table := agreed_table(scenario.data)) is not None:
+    if (table := agreed_on(scenario.data)) is not None:
         present = {int(code) for part in (own.train, own.test) for code in part.y.tolist()}
         lacking = [kind for code, kind in enumerate(table.kinds) if code not in present]
-        yield "agreed", f"labels {', '.join(table.kinds)}; columns {_named(list(table.columns))}"
+        of = f"columns {_named(list(table.columns))}" if isinstance(table, TableSchema) else f"images of {shape}"
+        yield "agreed", f"labels {', '.join(table.kinds)}; {of}"
         if lacking and data is not None:
             yield "not here", f"no record of {', '.join(lacking)}: fine, if that is so"
     last = records % batch or batch
@@ -114,10 +116,11 @@ def _by_samples(others: int | None, share: int, clients: int, records: int) -> s
 
 def label_of(scenario: Any) -> str | None:
     """The column of labels that a scenario agrees on, where it does."""
-    from .fl.data.agreed import agreed_table
+    from .fl.data.agreed import agreed_on
+    from .fl.data.own import TableSchema
 
-    table = agreed_table(scenario.data)
-    return None if table is None else table.label
+    table = agreed_on(scenario.data)
+    return table.label if isinstance(table, TableSchema) else None
 
 
 def _counted(found: Look) -> str:

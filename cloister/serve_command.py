@@ -61,7 +61,7 @@ def serve(
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
-        from .fl.data.agreed import AgreedColumns
+        from .fl.data.agreed import MadeUp
         from .fl.data.given import CsvClients
         from .fl.runs.listening import Listening
         from .fl.runs.outweighing import least_share
@@ -75,7 +75,7 @@ def serve(
         if isinstance(scenario.data, CsvClients) and not ask_scores:
             of = Path(scenario.data.path).name
             log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
-        if isinstance(scenario.data, AgreedColumns) and not ask_scores:
+        if isinstance(scenario.data, MadeUp) and not ask_scores:
             log_to_stderr().warning("nobody says how well models predict", extra={"instead": asked})
         if share := least_share(scenario):
             why = f"one with a client of more than 1/{share} of the squares of all counts is withheld; a run without any ends"

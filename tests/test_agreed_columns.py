@@ -1,16 +1,20 @@
-"""A deployment's scenario that names columns and labels, and has no records: what parties make of it, and what is refused."""
+"""A deployment's scenario that names columns, or a shape of images, and labels, and has no records."""
 
 import csv
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from torch import nn
 
 from cloister import Scenario, Training, algorithms, data, protections
-from cloister.fl.data.agreed import agreed_table
+from cloister.fl.data.agreed import agreed_on
+from cloister.fl.data.own import OwnData
 from cloister.fl.runs.agreement import terms_of
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.feasibility import Doubt
@@ -50,7 +54,7 @@ def ward(path: Path, of: int) -> Path:
 def test_shapes_labels_and_clients_are_those_that_were_agreed():
     source = agreed().data(None)
     assert (source.shape, source.classes, source.labels, len(source.clients)) == ((2,), 2, ("ill", "well"), 6)
-    table = agreed_table(agreed().data)
+    table = agreed_on(agreed().data)
     assert (table.columns, table.label, table.kinds) == (("age", "pulse"), "found", ("ill", "well"))
     assert terms_of(agreed())["data.columns"] == json.dumps(COLUMNS)
     assert agreed().data(None).train.x.equal(source.train.x), "all parties have the same rows"
@@ -63,7 +67,7 @@ def test_labels_are_in_one_order_with_the_same_file_of_rows(tmp_path):
         with (tmp_path / "rows.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["who", "x", "label"], *rows])
         there = data.from_csv(tmp_path / "rows.csv", client="who").agreed()
-        assert there == agreed_table(data.agreed_columns(["x"], labels=labels, clients=2))
+        assert there == agreed_on(data.agreed_columns(["x"], labels=labels, clients=2))
 
 
 def test_a_client_looks_whether_its_own_file_fits(tmp_path):
@@ -117,3 +121,70 @@ def test_a_coordinator_scores_nothing_by_made_up_rows(tmp_path):
 def test_what_is_no_agreement_is_refused_in_a_line(columns, given, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         data.agreed_columns(columns, **{"label": "found", "labels": ["ill", "well"], "clients": 3, **given})
+
+
+# --- images ---------------------------------------------------------------------------------------------------------------
+
+SHAPE = (1, 4, 4)
+
+
+def of_images(clients: int = 6) -> Scenario:
+    def flat(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), classes))
+
+    source = data.agreed_images(shape=SHAPE, labels=["well", "ill"], clients=clients)
+    return replace(agreed(), name="scans", data=source, model=flat)
+
+
+def scans(home: Path, labels: Sequence[str] = ("well", "ill")) -> Path:
+    for k, label in enumerate(labels):
+        (home / label).mkdir(parents=True)
+        for n in range(10):
+            Image.new("L", (8, 8), 100 * k + 5 * n).save(home / label / f"{n}.png")
+    return home
+
+
+def test_folders_of_images_are_named_by_the_labels_that_were_agreed(tmp_path):
+    """Clients had to name them by numbers, where a simulation takes words."""
+    own = scans(tmp_path / "own")
+    words = dict(fits(of_images(), own, None, None))
+    assert words["agreed"] == "labels ill, well; images of 1 x 4 x 4"
+    source = OwnData(own, SHAPE, 2, agreed=agreed_on(of_images().data))(None)
+    bright = {(float(x.mean()) >= 100 / 255, int(y)) for x, y in zip(source.train.x, source.train.y, strict=True)}
+    assert bright == {(True, 0), (False, 1)}, "ill is 0"
+    there = data.from_folders(scans(tmp_path / "pilot" / "ward").parent, shape=SHAPE)
+    assert agreed_on(there) == agreed_on(of_images().data), "whoever simulates has the classes that the deployment has"
+    assert terms_of(of_images())["data.shape"] == "[1, 4, 4]"
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (("well", "Ill"), r"Ill: its name, a label, is 'Ill', none of those agreed: ill, well; is 'ill' meant\?"),
+        (("0", "1"), r"0: its name, a label, is '0', none of those agreed: ill, well"),
+    ],
+)
+def test_a_folder_of_no_agreed_label_is_refused(tmp_path, labels, words):
+    with pytest.raises(ValueError, match=words):
+        dict(fits(of_images(), scans(tmp_path / "own", labels), None, None))
+
+
+def test_a_file_where_images_were_agreed_on_and_words_where_labels_are_numbers_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"own\.csv is a file, and images were agreed on: .* with ill/ and well/ in it"):
+        dict(fits(of_images(), ward(tmp_path / "own.csv", 0), None, None))
+    with pytest.raises(ValueError, match=r"ill is named by no number, and .* from 0 to 9; .* data\.agreed_images"):
+        OwnData(scans(tmp_path / "own"), SHAPE, 10)(None)
+    with pytest.raises(ValueError, match=r"shape is \(channels, height, width\)"):
+        data.agreed_images(shape=(2, 4, 4), labels=["a", "b"], clients=2)
+    with pytest.raises(ValueError, match="labels are the names of the folders of images, and at least two"):
+        data.agreed_images(shape=SHAPE, labels=["a"], clients=2)
+
+
+@pytest.mark.trains
+def test_clients_with_folders_of_images_learn_together(tmp_path):
+    served = played(of_images(), tmp_path, own={client: scans(tmp_path / f"own {client}") for client in range(6)})
+    assert all(served.model(client) for client in range(6))
+    page = write_report(served.folder).read_text()
+    assert "agreed images" in page
+    with pytest.warns(Doubt, match="the images of agreed_images are made up, and nothing is learned from them"):
+        list(run(of_images(), tmp_path / "run"))

@@ -256,7 +256,7 @@ def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_pred
     mine = own_parties(scenario, greeting, folder / "mine.csv", None)
     _write_model(mine, mine.setup.initial, folder / "model.safetensors")
     with safe_open(folder / "model.safetensors", "pt") as file:
-        assert file.metadata() == {"columns": '["age", "dose"]', "labels": '["No", "Yes"]'}
+        assert file.metadata() == {"label": '"ill"', "columns": '["age", "dose"]', "labels": '["No", "Yes"]'}
     predict = found["predictor"](folder / "model.safetensors", found["network"])
     own = mine.population.clients[0].test
     expected = [("No", "Yes")[int(k)] for k in mine.module(own.x).argmax(1)]

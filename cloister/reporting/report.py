@@ -69,6 +69,7 @@ from .who_was_there import differing, in_ranges, never_there, revoked_in_words, 
 
 OF_DATA = {
     "AgreedColumns": "agreed columns",
+    "AgreedImages": "agreed images",
     "CsvClients": "CSV files",
     "FolderClients": "images",
     "Given": "given data",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .gathered import Given, check_finite, check_labels, examples_of, in_order, source_of
-from .own import TableSchema
+from .own import ImageSchema, TableSchema
 from .paths import nothing_at, seen
 from .pictures import IMAGES, picture
 from .population import Source
@@ -117,6 +117,16 @@ class FolderClients:
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
+        path, found = Path(self.path), self._all()
+        x = np.stack([picture(image, self.shape) for image, _, _ in found])
+        return source_of(path.name, x, [label for _, label, _ in found], [whose for _, _, whose in found], self.test_share)
+
+    def agreed(self) -> ImageSchema:
+        """What a client's own folder has to have. Raises ValueError as reading does."""
+        return ImageSchema(self.shape, tuple(in_order({label for _, label, _ in self._all()})))
+
+    def _all(self) -> list[tuple[Path, str, str]]:
+        """Images, each with its label and whose it is."""
         path = Path(self.path)
         if not path.is_dir():
             wrong = f"{path} is a file; give a folder with one for each client" if path.exists() else nothing_at(path)
@@ -134,8 +144,7 @@ class FolderClients:
             raise ValueError(
                 f"{path} holds no images; it has a folder for each client, and in it one for each label, with images"
             )
-        x = np.stack([picture(image, self.shape) for image, _, _ in found])
-        return source_of(path.name, x, [label for _, label, _ in found], [whose for _, _, whose in found], self.test_share)
+        return found
 
 
 def from_csv(
@@ -152,9 +161,14 @@ def from_csv(
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
     """Images PATH/CLIENT/LABEL/IMAGE, .png or .jpg, resized to `shape` (channels 1 or 3, height, width), in [0, 1]."""
+    check_shape(shape)
+    return FolderClients(str(path), shape, test_share)
+
+
+def check_shape(shape: tuple[int, int, int]) -> None:
+    """Raises ValueError for what is no shape of images."""
     if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
         raise ValueError(f"shape is (channels, height, width) with 1 or 3 channels, as (1, 32, 32), not {shape}")
-    return FolderClients(str(path), shape, test_share)
 
 
 def from_dataframe(

@@ -135,7 +135,7 @@ def _images(path: Path) -> Look:
             raise ValueError(
                 f"{path} is a folder of {', '.join(tables[:SHOWN])}{more}, and a client gives one file of its own: {which}"
             )
-        raise ValueError(f"{path} holds no images; it has a folder for each label, named by its number, with .png or .jpg images")
+        raise ValueError(f"{path} holds no images; it has a folder for each label, with .png or .jpg images")
     return Look(sum(labels.values()), labels=dict(labels), sizes=dict(sizes.most_common()), unreadable=unreadable)
 
 

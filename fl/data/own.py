@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +31,34 @@ class TableSchema:
     label: str
     kinds: tuple[str, ...]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an input."""
+        return (len(self.columns),)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """By name, as JSON has it."""
+        return {"label": self.label, "columns": list(self.columns), "labels": list(self.kinds)}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSchema:
+    """What the scenario says of every client's images. shape: of an input, (channels, height, width). kinds: the labels, by which
+    folders are named, in the order of the classes.
+    """
+
+    shape: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """By name, as JSON has it."""
+        return {"shape": list(self.shape), "labels": list(self.kinds)}
+
+
+Schema = TableSchema | ImageSchema
+
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
@@ -38,14 +67,15 @@ class OwnData:
     agreed: the columns of a CSV file, which are found by name, in any order; none may be missing or more, and labels are in its
     words. Without it a CSV file has one example a line, its numbers in the order of the input and its label, from 0, in the last
     column; a first line that is not numbers is passed over. A folder has a folder of .png or .jpg images for each label, named by
-    its number; they are resized (bicubic) and scaled to [0, 1]. test_share: of each label, held out to score models by.
+    it where labels are agreed, else by its number; they are resized (bicubic) and scaled to [0, 1]. test_share: of each label,
+    held out to score models by.
     """
 
     path: Path
     shape: tuple[int, ...]
     classes: int
     test_share: float = 0.2
-    agreed: TableSchema | None = None
+    agreed: Schema | None = None
 
     def __call__(self, folder: Path | None) -> Source:
         """Raises ValueError of one line for data that do not fit. folder: not used."""
@@ -65,6 +95,8 @@ class OwnData:
         return Source("own", every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), self.classes)
 
     def _table(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        if isinstance(self.agreed, ImageSchema):
+            raise ValueError(f"{self.path} is a file, and images were agreed on: give a folder with {_homes(self.agreed)} in it")
         if self.agreed is not None:
             return self._by_name(self.agreed)
         wide, rows = math.prod(self.shape) + 1, []
@@ -120,9 +152,8 @@ class OwnData:
         if len(self.shape) != 3 or self.shape[0] not in (1, 3):
             raise ValueError(f"the model takes inputs of shape {self.shape}, which are not images; give a CSV file")
         found = [
-            (path, int(home.name))
-            for home in sorted(self.path.iterdir())
-            if home.is_dir() and home.name.isdecimal()
+            (path, self._label_of(home))
+            for home in sorted(home for home in self.path.iterdir() if home.is_dir())
             for path in sorted(home.iterdir())
             if path.suffix.lower() in IMAGES
         ]
@@ -130,6 +161,22 @@ class OwnData:
         for row, (path, _) in enumerate(found):
             x[row] = picture(path, self.shape)
         return x, np.array([label for _, label in found], np.int64)
+
+    def _label_of(self, home: Path) -> int:
+        """Of the images in this folder, by its name."""
+        if isinstance(self.agreed, ImageSchema):
+            return _code_of(home.name, {kind: code for code, kind in enumerate(self.agreed.kinds)}, f"{home}: its name, a label,")
+        if not (home.name.isascii() and home.name.isdecimal()):
+            raise ValueError(
+                f"{home} is named by no number, and this scenario has labels by number, from 0 to {self.classes - 1}; labels in"
+                " words are agreed on by data.agreed_images(shape=..., labels=[...], clients=...)"
+            )
+        return int(home.name)
+
+
+def _homes(agreed: ImageSchema) -> str:
+    """The folders that there are to be."""
+    return " and ".join(f"{kind}/" for kind in agreed.kinds[:SHOWN])
 
 
 def _code_of(kind: str, codes: Mapping[str, int], where: str) -> int:

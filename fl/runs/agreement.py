@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
-from ..data.agreed import agreed_table
+from ..data.agreed import agreed_on
 from .scenario import Scenario, described
 
 MOST_TERMS, MOST_TEXT, MOST_BYTES = 64, 64, 6144
@@ -31,8 +31,8 @@ def terms_of(scenario: Scenario[Any]) -> Terms:
         found[name] = type(value).__name__
         if is_dataclass(value):
             found |= {f"{name}.{f.name}": described(getattr(value, f.name)) for f in fields(value) if f.compare}
-    if (table := agreed_table(scenario.data)) is not None:
-        found |= {"data.label": table.label, "data.columns": list(table.columns), "data.labels": list(table.kinds)}
+    if (agreed := agreed_on(scenario.data)) is not None:
+        found |= {f"data.{name}": value for name, value in agreed.plain.items()}
     return {name[:MOST_TEXT]: _short(value) for name, value in list(found.items())[:MOST_TERMS]}
 
 

@@ -29,7 +29,7 @@ from ...protocol.view.protection import Protection
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
-from ..data.agreed import agreed_table
+from ..data.agreed import agreed_on
 from ..data.own import Alone, OwnData
 from .agreement import Terms, checked
 from .parties import Parties
@@ -92,7 +92,7 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
         raise Refused(_other_protection(greeting.protection, repr(scenario.protection)))
     mine = replace(scenario, adversary=None, faults=None)
     if own is not None:
-        source = OwnData(own, greeting.shape, greeting.classes, agreed=agreed_table(scenario.data))
+        source = OwnData(own, greeting.shape, greeting.classes, agreed=agreed_on(scenario.data))
         mine = replace(mine, data=source, partition=Alone(greeting.client))
     found = Parties(mine, data)
     if greeting.client not in found.population.clients:

@@ -22,7 +22,7 @@ from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
 from ...protocol.work.said import Said
-from ..data.agreed import agreed_table
+from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from .agreement import differences, terms_of, to_text
 from .greeting import Greeting
@@ -67,10 +67,8 @@ def join(
     record.add(started=True)
     link.noted = record.connected
     try:
-        if own is not None and (found := agreed_table(scenario.data)) is not None:
-            OwnData(own, (len(found.columns),), len(found.kinds), agreed=found)(
-                None
-            )  # what is wrong with it, before anybody hears
+        if own is not None and (found := agreed_on(scenario.data)) is not None:
+            OwnData(own, found.shape, len(found.kinds), agreed=found)(None)  # what is wrong with it, before anybody hears
         ours = terms_of(scenario)
         link.terms = to_text(ours)
         greeting = Greeting.of(link.start(seen_in(InFile(folder / JOURNAL))))

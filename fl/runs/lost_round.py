@@ -88,9 +88,7 @@ def why_lost(
         what = slots if shut else "inputs of one scale, or a smaller training.lr,"
         words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
         if silent := unanswered(faults):
-            words = (
-                f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
-            )
+            words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
         hopeless = present <= {f.blame for f in faults}
     return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())

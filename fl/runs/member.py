@@ -30,7 +30,7 @@ from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.said import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
-from ..data.agreed import agreed_table
+from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
 from .greeting import Greeting, listed_of, maker_of, own_parties
@@ -256,11 +256,13 @@ class Member:
 
 
 def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
-    """As safetensors of named tensors, with the columns and labels that were agreed, in order, as JSON in its metadata."""
+    """As safetensors of named tensors, with what was agreed on of data, columns or a shape and labels, in order, as JSON in its
+    metadata.
+    """
     load_vector(parties.module, vector)
     partial, data = path.with_suffix(".partial"), parties.scenario.data
-    table = data.agreed if isinstance(data, OwnData) else agreed_table(parties.scenario.data)
-    about = {} if table is None else {"columns": json.dumps(table.columns), "labels": json.dumps(table.kinds)}
+    agreed = data.agreed if isinstance(data, OwnData) else agreed_on(parties.scenario.data)
+    about = {} if agreed is None else {name: json.dumps(value) for name, value in agreed.plain.items()}
     tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}
     partial.write_bytes(save(tensors, about or None))
     partial.replace(path)
