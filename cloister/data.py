@@ -4,6 +4,8 @@
 are there already, and need no partition. `agreed_columns` is for deployments, in which no party has another's records.
 """
 
+from typing import TYPE_CHECKING
+
 from .fl.data.agreed import agreed_columns
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
 from .fl.data.hugging_face import from_hugging_face
@@ -12,6 +14,7 @@ from .fl.data.leaf import from_leaf
 from .fl.data.population import Client, Examples, Population, Source
 from .fl.data.synthetic import SoftmaxGroups
 from .fl.data.text import AgNews
+from .told_in_python import told
 
 __all__ = [
     "AgNews",
@@ -33,3 +36,6 @@ __all__ = [
     "from_hugging_face",
     "from_leaf",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())
