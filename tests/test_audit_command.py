@@ -214,6 +214,8 @@ def test_the_page_escapes_what_it_is_given():
     assert "<b>x</b>" not in page
     assert "<i>server</i>" not in page
     assert "&lt;b&gt;x" in page
+    assert '<td class="against" data-of="against">&lt;i&gt;server' in page  # a column of its own least width
+    assert ".against { min-width: 180px; }" in page
 
 
 def named_clients():

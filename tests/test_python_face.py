@@ -281,7 +281,7 @@ def test_a_scenario_is_played_where_a_file_has_it(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     text = (Path(__file__).parent.parent / "examples" / "quickstart.py").read_text()
     file.write_text(f"{text}\nfrom dataclasses import replace\nshort = replace(scenario, rounds=1)\n")
-    assert len(cloister.run(f"{file}:short", tmp_path / "run", quiet=True).metrics) == 1
+    assert len(cloister.run(f"{file}:short", tmp_path / "run", quiet=True).rounds) == 1
     assert [done.rounds for done in cloister.iterate(f"{file}:short", tmp_path / "other")] == [1]
 
 

@@ -31,7 +31,10 @@ SOUGHT = {
     "inconsistent models": "single updates, by models of which clients get different ones",
 }
 """What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
-LEAKS = "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear)"
+LEAKS = (
+    "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where 100 %"
+    " is as much as without any protection)"
+)
 WATCHES = "whoever watches the network"
 GRAVEST = (
     "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership", "embeddings", "label shares", "masks",

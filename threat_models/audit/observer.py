@@ -3,13 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from ...fl.near_names import near
 from ...protocol.core.session import DEALER, SECOND_SERVER, SERVER
 
 NAMES = {SERVER: "server", SECOND_SERVER: "second server", DEALER: "dealer"}
-NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Observer:
     servers: frozenset[int] = frozenset()
     clients: frozenset[int] = frozenset()
     network: bool = False
-    called: Mapping[int, str] = field(default_factory=lambda: NOBODY, compare=False, repr=False)
+    called: Mapping[int, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.servers <= NAMES.keys() or min(self.clients, default=0) < 0:
@@ -91,10 +89,11 @@ def parts(text: str) -> tuple[frozenset[int], tuple[str, ...], bool]:
     return frozenset(servers), tuple(clients), network
 
 
-def named(text: str, called: Mapping[int, str] = NOBODY) -> Observer:
+def named(text: str, called: Mapping[int, str] | None = None) -> Observer:
     """The observer of this name, see `parts`. called: names of clients, by number. Raises ValueError of one line."""
     servers, clients, network = parts(text)
-    return Observer(servers, frozenset(i for several in clients for i in _numbers(text, several, called)), network, called)
+    called = called or {}
+    return Observer(servers, frozenset(i for several in clients for i in _numbers(text, several, called)), network, {**called})
 
 
 def _numbers(text: str, several: str, called: Mapping[int, str]) -> list[int]:
@@ -120,4 +119,4 @@ def _numbers(text: str, several: str, called: Mapping[int, str]) -> list[int]:
 
 def with_names(observer: Observer, called: Mapping[int, str]) -> Observer:
     """The same, whose clients' names are said beside their numbers."""
-    return replace(observer, called=called)
+    return replace(observer, called={**called})
