@@ -79,7 +79,9 @@ if not TYPE_CHECKING:  # a type checker sees the names above, and no others
             return import_module(f".{name}", __name__)
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        return getattr(import_module(_WHERE[name], __name__), name)
+        from .told_in_python import telling
+
+        return telling(getattr(import_module(_WHERE[name], __name__), name))
 
     def __dir__() -> list[str]:
         return __all__

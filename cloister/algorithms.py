@@ -1,5 +1,7 @@
 """Methods of clustered federated learning and their baselines: what a `Scenario`'s `algorithm` may be."""
 
+from typing import TYPE_CHECKING
+
 from .fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from .fl.algorithms.cfl_gp import CFLGP
 from .fl.algorithms.emd_cfl import EMDCFL
@@ -24,6 +26,7 @@ from .fl.algorithms.pfed_graph import PFedGraph
 from .fl.algorithms.private_cfl import PrivateCFL
 from .fl.algorithms.private_emd_cfl import private_emd_cfl
 from .fl.algorithms.robust_fedavg import RobustFedAvg
+from .told_in_python import told
 
 __all__ = [
     "CFL",
@@ -56,3 +59,6 @@ __all__ = [
     "fpfc_l1",
     "private_emd_cfl",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

@@ -3,6 +3,8 @@
 Functions return whole suites of attacks, by name, as an `Evaluation` takes them.
 """
 
+from typing import TYPE_CHECKING
+
 from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
 from .threat_models.alternating import AlternatingMinimisation
@@ -44,6 +46,7 @@ from .threat_models.together import Together
 from .threat_models.training_attacks import ConstrainAndScale, GradientAscent, Neurotoxin, ProjectedDescent
 from .threat_models.triggers import Blend, Parts, Patch, Pixels, Sinusoid
 from .threat_models.variants import Jittered, SignBalanced
+from .told_in_python import told
 
 __all__ = [
     "A3FL",
@@ -138,3 +141,6 @@ __all__ = [
     "untargeted",
     "usual_evaluation",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

@@ -5,6 +5,8 @@ are there already, and need no partition. `agreed_columns` and `agreed_images` a
 another's records.
 """
 
+from typing import TYPE_CHECKING
+
 from .fl.data.agreed import agreed_columns, agreed_images
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
 from .fl.data.hugging_face import from_hugging_face
@@ -13,6 +15,7 @@ from .fl.data.leaf import from_leaf
 from .fl.data.population import Client, Examples, Population, Source
 from .fl.data.synthetic import SoftmaxGroups
 from .fl.data.text import AgNews
+from .told_in_python import told
 
 __all__ = [
     "AgNews",
@@ -35,3 +38,6 @@ __all__ = [
     "from_hugging_face",
     "from_leaf",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

@@ -36,7 +36,7 @@ from .grids.workers import Bench, Crew, crew_of
 from .reading_a_file import check_not_reading
 from .scenario_file import load
 from .threat_models.audit.experiment import Experiment
-from .threat_models.audit.observer import Observer, named
+from .threat_models.audit.observer import Observer
 from .threat_models.evaluation import Evaluation, description
 from .what_was_given import check_given, said
 from .where_from import NotLoadable, file_of_value
@@ -136,16 +136,16 @@ def audit(
     budget: str = "quick",
     seeds: Sequence[int] = (),
     attacks: Sequence[Experiment] = (),
-    against: Sequence[str | Observer] | str = (),
+    against: Sequence[str | Observer] | str | Observer = (),
     quiet: bool = False,
 ) -> Audited:
     """Attack what each party of a run really sees, and say which claims of its threat model stand; what came out.
 
     scenario: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder of
     data sets. budget: "quick" (minutes, two seeds) or "full". seeds: others than the budget's. attacks: of one's own, beside
-    ours (`threats.Attack`); one that fails is in `summary["failed"]`. against: who is corrupt, for example "server+client:0,3",
-    in the place of the usual observers: each party, and the server with as many clients as the protection's `corrupt`. quiet: no
-    progress.
+    ours (`threats.Attack`); one that fails is in `summary["failed"]`. against: who is corrupt, for example "server+client:0,3" or
+    "client:site3", in the place of the usual observers: each party, and the server with as many clients as the protection's
+    `corrupt`. quiet: no progress.
 
     Raises ValueError of one line for input that does not fit. A claim that is refuted is no error: see `summary`.
     """
@@ -154,8 +154,7 @@ def audit(
     if budget not in BUDGETS:
         raise ValueError(f"budget is {' or '.join(map(repr, BUDGETS))}, not {budget!r}")
     made = load(scenario) if isinstance(scenario, str) else scenario
-    named_ones = (against,) if isinstance(against, str) else tuple(against)
-    whom = tuple(named(one) if isinstance(one, str) else one for one in named_ones)
+    whom = (against,) if isinstance(against, str | Observer) else tuple(against)
     folder = free_folder(None if out is None else Path(out), made.name)
     where = None if data is None else Path(data)
     with claimed(folder):

@@ -1,5 +1,7 @@
 """Models of the papers, and what makes one of any module: what a `Scenario`'s `model` may be."""
 
+from typing import TYPE_CHECKING
+
 from .fl.models.mobilenet import MobileNet
 from .fl.models.papers import (
     CflCnn,
@@ -15,6 +17,7 @@ from .fl.models.papers import (
 )
 from .fl.models.pretrained import Pretrained
 from .fl.models.resnet import ResNet
+from .told_in_python import told
 
 __all__ = [
     "CflCnn",
@@ -31,3 +34,6 @@ __all__ = [
     "SoftmaxRegression",
     "split",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

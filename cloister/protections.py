@@ -1,5 +1,7 @@
 """How updates are protected, and noise: what a `Scenario`'s `protection` and its `training.privacy` may be."""
 
+from typing import TYPE_CHECKING
+
 from .crypto.orthonormal import HadamardRotation, SignedPermutation
 from .fl.clients.record_privacy import RecordPrivacy
 from .protocol.encrypted.protection import Encrypted
@@ -9,6 +11,7 @@ from .protocol.two_servers.protection import TwoServer
 from .protocol.uploaded.central import CentralNoise
 from .protocol.uploaded.permuted import Permuted
 from .protocol.uploaded.plain import Plain
+from .told_in_python import told
 
 __all__ = [
     "CentralNoise",
@@ -22,3 +25,6 @@ __all__ = [
     "SignedPermutation",
     "TwoServer",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

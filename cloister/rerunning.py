@@ -15,6 +15,7 @@ from .fl.runs.scenario import Scenario, described
 from .fl.runs.telling import Tell
 from .progress import watched
 from .repeating import OTHERWISE
+from .reporting.folders_within import near_folder
 from .reporting.gaps import gaps
 from .reporting.repeat import DRAWN, is_finished_module
 from .reporting.report import write_report
@@ -34,7 +35,8 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     Raises ValueError where the record does not say of which, and Failure with `OTHERWISE` where it is at odds with itself.
     """
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; runs that a report names are seen from where they were made")
+        meant = near_folder(folder) or "; runs that a report names are seen from where they were made"
+        raise ValueError(f"there is no folder {folder}{meant}")
     recorded = record_of(folder)
     if recorded.get("served"):
         raise ValueError(

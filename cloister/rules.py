@@ -5,6 +5,8 @@ the Gram matrix. `Sight` is what a rule of one's own
 says that it must see.
 """
 
+from typing import TYPE_CHECKING
+
 from .fl.robust.aggregate import aggregate
 from .fl.robust.averages import Mean, NormBound
 from .fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
@@ -30,6 +32,7 @@ from .fl.robust.similarity import FLTrust, FoolsGold
 from .fl.robust.smoothing import CRFL
 from .fl.robust.spectral import CAF, DnC
 from .fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
+from .told_in_python import told
 
 __all__ = [
     "ARC",
@@ -70,3 +73,6 @@ __all__ = [
     "aggregate",
     "sizes_of",
 ]
+
+if not TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = told(globals())

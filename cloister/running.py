@@ -17,6 +17,7 @@ from .reading_a_file import check_not_reading
 from .reporting.report import write_report
 from .result import Result
 from .result import load as load_run
+from .scenario_file import load as load_scenario
 from .watchers import Watcher, watchers
 from .what_was_given import check_given, said
 
@@ -25,7 +26,7 @@ __all__ = ["Result", "Round", "free_folder", "iterate", "load", "run"]
 
 @said()
 def run(
-    scenario: Scenario,
+    scenario: Scenario | str,
     out: str | Path | None = None,
     data: str | Path | None = None,
     *,
@@ -37,17 +38,18 @@ def run(
 ) -> Result:
     """Play the scenario to its end; what came out.
 
-    out: the run folder to write; by default a new one under runs/. data: folder of data sets; by default CLOISTER_DATA, or a
-    cache folder. resume: go on with an interrupted run of this scenario. quiet: no progress, which else is shown where a person
-    looks: in a terminal, or a notebook. yardsticks: play one model for all, every client alone, and other seeds beside it, which
-    say what the groups are worth. callbacks: called after each round (`cloister.callbacks`). engine: where clients train; by
-    default here.
+    scenario: or where a file has one, "FILE.py:NAME". out: the run folder to write; by default a new one under runs/. data:
+    folder of data sets; by default CLOISTER_DATA, or a cache folder. resume: go on with an interrupted run of this scenario.
+    quiet: no progress, which else is shown where a person looks: in a terminal, or a notebook. yardsticks: play one model for
+    all, every client alone, and other seeds beside it, which say what the groups are worth. callbacks: called after each round
+    (`cloister.callbacks`). engine: where clients train; by default here.
 
     Raises ValueError of one line for input that does not fit, Refused for what a protection does not allow, TypeError for what
     is no scenario, or no callback.
     """
     check_not_reading("run")
-    check_given(scenario, "run", Scenario)
+    check_given(scenario, "run", Scenario, files=True)
+    scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
     told = watchers(callbacks)
     folder = Path(out) if out is not None else free_folder(scenario, resume)
 
@@ -71,7 +73,7 @@ def run(
 
 @said()
 def iterate(
-    scenario: Scenario,
+    scenario: Scenario | str,
     out: str | Path | None = None,
     data: str | Path | None = None,
     *,
@@ -79,7 +81,8 @@ def iterate(
 ) -> Iterator[Round]:
     """Play the scenario round by round: an iterator, which plays a round when it is asked for the next one. See `run`."""
     check_not_reading("iterate")
-    check_given(scenario, "iterate", Scenario)
+    check_given(scenario, "iterate", Scenario, files=True)
+    scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
     folder = Path(out) if out is not None else free_folder(scenario, resume)
     return play(scenario, folder, None if data is None else Path(data), resume)
 

@@ -65,9 +65,18 @@ def meant(error: BaseException) -> str:
     """What was perhaps meant instead, as the end of a sentence; empty where nothing is like it."""
     if like := _in_a_part(error) or near_names.meant(error):
         return like
-    if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error)):
-        of = _class_named(found[1], error.__traceback__)
-        known = _fields(of)
+    if found := re.search(r"(\w+)\.__init__\(\) ", str(error)):
+        return meant_of(_class_named(found[1], error.__traceback__), str(error))
+    return _of_a_loader(error)
+
+
+def meant_of(of: Any, said: str) -> str:
+    """The same of a class that was made with other arguments than its fields; of None, of whose class the name alone is known.
+
+    said: what Python says of it.
+    """
+    known = _fields(of)
+    if found := re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", said):
         like = (
             BELONG.get((found[1], found[2]), "")
             or _meant_field(found[2], known)
@@ -75,14 +84,12 @@ def meant(error: BaseException) -> str:
             or near_names.near(found[2], known)
         )
         return like + (f"; {found[1]} takes {', '.join(known)}" if known else "")
-    if found := re.search(r"(\w+)\.__init__\(\) takes \d+ positional arguments? but", str(error)):
-        known = _fields(_class_named(found[1], error.__traceback__))
+    if found := re.search(r"(\w+)\.__init__\(\) takes (?:\d+|from \d+ to \d+) positional arguments? but", said):
         return f"; name what you give: {found[1]}({known[0]}=...); it takes {', '.join(known)}" if known else ""
-    if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", str(error)):
-        known = _fields(_class_named(found[1], error.__traceback__))
-        example = next((f", for instance {field}={said}" for field, said in EXAMPLES.items() if f"'{field}'" in str(error)), "")
+    if found := re.search(r"(\w+)\.__init__\(\) missing \d+ required .*argument", said):
+        example = next((f", for instance {field}={held}" for field, held in EXAMPLES.items() if f"'{field}'" in said), "")
         return f"{example}; {found[1]} takes {', '.join(known)}" if known else ""
-    return _of_a_loader(error)
+    return ""
 
 
 def _of_a_loader(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister.threat_models.audit.observer import named
+from cloister.threat_models.audit.observer import Observer, named
 
 ASKED = {
     "there is no mechanism 'LabelCounts'; there are": ["--self-test", "--mechanism", "LabelCounts"],
@@ -45,6 +45,27 @@ def test_nothing_that_computes_is_imported_for_them(tmp_path: Path) -> None:
     assert imported == []
 
 
-def test_a_client_that_is_asked_for_by_name_is_told_of_its_number() -> None:
-    with pytest.raises(ValueError, match="clients with names go by their numbers, from 0 on in the order of names as text"):
+def test_a_client_goes_by_its_name_or_number() -> None:
+    called = {0: "north", 1: "Site, 2", 2: "site3"}
+    assert named("client:site3", called) == named("client:2", called) == server_less(2)
+    assert named("clients:north,site3", called) == named("clients 0 (north), 2 (site3)", called) == server_less(0, 2)
+    assert named("client:Site, 2", called) == server_less(1)
+    assert named("server and client 2", called).name == "server and client 2 (site3)"
+    assert [one.name for one in named("clients:0,2", called).members] == ["client 0 (north)", "client 2 (site3)"]
+    with pytest.raises(ValueError, match="no client called 'site4'; did you mean 'site3'"):
+        named("client:site4", called)
+    with pytest.raises(ValueError, match="go by their numbers"):
         named("client:site3")
+    with pytest.raises(ValueError, match="client 0 is not called 'site3'"):
+        named("client:0(site3)", called)
+
+
+def test_a_name_that_is_another_clients_number_is_asked_about() -> None:
+    called = {0: "1", 1: "2", 2: "3"}
+    with pytest.raises(ValueError, match=r"1 is a number, of client:1\(2\), and the name of client:0\(1\)"):
+        named("client:1", called)
+    assert named("client:1(2)", called) == server_less(1)
+
+
+def server_less(*clients: int) -> Observer:
+    return Observer(clients=frozenset(clients))

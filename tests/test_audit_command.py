@@ -5,18 +5,28 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from cloister.auditing import play as auditing
+from cloister.auditing.fewest import too_few
 from cloister.auditing.first_words import headline
 from cloister.auditing.report import render
 from cloister.cli import app
 from cloister.errors_in_one_line import Failure
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.clients.training import Training
+from cloister.fl.data.given import from_datasets
+from cloister.fl.data.natural import Natural
+from cloister.fl.models.papers import Mlp
+from cloister.fl.runs.scenario import Scenario
+from cloister.protocol import Masked, Plain
 from cloister.scenario_file import load
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.recovery import UpdateRecovery
+from cloister.threat_models.audit.scoring import fewest_victims, share_at_most
 from cloister.threat_models.claims import CLAIMS
 
 SMALL = """
@@ -204,3 +214,47 @@ def test_the_page_escapes_what_it_is_given():
     assert "<b>x</b>" not in page
     assert "<i>server</i>" not in page
     assert "&lt;b&gt;x" in page
+    assert '<td class="against" data-of="against">&lt;i&gt;server' in page  # a column of its own least width
+    assert ".against { min-width: 180px; }" in page
+
+
+def named_clients():
+    """Six clients with names, of 30 records each."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(180, 4)).astype(np.float32)
+    sets = {f"site{k}": [(row, int(row[0] > 0)) for row in x[30 * k : 30 * k + 30]] for k in range(6)}
+    return Scenario(
+        name="sites",
+        data=from_datasets(sets),
+        partition=Natural(),
+        model=Mlp(hidden=(4,)),
+        training=Training(epochs=1, batch=10, lr=0.1),
+        algorithm=FedAvg(by_samples=False),
+        protection=Plain(),
+        rounds=2,
+    )
+
+
+@pytest.mark.trains
+def test_clients_are_asked_for_by_name_and_named_beside_their_number():
+    found = auditing.audited(named_clients(), QUICK, (0,), None, True, ("server+client:site3",), experiments=(UpdateRecovery(),))
+    assert found["against"] == ["server and client 3 (site3)"]
+    assert {row["observer"] for row in found["rows"]} == {"server and client 3 (site3)"}
+    assert found["names"]["3"] == "site3"
+    (worst,) = [row["worst"] for row in found["rows"] if row["worst"]]
+    assert worst["name"] == f"site{worst['client']}"
+    with pytest.raises(ValueError, match="no client called 'site9'; did you mean"):
+        auditing.observers_asked(named_clients(), None, ("client:site9",))
+
+
+def test_seeds_that_cannot_decide_a_claim_are_said_before():
+    """29 victims: with none of 28 exposed up to 10.1 % may be, at 95 %."""
+    assert (share_at_most(0, 28) > 0.1, share_at_most(0, 29) <= 0.1, fewest_victims(0.1)) == (True, True, 29)
+    of = (CLAIMS, Masked(), FedAvg(by_samples=False))
+    words = too_few(*of, 6, 16, 2)
+    assert "with 29 victims, and 12 are tried (6 of each of 2 seeds)" in words
+    assert "take 5 seeds" in words
+    assert not too_few(*of, 6, 16, 5)
+    assert "none on single records can be decided" in too_few(*of, 40, 16, 1)
+    assert not too_few(*of, 40, 16, 2)
+    assert not too_few((), *of[1:], 6, 16, 1)

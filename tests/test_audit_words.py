@@ -75,7 +75,8 @@ def test_a_leak_that_no_claim_covers_comes_first():
     rows = [row("not refuted"), bare("network", "clusters", 1.0), bare("server and client 0", "labels", 0.62)]
     words = headline(found(*rows))
     assert words.startswith(
-        "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear): whoever watches the"
+        "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where"
+        " 100 % is as much as without any protection): whoever watches the"
         " network can tell which clients share a cluster (100 %); server and client 0 can tell how frequent each label is"
         " with a client (62 %). The one claim was tested and is not refuted"
     )
@@ -119,7 +120,7 @@ def test_everything_that_is_sought_is_said_in_plain_words():
 
 
 def test_refuted_claims_come_before_leaks():
-    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Leaks that")
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Parties of")
 
 
 def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():

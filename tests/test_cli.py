@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import cloister as face
 from cloister import cli
@@ -434,3 +435,14 @@ scenario = replace(load({QUICKSTART!r}), protection=Plain())
     result = cloister("run", str(plain), *(word for s in settings for word in ("--set", s)), "--out", "alone", "--json")
     assert result.code == 0
     assert json.loads(result.out)["clusters"] == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("--rounds", "--set rounds="), ("--lr", "--set training.lr="), ("--batch-size", "--set training.batch=")]
+)
+def test_a_scenarios_field_given_as_an_option_is_told_how_it_is_set(option: str, said: str) -> None:
+    found = CliRunner().invoke(cli.app, ["audit", "cloister:quickstart", option, "3"], env={"COLUMNS": "200"})
+    assert found.exit_code == 2
+    assert said in found.output
+    assert "--set" not in CliRunner().invoke(cli.app, ["audit", "cloister:quickstart", "--nonsense", "3"]).output
+    assert "--set" not in CliRunner().invoke(cli.app, ["keys", "ca", option, "3"]).output

@@ -10,7 +10,7 @@ import pytest
 import cloister
 from cloister.comparing.workers import Origin
 from cloister.fl.functions import Unfit
-from cloister.fl.near_names import in_short, meant
+from cloister.fl.near_names import in_short
 from cloister.fl.runs.lost_round import NothingLearned
 from cloister.scenario_file import load, load_comparison, load_evaluation, with_settings
 from cloister.threat_models.knowledge import Colluding
@@ -108,7 +108,7 @@ def test_an_attribute_of_what_an_attack_is_told(name: str, words: str) -> None:
 def test_what_is_called_otherwise_elsewhere_is_known_by_that_name(where: str, elsewhere: str, here: str) -> None:
     with pytest.raises(AttributeError) as raised:
         getattr(getattr(cloister, where), elsewhere)
-    assert meant(raised.value) == f"; did you mean {here!r}"
+    assert str(raised.value).endswith(f"; did you mean {here!r}")
 
 
 @pytest.mark.parametrize("read", [load_evaluation, load_comparison])
@@ -134,4 +134,4 @@ def test_a_name_that_a_file_has_not_is_said_whatever_is_to_be_played(read: Calla
 def test_of_an_algorithm_that_is_not_here_is_said_what_takes_its_place(name: str, words: str) -> None:
     with pytest.raises(AttributeError) as raised:
         getattr(cloister.algorithms, name)
-    assert meant(raised.value).startswith(words)
+    assert words in str(raised.value)

@@ -25,7 +25,7 @@ from scipy import stats
 from cloister import cli
 from cloister.attacking.defence import subject_of
 from cloister.evaluating import panels, summaries
-from cloister.evaluating.cells import MORE, details, lasting
+from cloister.evaluating.cells import MORE, details, epsilon_words, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
 from cloister.evaluating.panels import curves, from_zero
@@ -335,6 +335,9 @@ def test_a_cell_says_what_memory_it_took_and_what_epsilon_its_noise_left() -> No
     noisy = clean_metrics(trial)
     assert noisy["epsilon"] == one.spent > empty.spent
     assert noisy["privacy"]["client"]["delta"] == 1e-3
+    assert epsilon_words([noisy]) == f"{one.spent:.3g} at delta 0.001"
+    assert epsilon_words([noisy | {"epsilon_leaves_out": ["counts"]}]).endswith("at delta 0.001 without counts")
+    assert "delta" not in epsilon_words([quiet])
 
 
 @pytest.mark.trains

@@ -197,6 +197,10 @@ def test_a_data_frame_gives_what_the_table_gives(tmp_path):
     )
     with pytest.raises(ValueError, match="have to be numbers"):
         data.from_dataframe(Frame(frame, a=["a"] * 90), label="label", client="who")
+    for nothing, several in ((np.nan, ""), (np.inf, ", and in 1 more")):
+        holed = [1.0] * 17 + [nothing] * (2 if several else 1) + [2.0] * (71 if several else 72)
+        with pytest.raises(ValueError, match=f"column 'b' of the data frame is missing or not finite in record 18{several};"):
+            data.from_dataframe(Frame(frame, b=holed), label="label", client="who")
     with pytest.raises(ValueError, match="has no column 'whom'"):
         data.from_dataframe(frame, label="label", client="whom")
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import cloister
 from cloister.protocol import Masked, Plain
+from cloister.reporting.report import write_report
 from cloister.result import load
 
 from .run_folder_sample import Sample, write_lines, write_sample
@@ -56,7 +57,9 @@ def test_one_client_has_what_depends_on_it_alone(folder):
     assert rows["epsilon"].startswith("1.24 for any client of it")
     assert "nothing of it" not in str(of)
     assert dict(run.client(5).rows)["epsilon"].startswith("none")
-    assert run.by_client[3] == run.by_client[3] | {"client": 3, "smallest_sum": 2, "leverage": 0.25, "epsilon_client": 1.234}
+    spent = {"epsilon_client": 1.234, "delta_client": 1e-5}
+    assert run.by_client[3] == run.by_client[3] | {"client": 3, "smallest_sum": 2, "leverage": 0.25} | spent
+    assert "epsilon, any client, at delta 1e-05</th>" in write_report(folder).read_text()
     assert run.by_client[4]["leverage"] is None
 
 

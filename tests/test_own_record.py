@@ -196,6 +196,11 @@ def test_messages_that_have_a_number_of_records_in_clear_say_so_and_no_others():
             " as it is (1 message to the coordinator). No epsilon bounds it.",
         ),
         (["MaskedInput"], {"record": {"epsilon_worst": 1.2341}}, "Epsilon of what stands under noise: 1.24 for a single record."),
+        (
+            ["MaskedInput"],
+            {"client": {"epsilon_worst": 1.2341, "delta": 1e-5}},
+            ": 1.24 at delta 1e-05 for a single client.",
+        ),
     ],
 )
 def test_the_headline_says_what_was_revealed_of_its_data_and_what_bounds_it(revealed, spent, words):

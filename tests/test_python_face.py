@@ -265,8 +265,8 @@ def test_a_file_in_the_place_of_a_folder_is_refused_with_what_to_do(tmp_path: Pa
 
 def test_what_is_no_scenario_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TypeError, match=r"not 'mine.py': import the scenario from that file, or play it with `cloister run`"):
-        cloister.run("mine.py")  # type: ignore[arg-type]  # what is tried
+    with pytest.raises(ValueError, match=r"there is no file mine.py in .*; give the path of a scenario"):
+        cloister.run("mine.py")
     assert not list(tmp_path.iterdir())
 
 
@@ -274,3 +274,24 @@ def test_the_folder_of_an_audit_is_sent_to_the_command_that_shows_it(tmp_path: P
     (tmp_path / "audit.json").write_text("{}")
     with pytest.raises(ValueError, match="is the folder of an audit; its report is made by: cloister audit"):
         read_run(tmp_path)
+
+
+@pytest.mark.trains
+def test_a_scenario_is_played_where_a_file_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    text = (Path(__file__).parent.parent / "examples" / "quickstart.py").read_text()
+    file.write_text(f"{text}\nfrom dataclasses import replace\nshort = replace(scenario, rounds=1)\n")
+    assert len(cloister.run(f"{file}:short", tmp_path / "run", quiet=True).rounds) == 1
+    assert [done.rounds for done in cloister.iterate(f"{file}:short", tmp_path / "other")] == [1]
+
+
+def test_a_clients_own_folder_and_a_name_like_anothers_are_told(tmp_path: Path) -> None:
+    (tmp_path / "pics-seed0").mkdir()
+    (tmp_path / "pics-seed0" / "join.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"is a client's own folder.*cloister report .*pics-seed0; what came of the run is in"):
+        cloister.load(tmp_path / "pics-seed0")
+    for near in ("pics", "pisc-seed0"):
+        with pytest.raises(ValueError, match=r"there is no folder .*; did you mean .*pics-seed0$"):
+            cloister.load(tmp_path / near)
+    with pytest.raises(ValueError, match="runs are under runs/"):
+        cloister.load(tmp_path / "nothing like it")

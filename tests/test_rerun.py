@@ -163,6 +163,8 @@ def test_what_cannot_be_repeated_says_why(command):
     next(face.iterate(scenario, "half"))
     assert "the run in half is not over" in command("rerun", "half")[2]
     assert "there is no folder nowhere" in command("rerun", "nowhere")[2]
+    Path("runs/pics-seed0").mkdir(parents=True)
+    assert "there is no folder runs/pics; did you mean runs/pics-seed0" in command("rerun", "runs/pics")[2]
     Path("empty").mkdir()
     assert "empty does not say what it is a run of" in command("rerun", "empty")[2]
     for name, kind in (("evaluation", "an evaluation"), ("comparison", "a comparison"), ("search", "a search")):

@@ -24,9 +24,9 @@ PLAIN = Scenario(
 @pytest.mark.parametrize(
     ("function", "given", "words"),
     [
-        ("run", "x.py", "import the scenario from that file, or play it with `cloister run`"),
-        ("iterate", "x.py", "import the scenario from that file, or play it with `cloister run`"),
-        ("iterate", 3, "cloister.iterate takes a Scenario, not 3: make one with Scenario"),
+        ("run", Path("x.py"), 'give "x.py:NAME" as text'),
+        ("iterate", Path("x.py"), 'give "x.py:NAME" as text'),
+        ("iterate", 3, "cloister.iterate takes a Scenario, or the name of a file, not 3: make one with Scenario"),
         ("evaluate", Path("x.py"), 'give "x.py:NAME" as text'),
         ("evaluate", PLAIN, "a Scenario is played by cloister.run"),
         ("breakdown", 3, "cloister.breakdown takes an Evaluation, or the name of a file, not 3: make one with Evaluation"),

@@ -17,6 +17,7 @@ from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import Row, write
+from ..fl.runs.rule_check import rule_doubts
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
@@ -109,7 +110,8 @@ def play_search(
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)
-    for words in (*([unread] if unread else []), *dealt_anew(space.scenario.data(asked.data), space.scenario.partition)):
+    anew = dealt_anew(space.scenario.data(asked.data), space.scenario.partition)
+    for words in (*([unread] if unread else []), *anew, *rule_doubts(space.scenario, clients)):
         doubted(words)
     known = len(ledger.rows)
     hands = crew_of(bench, lambda: bench, 1) if origin is None else crew(origin, bench, asked.workers, asked.engine)

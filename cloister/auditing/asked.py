@@ -6,7 +6,7 @@ from typing import Any
 
 from ..grids.watching import seeds_of
 from ..shipped import file_there
-from ..threat_models.audit.observer import named
+from ..threat_models.audit.observer import parts
 from ..threat_models.privacy.names import check_mechanisms
 
 SCENARIO, ATTACK = "a scenario, for example cloister:quickstart", "an attack, for example cloister:audit_with_art"
@@ -30,7 +30,7 @@ def check_asked(
         raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
     seeds_of(seeds)
     for party in against:
-        named(party)
+        parts(party)
     if not Path(file).is_dir():
         file_there(file, SCENARIO)
     for attack in attacks:

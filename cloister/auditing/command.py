@@ -71,9 +71,9 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="PARTIES",
-        help="Who is corrupt, in the place of the usual observers: server, client:3, clients:1,2, server+client:0,3,"
-        " second-server, dealer, network. Default: each, and the server with as many clients as the protection's `corrupt`."
-        " Repeatable.",
+        help="Who is corrupt, in the place of the usual observers: server, client:3, client:NAME, clients:1,2,"
+        " server+client:0,3, second-server, dealer, network. Default: each, and the server with as many clients as the"
+        " protection's `corrupt`. Repeatable.",
     ),
 ]
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..grids.panels import Said
+from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.observer import NETWORK
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
@@ -30,7 +31,10 @@ SOUGHT = {
     "inconsistent models": "single updates, by models of which clients get different ones",
 }
 """What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
-LEAKS = "Leaks that no claim of ours covers (100 % is what the same attack finds in messages in clear)"
+LEAKS = (
+    "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where 100 %"
+    " is as much as without any protection)"
+)
 WATCHES = "whoever watches the network"
 GRAVEST = (
     "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership", "embeddings", "label shares", "masks",
@@ -158,10 +162,10 @@ def _percent(share: float) -> str:
 
 def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
     """Records that were read, and whose, in a sentence: of one client alone it counts as well."""
-    parts = []
+    parts, names = [], found.get("names", {})
     for row in read_records(found["rows"])[:NAMED]:
         of, alone = row["records"]["here"], row["records"][row["anchor"]].get("read", 0)
-        whose = [f"client {one['client']} of seed {one['seed']}" for one in of["whose"]]
+        whose = [str(Victim(one["client"], one["seed"], names.get(str(one["client"]), ""))) for one in of["whose"]]
         owners = ", ".join(whose) if len(whose) <= NAMED else f"{of['clients']} of {of['victims']} clients"
         more = f" ({row['anchor']}: {alone})" if alone else ""
         parts.append(f"{of['read']} of {owners} by {row['observer']} ({row['experiment']}){more}")

@@ -28,13 +28,14 @@ from ..reporting.run_data import time_words
 from ..scenario_file import load, load_attack, with_settings
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
-from ..threat_models.audit.observer import NAMES, Observer, named
+from ..threat_models.audit.observer import NAMES, Observer, named, parts, with_names
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
 from ..threat_models.audit.table import Row, rows
 from ..threat_models.audit.uncovered import unclaimed
 from ..threat_models.claims import CLAIMS
 from ..threat_models.claims.runs import absent_in_words, in_words
+from .fewest import too_few
 from .first_words import headline, notes
 from .folder import claimed, free_folder, write_audit
 from .recorded_runs import read_recorded
@@ -82,9 +83,9 @@ def play(
             scenario, recorded = _to_audit(file, settings)
             folder, folder_of_run = free_folder(out, scenario.name), folder
             further = tuple(load_attack(attack) for attack in attacks)
-            whom, spend = tuple(map(named, against)), BUDGETS[budget]
+            spend = BUDGETS[budget]
             with stoppable(folder, AGAIN), claimed(folder):
-                found = audited(scenario, spend, seeds_of(seeds), data, as_json, whom, recorded, further, into=folder)
+                found = audited(scenario, spend, seeds_of(seeds), data, as_json, against, recorded, further, into=folder)
                 found["recorded_in"] = {
                     str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()
                 }
@@ -128,21 +129,29 @@ def _ahead(scenario: Scenario, budget: Budget, seeds: Sequence[int], recorded: M
     return f"{scenario.name}: {runs}, {beside}; then attacks, with the budget {budget.name}"
 
 
-def check_observers(scenario: Scenario, data: Path | None, against: Sequence[Observer]) -> None:
-    """Raises ValueError of one line for parties that the scenario has not, and for clients after whom none is honest."""
-    for observer in against:
+def observers_asked(scenario: Scenario, data: Path | None, against: Sequence[Observer | str]) -> tuple[Observer, ...]:
+    """Who is named. Raises ValueError of one line for parties that the scenario has not, and for clients after whom none is
+    honest.
+    """
+    if not against:
+        return ()
+    with_clients = any(one.clients if isinstance(one, Observer) else parts(one)[1] for one in against)
+    population = Simulation(scenario, data).population if with_clients else None
+    called = {} if population is None else population.names
+    asked = [one if isinstance(one, Observer) else named(one, called) for one in against]
+    for observer in asked:
         absent = observer.servers - {SERVER} - ({SECOND_SERVER, DEALER} if isinstance(scenario.protection, TwoServer) else set())
         if absent:
             used = type(scenario.protection).__name__
             raise ValueError(f"{observer.name}: under {used} there is no {NAMES[min(absent)]}; TwoServer() has one")
-    if not any(observer.clients for observer in against):
-        return
-    known = Simulation(scenario, data).population.clients.keys()
-    for observer in against:
+        if population is None:
+            continue
+        known = population.clients.keys()
         if unknown := sorted(observer.clients - known):
             raise ValueError(f"{observer.name}: there is no client {unknown[0]}; there are {min(known)} to {max(known)}")
         if observer.clients >= known:
             raise ValueError(f"{observer.name}: that is every client, and nobody is left to find anything out about")
+    return tuple(dict.fromkeys(asked))
 
 
 def _only_shown(folder: Path, options: Sequence[str]) -> None:
@@ -168,7 +177,7 @@ def audited(
     seeds: Sequence[int],
     data: Path | None,
     quiet: bool = False,
-    against: Sequence[Observer] = (),
+    against: Sequence[Observer | str] = (),
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
     further: Sequence[Experiment] = (),
     experiments: Sequence[Experiment] = (),
@@ -180,9 +189,10 @@ def audited(
     quiet: shows no progress; always: shows it where no terminal is, too. into: where the results go, which is said with what is
     played before anything is; None to say neither.
 
-    against: whose views are attacked; empty for all of `observers_of`. recorded: runs that are there already, by seed, which
-    must be among the seeds. further: experiments beside ours, an `Attack` of one's own for instance, or `PropertyInference` of
-    a property of one's own under another name; one that fails is a row that says so. experiments: in the place of all of
+    against: whose views are attacked, observers or what `named` reads; empty for all of `observers_of`. recorded: runs that are
+    there already, by seed, which must be among the seeds. further: experiments beside ours, an `Attack` of one's own for
+    instance, or `PropertyInference` of a property of one's own under another name; one that fails is a row that says so.
+    experiments: in the place of all of
     ours; empty for `EXPERIMENTS`. Raises ValueError for what cannot be audited, before anything is played.
     """
     if scenario.training.loss != CROSS_ENTROPY:
@@ -190,17 +200,21 @@ def audited(
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")
+    first_of_all = None
     if set(seeds) - set(recorded) or not recorded:
         first_of_all = Simulation(scenario, data)  # what does not fit is said before what is going to be played
         for words in first_of_all.of_data:
             doubted(words)
-    check_observers(scenario, data, against)
+    asked = observers_asked(scenario, data, against)
+    clients = len(first_of_all.population.clients) if first_of_all is not None else 0
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
         raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds (seeds= in Python), or leave them out")
     if into is not None:
         begun(_ahead(scenario, budget, seeds, recorded), into)
+    if not quiet and (words := too_few(CLAIMS, scenario.protection, scenario.algorithm, clients, budget.victims, len(seeds))):
+        noted(words)
     played: list[Stage] = []
     measured: list[Row] = []
     with shown(sys.stderr, always=always, quiet=quiet) as tell:
@@ -210,9 +224,9 @@ def audited(
             else:
                 tell("playing", len(played), len(seeds), f"seed {one[0]}: {one[1]}")
         first = played[0].audited
-        observers = tuple(dict.fromkeys(against)) or observers_of(
-            scenario.protection, first.public.clients, first.sums_alone.sums
-        )
+        called = first.truth.population.names
+        whose = asked or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
+        observers = tuple(with_names(observer, called) for observer in whose)
         tell("playing", len(seeds), len(seeds), "")
         tries, told = len(observers) * len(tried), always and not quiet
         if told:
@@ -231,6 +245,7 @@ def audited(
         "scenario": described(scenario),
         "protection": repr(scenario.protection),
         "against": names if against else [],
+        "names": {str(i): name for i, name in sorted(called.items())},
         "run": in_words(public.protection, public.algorithm) + absent_in_words(sums),
         "unclaimed": [asdict(one) for one in unclaimed(CLAIMS, public.protection, public.algorithm, sums)],
         "ran_out": {str(stage.seed): dict(stage.audited.ran_out) for stage in played if stage.audited.ran_out},

@@ -79,9 +79,19 @@ def _more(cells: Sequence[Row], name: str, path: tuple[str, ...]) -> str:
     if name in ("up", "down"):
         spot = spread(metric(row, *path) for row in cells)
         return DASH if spot is None else byte_words(spot.mean)
-    if name == "epsilon" and (beside := sorted({each for row in cells for each in row.get("epsilon_leaves_out") or ()})):
-        return f"{_value(cells, path, False)} without {', '.join(beside)}"
+    if name == "epsilon":
+        return epsilon_words(cells)
     return _value(cells, path, False)
+
+
+def epsilon_words(cells: Sequence[Row]) -> str:
+    """With its delta, and what has no noise beside it."""
+    found = _value(cells, ("epsilon",), False)
+    deltas = sorted({of["delta"] for row in cells for of in (row.get("privacy") or {}).values()})
+    found += f" at delta {' and '.join(f'{delta:g}' for delta in deltas)}" * bool(deltas and found != DASH)
+    if beside := sorted({each for row in cells for each in row.get("epsilon_leaves_out") or ()}):
+        return f"{found} without {', '.join(beside)}"
+    return found
 
 
 def lasting(cells: Sequence[Row]) -> str:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.runs.doubted import doubted
 from ..fl.runs.results_folder import Row
+from ..fl.runs.rule_check import rule_doubts
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
-from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, description
+from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, description, resolved
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import read_grid
 from .judging import findings
@@ -110,9 +112,23 @@ def opened(
     unread = not_read(evaluation.scenario.data, data)
     places = evaluation.partitions.values() or (evaluation.scenario.partition,)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
-    for words in (*([unread] if unread else []), *dealt, *failures(evaluation, source, names)):
+    short = dict.fromkeys(_too_few(evaluation, len(source.clients or ())))
+    for words in (*([unread] if unread else []), *dealt, *short, *failures(evaluation, source, names)):
         doubted(words)
     return folder, ledger
+
+
+def _too_few(evaluation: Evaluation, own: int) -> Iterator[str]:
+    """Defences whose rules need more updates than a round has. own: clients of the data, where a partition does not say."""
+    for cell in all_cells(evaluation):
+        if cell.attack is not None:
+            continue
+        said: list[str] = []
+        with suppress(Exception):  # of the user's own, or refused: its cells' lines say it
+            scenario = resolved(evaluation, cell)
+            clients = getattr(scenario.partition, "clients", own)
+            said = rule_doubts(scenario, clients) if isinstance(clients, int) and clients > 0 else []
+        yield from (f"defence {cell.defence!r}: {words}" for words in said)
 
 
 def watched_grid(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from .run_data import Run, client_ids, evaluated, final_clusters, number, scores
 
 def by_client(run: Run) -> list[dict[str, Any]]:
     """client, name, cluster at the end, score at the last evaluation, smallest_sum with it that anybody was told, the meters by
-    their names, epsilon by unit; None where nothing is known.
+    their names, epsilon and delta by unit; None where nothing is known.
     """
     least: dict[str, int] = {}
     for entry in run.answers:
@@ -18,7 +18,7 @@ def by_client(run: Run) -> list[dict[str, Any]]:
     ended = {i: name for name, members in final_clusters(run).items() for i in members}
     last = scores(run, evaluated(run)[-1][1]) if run.rounds else {}
     meters = {name: of for name, of in run.exposure.items() if isinstance(of, Mapping)}
-    spent = {unit: of.get("clients") or {} for unit, of in run.privacy.items() if isinstance(of, Mapping)}
+    spent = {unit: of for unit, of in run.privacy.items() if isinstance(of, Mapping)}
     return [
         {
             "client": int(i) if i.isdecimal() else i,
@@ -27,7 +27,8 @@ def by_client(run: Run) -> list[dict[str, Any]]:
             run.scale: _known(last.get(i)),
             "smallest_sum": least.get(i),
             **{name: _known(of.get(i)) for name, of in meters.items()},
-            **{f"epsilon_{unit}": _known((of.get(i) or {}).get("epsilon")) for unit, of in spent.items()},
+            **{f"epsilon_{unit}": _known(((of.get("clients") or {}).get(i) or {}).get("epsilon")) for unit, of in spent.items()},
+            **{f"delta_{unit}": _known(of.get("delta")) for unit, of in spent.items()},
         }
         for i in client_ids(run)
     ]

@@ -1,5 +1,6 @@
 """A folder that holds others with results, where one of these is wanted."""
 
+from difflib import get_close_matches
 from pathlib import Path
 
 MARKS = (
@@ -8,6 +9,17 @@ MARKS = (
 )  # fmt: skip
 """One of these is in every folder that a command writes."""
 LISTED = 6
+
+
+def near_folder(folder: Path) -> str:
+    """What there is beside a folder that is not there by a name much like its, as the end of a sentence; empty where nothing is.
+
+    A folder of results has more in its name than the scenario, `pics-seed0`.
+    """
+    home = folder.parent
+    there = sorted(of.name for of in home.iterdir() if of.is_dir()) if home.is_dir() else []
+    close = [name for name in there if name.startswith(f"{folder.name}-")] or get_close_matches(folder.name, there, 1, 0.75)
+    return f"; did you mean {home / close[0]}" if close and folder.name else ""
 
 
 def within(folder: Path) -> str:

@@ -129,7 +129,8 @@ def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
     """What it revealed of its data, to whom, and what bounds it: the headline's second half."""
     told = [f"{row.words} ({messages_words(row.times)} to {row.to})" for row in rows if row.kind in OF_DATA]
     words = f"Of its data it revealed {'; '.join(told)}." if told else "It revealed nothing of its data."
-    bounds = [f"{up(number(of.get('epsilon_worst')))} for a single {unit}" for unit, of in spent.items()]
+    delta = {unit: f" at delta {number(of['delta']):g}" if "delta" in of else "" for unit, of in spent.items()}
+    bounds = [f"{up(number(of.get('epsilon_worst')))}{delta[unit]} for a single {unit}" for unit, of in spent.items()]
     if bounds:
         return f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
     return f"{words} No epsilon bounds it." if told else words

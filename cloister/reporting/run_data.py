@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .folders_within import within
+from .folders_within import near_folder, within
 from .gaps import check_rounds
 from .summary_kinds import wrong_kind
 
@@ -113,11 +113,18 @@ def read_run(folder: Path) -> Run:
     """
     names = ("summary.json", "scenario.json", "metrics.jsonl")
     if not folder.is_dir():
+        if meant := near_folder(folder):
+            raise ValueError(f"there is no folder {folder}{meant}")
         where = "" if folder.is_absolute() else f"it is looked for in {Path.cwd()}; "
         raise ValueError(f"there is no folder {folder}; {where}runs are under runs/ where nothing else was said")
     if not any((folder / name).is_file() for name in names):
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
+        if (folder / "join.jsonl").is_file():
+            raise ValueError(
+                f"{folder} is a client's own folder, of what it saw of a run: its page is made by: cloister report {folder}; what"
+                " came of the run is in the coordinator's folder, and pandas.read_json(.../join.jsonl, lines=True) reads this one"
+            )
         raise ValueError(
             within(folder)
             or f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"

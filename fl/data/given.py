@@ -257,9 +257,15 @@ def _inputs(frame: Any, column: Any) -> NDArray[np.float32]:
     if np.asarray(frame[column]).dtype.kind in "mM":
         raise ValueError(f"column {column!r} of the data frame has dates or times; {hint}, such as days since an event")
     try:
-        return np.asarray(frame[column], np.float32)
+        found = np.asarray(frame[column], np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {column!r} of the data frame: {error}; {hint}") from None
+    if (wrong := np.flatnonzero(~np.isfinite(found))).size:
+        row, more = int(wrong[0]), f", and in {wrong.size - 1} more" if wrong.size > 1 else ""
+        raise ValueError(
+            f"column {column!r} of the data frame is missing or not finite in record {row + 1}{more}; fill it in, or leave it out"
+        )
+    return found
 
 
 def _missing(cell: Any) -> bool:

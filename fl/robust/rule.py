@@ -128,10 +128,14 @@ def check_f(f: int) -> None:
         raise ValueError(f"f counts faulty updates and is 0 or more, not {f}")
 
 
+class TooFew(ValueError):
+    """Fewer updates than a rule needs."""
+
+
 def check_count(rule: object, n: int, least: int) -> None:
-    """Raise ValueError if there are fewer than the least updates that the rule needs."""
+    """Raise TooFew if there are fewer than the least updates that the rule needs."""
     if n < max(least, 1):
-        raise ValueError(f"{rule} needs at least {max(least, 1)} updates, got {n}; lower f or wait for more clients")
+        raise TooFew(f"{rule} needs at least {max(least, 1)} updates, got {n}; lower f or wait for more clients")
 
 
 def check_positive(name: str, value: float) -> None:

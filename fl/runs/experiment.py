@@ -25,6 +25,7 @@ from .origin import ORIGIN, origin
 from .outweighing import outweighed
 from .privacy import spent
 from .round_lines import metrics, similarities, splits
+from .rule_check import rule_doubts
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .simulation import Simulation
@@ -98,7 +99,7 @@ def run(
     if tell is not None:
         telling(simulation, tell)
     found = doubts(scenario, len(simulation.population.clients), simulation.population.groups)
-    found += simulation.of_data
+    found += simulation.of_data + rule_doubts(scenario, len(simulation.population.clients))
     if samples is not None:
         found += outweighed(scenario, samples, simulation.population.names)
         found += [words for words in (not_read(scenario.data, data), made_up(scenario.data)) if words]

@@ -23,6 +23,7 @@ from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .outweighing import outweighed
 from .privacy import headline, ran_out, spent
 from .round_lines import scores
+from .rule_check import rule_doubts
 from .run_folder import RunFolder, machine, versions
 from .simulation import Simulation
 from .under_attack import under_attack
@@ -63,6 +64,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     asked = {str(i) for i in simulation.unseen} if simulation.told is not None else set()
     rows = made_up(scenario.data) if simulation.told is None else ""
     doubtful = [rows] * bool(rows) + doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
+    doubtful += rule_doubts(scenario, len(simulation.population.clients))
     doubtful += outweighed(scenario, simulation.samples, names_of(simulation)) if simulation.told is None else []
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y

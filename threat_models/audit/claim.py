@@ -63,13 +63,15 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A client of the run of this seed."""
+    """A client of the run of this seed. called: its name, if it has one."""
 
     client: int
     seed: int
+    called: str = ""
 
     def __str__(self) -> str:
-        return f"client {self.client} of seed {self.seed}"
+        name = f" ({self.called})" if self.called else ""
+        return f"client {self.client}{name} of seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Worst:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"client": self.victim.client, "seed": self.victim.seed, "value": self.value, "anchor": self.anchor}
+        of = {"client": self.victim.client} | ({"name": self.victim.called} if self.victim.called else {})
+        return of | {"seed": self.victim.seed, "value": self.value, "anchor": self.anchor}
 
     def __str__(self) -> str:
         if self.value <= self.anchor + LEAST:

@@ -148,6 +148,11 @@ def share_at_most(hits: int, of: int) -> float:
     return float(beta.ppf(CONFIDENCE, hits + 1, of - hits)) if hits < of else 1.0
 
 
+def fewest_victims(bound: float) -> int:
+    """Victims without which a leakage of at most this cannot be shown, even where none is exposed; the bound is above 0."""
+    return int(np.ceil(np.log(1 - CONFIDENCE) / np.log(1 - bound)))
+
+
 def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
     """What it would take to tell whether a leakage is above the bound; empty where it can be told. seeds: that were played."""
     if not found.valid:

@@ -172,7 +172,11 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     if not len(here):
         return untried(Untried("nobody to try it on"))
     bound = BOUND if observer.clients else min((c.bound for c in claims), default=BOUND)
-    victims = [Victim(i, stage.seed) for stage, f in zip(tries.played, found, strict=True) for i in f[0].victims]
+    victims = [
+        Victim(i, stage.seed, stage.audited.truth.population.names.get(i, ""))
+        for stage, f in zip(tries.played, found, strict=True)
+        for i in f[0].victims
+    ]
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims])
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)

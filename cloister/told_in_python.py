@@ -1,0 +1,49 @@
+"""What a notebook is told of a name that a module has not, and of a field that a part has not: what was perhaps meant.
+
+Commands say it in one line (`user_errors.py`). Here it stands in the error itself, or in a note below it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def told(module: Mapping[str, Any]) -> Callable[[str], Any]:
+    """A module's `__getattr__`, of its globals; the parts that it offers tell of their fields from then on."""
+    offered: Sequence[str] = module["__all__"]
+    for name in offered:
+        telling(module[name])
+
+    def absent(name: str) -> Any:
+        words = f"module {module['__name__']!r} has no attribute {name!r}"
+        if not name.startswith("_"):  # whatever else is asked for is asked for by a program
+            from .fl.near_names import near
+
+            words += near(name, offered) or f"; it has {', '.join(offered)}"
+        raise AttributeError(words, name=None, obj=None)  # Python would add another guess of its own
+
+    return absent
+
+
+def telling(part: T) -> T:
+    """The same; a dataclass that is made with fields that it has not, or without those that it needs, says which it takes."""
+    if not isinstance(part, type) or not is_dataclass(part) or hasattr(part.__init__, "__wrapped__"):
+        return part
+    made: Any = part.__init__
+
+    @wraps(made)
+    def telling_init(self: object, *args: Any, **named: Any) -> None:
+        try:
+            made(self, *args, **named)
+        except TypeError as error:
+            from .user_errors import meant_of
+
+            if words := meant_of(part, str(error)):
+                error.add_note(words.removeprefix(": ").removeprefix("; "))
+            raise
+
+    setattr(part, "__init__", telling_init)  # noqa: B010 - mypy takes no method for another
+    return part

@@ -1,0 +1,62 @@
+"""A misspelt name or field in a notebook is answered with what was perhaps meant."""
+
+import inspect
+import pickle
+import traceback
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import cloister
+from cloister import Training, algorithms, attacks, data, models, partitions, protections, rules
+
+MODULES = [algorithms, attacks, data, models, partitions, protections, rules]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_a_module_names_what_is_like_what_it_has_not(module: Any) -> None:
+    first = next(name for name in module.__all__ if len(name) > 4)
+    with pytest.raises(AttributeError, match=f"has no attribute '{first}x'; did you mean '"):
+        getattr(module, f"{first}x")
+    with pytest.raises(AttributeError, match=f"'zzzzzz'; it has .*{first}"):
+        _ = module.zzzzzz
+    with pytest.raises(AttributeError, match=r"has no attribute .__wrapped__.$"):
+        _ = module.__wrapped__
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_hint_stands_alone() -> None:
+    with pytest.raises(AttributeError) as found:
+        _ = rules.TrMean
+    said = "".join(traceback.format_exception(found.value))
+    assert said.rstrip().endswith("module 'cloister.rules' has no attribute 'TrMean'; did you mean 'TrimmedMean'")
+
+
+@pytest.mark.parametrize(
+    ("make", "note"),
+    [
+        (lambda: Training(epochs=1, batch_size=10, lr=0.1), "did you mean 'batch'; Training takes epochs, batch, lr"),
+        (lambda: rules.TrimmedMean(f=1), "did you mean 'b'; TrimmedMean takes b"),
+        (lambda: rules.TrimmedMean(), "TrimmedMean takes b"),
+        (lambda: rules.TrimmedMean(1, 2), "name what you give: TrimmedMean(b=...)"),
+        (lambda: models.Mlp(hiden=(4,)), "did you mean 'hidden'"),
+        (lambda: cloister.Scenario(lr=0.1), "it belongs to the training, Training(lr=...)"),
+        (lambda: algorithms.CFL(eps1=0.4), "algorithms.ScaleFree(eps1=..."),
+    ],
+)
+def test_a_part_says_which_fields_it_takes(make: Any, note: str) -> None:
+    with pytest.raises(TypeError) as found:
+        make()
+    (said,) = found.value.__notes__
+    assert note in said
+
+
+def test_who_makes_it_right_sees_no_difference() -> None:
+    rule = rules.TrimmedMean(b=1)
+    assert replace(rule, b=2) == rules.TrimmedMean(2)
+    assert pickle.loads(pickle.dumps(rule)) == rule  # noqa: S301
+    assert list(inspect.signature(rules.TrimmedMean).parameters) == ["b"]
+    with pytest.raises(ValueError, match="f counts faulty updates") as found:
+        rules.TrimmedMean(b=-1)
+    assert not hasattr(found.value, "__notes__")
