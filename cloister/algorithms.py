@@ -1,6 +1,6 @@
 """Methods of clustered federated learning and their baselines: what a `Scenario`'s `algorithm` may be."""
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .fl.algorithms.cfl import CFL, Absolute, ScaleFree
 from .fl.algorithms.cfl_gp import CFLGP
@@ -26,7 +26,7 @@ from .fl.algorithms.pfed_graph import PFedGraph
 from .fl.algorithms.private_cfl import PrivateCFL
 from .fl.algorithms.private_emd_cfl import private_emd_cfl
 from .fl.algorithms.robust_fedavg import RobustFedAvg
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "CFL",
@@ -60,5 +60,5 @@ __all__ = [
     "private_emd_cfl",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())

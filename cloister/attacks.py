@@ -3,7 +3,7 @@
 Functions return whole suites of attacks, by name, as an `Evaluation` takes them.
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .threat_models.a3fl import A3FL
 from .threat_models.adversary import Adversary
@@ -46,7 +46,7 @@ from .threat_models.together import Together
 from .threat_models.training_attacks import ConstrainAndScale, GradientAscent, Neurotoxin, ProjectedDescent
 from .threat_models.triggers import Blend, Parts, Patch, Pixels, Sinusoid
 from .threat_models.variants import Jittered, SignBalanced
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "A3FL",
@@ -142,5 +142,5 @@ __all__ = [
     "usual_evaluation",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())

@@ -5,7 +5,7 @@ are there already, and need no partition. `agreed_columns` and `agreed_images` a
 another's records.
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .fl.data.agreed import agreed_columns, agreed_images
 from .fl.data.given import from_csv, from_dataframe, from_datasets, from_folders
@@ -15,7 +15,7 @@ from .fl.data.leaf import from_leaf
 from .fl.data.population import Client, Examples, Population, Source
 from .fl.data.synthetic import SoftmaxGroups
 from .fl.data.text import AgNews
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "AgNews",
@@ -39,5 +39,5 @@ __all__ = [
     "from_leaf",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())

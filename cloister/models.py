@@ -1,6 +1,6 @@
 """Models of the papers, and what makes one of any module: what a `Scenario`'s `model` may be."""
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .fl.models.mobilenet import MobileNet
 from .fl.models.papers import (
@@ -17,7 +17,7 @@ from .fl.models.papers import (
 )
 from .fl.models.pretrained import Pretrained
 from .fl.models.resnet import ResNet
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "CflCnn",
@@ -35,5 +35,5 @@ __all__ = [
     "split",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())

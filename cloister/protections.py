@@ -1,6 +1,6 @@
 """How updates are protected, and noise: what a `Scenario`'s `protection` and its `training.privacy` may be."""
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .crypto.orthonormal import HadamardRotation, SignedPermutation
 from .fl.clients.record_privacy import RecordPrivacy
@@ -11,7 +11,7 @@ from .protocol.two_servers.protection import TwoServer
 from .protocol.uploaded.central import CentralNoise
 from .protocol.uploaded.permuted import Permuted
 from .protocol.uploaded.plain import Plain
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "CentralNoise",
@@ -26,5 +26,5 @@ __all__ = [
     "TwoServer",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())

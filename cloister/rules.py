@@ -5,7 +5,7 @@ the Gram matrix. `Sight` is what a rule of one's own
 says that it must see.
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from .fl.robust.aggregate import aggregate
 from .fl.robust.averages import Mean, NormBound
@@ -32,7 +32,7 @@ from .fl.robust.similarity import FLTrust, FoolsGold
 from .fl.robust.smoothing import CRFL
 from .fl.robust.spectral import CAF, DnC
 from .fl.robust.weiszfeld import RFA, CenteredClipping, GeometricMedian
-from .told_in_python import told
+from .told_in_python import told as _told
 
 __all__ = [
     "ARC",
@@ -74,5 +74,5 @@ __all__ = [
     "sizes_of",
 ]
 
-if not TYPE_CHECKING:  # a type checker sees the names above, and no others
-    __getattr__ = told(globals())
+if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others
+    __getattr__ = _told(globals())
