@@ -107,7 +107,8 @@ def _by_samples(others: int | None, share: int, clients: int, records: int) -> s
     """What a client can know of sums that count samples. others: records that each of them needs, if any number will do."""
     of = f"sums count samples: one in which a client has more than 1/{share} of the squares of all counts is withheld, and a"
     if others is None:
-        will = f"with this one's {records:,} that is so whatever the others have: lower protection.corrupt, raise max_samples, or"
+        raised = "lower protection.corrupt, raise protection.max_samples, or"
+        will = f"with this one's {records:,} that is so whatever the others have: {raised}"
     else:
         where = f"where the others have fewer than {others:,} each"
         will = f"that is so of all {clients} with this one's {records:,} {where}: compare, or"

@@ -366,6 +366,9 @@ def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
         " of all that was sent)."
     )
     assert "vain" not in said("not covered")
+    alone = {"experiment": AddedWords().name, "leakage": None, "claims": [{"whose": "Cloister", "verdict": "not refuted"}]}
+    words = "The one claim was tested and is not refuted (1 passed tests of all that was sent)."
+    assert headline({"rows": [alone]}) == words, "it counted 0 attacks in vain"
     assert "2 were not refuted by attacks that work in clear and did not read all that was sent" in said("not covered")
 
 

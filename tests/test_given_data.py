@@ -197,9 +197,10 @@ def test_a_data_frame_gives_what_the_table_gives(tmp_path):
     )
     with pytest.raises(ValueError, match="have to be numbers"):
         data.from_dataframe(Frame(frame, a=["a"] * 90), label="label", client="who")
-    for nothing, several in ((np.nan, ""), (np.inf, ", and in 1 more")):
+    for nothing, several in ((np.nan, ""), (1e300, ""), (np.inf, ", and in 1 more")):
         holed = [1.0] * 17 + [nothing] * (2 if several else 1) + [2.0] * (71 if several else 72)
-        with pytest.raises(ValueError, match=f"column 'b' of the data frame is missing or not finite in record 18{several};"):
+        words = f"column 'b' of the data frame is missing, not finite or above 3.4e38 in record 18{several};"
+        with pytest.raises(ValueError, match=words):
             data.from_dataframe(Frame(frame, b=holed), label="label", client="who")
     with pytest.raises(ValueError, match="has no column 'whom'"):
         data.from_dataframe(frame, label="label", client="whom")
@@ -223,7 +224,7 @@ def test_data_sets_of_torch_by_client():
         data.from_datasets({1: sets["site 0"], "1": sets["site 0"]})
     with pytest.raises(ValueError, match="client 'b' of data sets has no records to train on, or none to score"):
         data.from_datasets({"a": sets["site 0"], "b": sets["site 1"]}, test={"a": sets["site 0"], "b": []})
-    with pytest.raises(ValueError, match="record 2 of data sets has an input that is missing or not finite"):
+    with pytest.raises(ValueError, match=r"record 2 of data sets has an input that is missing, not finite or above 3\.4e38"):
         data.from_datasets({"a": [(np.zeros(2), 0)]}, test={"a": [(np.array([0.0, np.nan]), 0)]})
     with pytest.raises(ValueError, match="inputs have several shapes"):
         data.from_datasets({"a": [(np.zeros(2), 0)], "b": [(np.zeros(3), 0)]})

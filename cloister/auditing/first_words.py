@@ -126,15 +126,16 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     how = f"{verb} attacked in vain where the attack works in clear"
     if exact["not covered"]:
         how = f"{verb} not refuted by attacks that work in clear and did not read all that was sent"
-    passed = f", {tests} passed tests of all that was sent" if tests else ""
-    passed += f", {sums} passed a test of all published sums" if sums else ""
+    ways = [f"{attacked} {how}"] if attacked or not (tests or sums) else []
+    ways += [f"{tests} passed tests of all that was sent"] if tests else []
+    ways += [f"{sums} passed a test of all published sums"] if sums else []
     total, unjudged = sum(ours.values()), ours["inconclusive"] + ours["not covered"]
     rest = f"; {unjudged} could not be judged" if unjudged else ""
     tested = total - unjudged
     if not tested:
         return f"None of {total} claims could be judged." if total > 1 else "The one claim could not be judged."
     several = f"{tested} of {total} claims {'was' if tested == 1 else 'were'} tested" if total > 1 else "The one claim was tested"
-    return f"{several} and {'none is' if total > 1 else 'is not'} refuted ({attacked} {how}{passed}){rest}."
+    return f"{several} and {'none is' if total > 1 else 'is not'} refuted ({', '.join(ways)}){rest}."
 
 
 def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> Iterator[str]:

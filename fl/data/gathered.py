@@ -15,6 +15,9 @@ from .images import stratified
 from .population import Examples, Source
 from .spelling import check_spelling, said_of_decimals
 
+NO_NUMBER = "missing, not finite or above 3.4e38"
+"""What a number of 32 bits is not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -120,13 +123,19 @@ def _least_words(test_share: float) -> str:
 
 def _numbers(name: str, y: Sequence[Any]) -> NDArray[np.float32]:
     try:
-        found = np.array([float(value) for value in y], np.float32)
+        found = as_float32([float(value) for value in y])
     except (TypeError, ValueError) as error:
         raise ValueError(f"labels of {name} are to be numbers: {error}") from None
     if not np.isfinite(found).all():
         row = int(np.flatnonzero(~np.isfinite(found))[0])
-        raise ValueError(f"record {row + 1} of {name} has a label that is missing or not finite; leave it out")
+        raise ValueError(f"record {row + 1} of {name} has a label that is {NO_NUMBER}; leave it out")
     return found
+
+
+def as_float32(values: Any) -> NDArray[np.float32]:
+    """As numbers of 32 bits; those that are larger are infinite, and told by whoever looks for such."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32)
 
 
 def examples_of(x: NDArray[Any], y: NDArray[Any], whose: Sequence[int] | NDArray[np.int64]) -> Examples:
@@ -138,7 +147,7 @@ def check_finite(name: str, x: NDArray[np.float32]) -> None:
     """Raises ValueError for inputs that are not."""
     if not np.isfinite(x).all():
         row = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(1))[0])
-        raise ValueError(f"record {row + 1} of {name} has an input that is missing or not finite; fill it in, or leave it out")
+        raise ValueError(f"record {row + 1} of {name} has an input that is {NO_NUMBER}; fill it in, or leave it out")
 
 
 def check_labels(labels: NDArray[np.int64], classes: int) -> None:

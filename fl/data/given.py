@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .gathered import Given, check_finite, check_labels, examples_of, in_order, source_of
+from .gathered import NO_NUMBER, Given, as_float32, check_finite, check_labels, examples_of, in_order, source_of
 from .own import ImageSchema, TableSchema
 from .paths import nothing_at, seen
 from .pictures import IMAGES, picture
@@ -242,7 +242,7 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
         for index in range(len(records)):
             try:
                 entry, label = records[index]
-                x.append(np.asarray(entry.detach() if isinstance(entry, Tensor) else entry, np.float32))
+                x.append(as_float32(entry.detach() if isinstance(entry, Tensor) else entry))
                 y.append(int(label))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"record {index} of client {client!r} is not numbers and a label: {error}") from None
@@ -257,13 +257,13 @@ def _inputs(frame: Any, column: Any) -> NDArray[np.float32]:
     if np.asarray(frame[column]).dtype.kind in "mM":
         raise ValueError(f"column {column!r} of the data frame has dates or times; {hint}, such as days since an event")
     try:
-        found = np.asarray(frame[column], np.float32)
+        found = as_float32(frame[column])
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {column!r} of the data frame: {error}; {hint}") from None
     if (wrong := np.flatnonzero(~np.isfinite(found))).size:
         row, more = int(wrong[0]), f", and in {wrong.size - 1} more" if wrong.size > 1 else ""
         raise ValueError(
-            f"column {column!r} of the data frame is missing or not finite in record {row + 1}{more}; fill it in, or leave it out"
+            f"column {column!r} of the data frame is {NO_NUMBER} in record {row + 1}{more}; fill it in, or leave it out"
         )
     return found
 
