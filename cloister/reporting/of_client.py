@@ -140,7 +140,8 @@ class OfClient:
             yield self.run.scale, ", ".join(at)
         for name, away, revoked in who_was_there(self.run):
             if name == self.run.client(self.client):
-                yield from ((what, f"in round{_s(of)} {of}") for what, of in (("away", away), ("revoked", revoked)) if of)
+                said = (("away", "at the end of", away), ("revoked", "in", revoked))
+                yield from ((what, f"{at} round{_s(of)} {of}") for what, at, of in said if of)
         for row in self.run.summary.get("rejected") or []:
             if str(row.get("client")) == self.client:
                 yield "rejected", f"in round {row.get('round')}: {row.get('reason')}"
