@@ -128,3 +128,13 @@ def test_the_seeds_that_are_needed_are_as_many_as_decide_anything_and_none_where
     found = finding(grid, "a", 3.0, "Plain")
     assert (found.word, found.needs) == ("undecided", None)
     assert "seeds needed" not in verdict(grid)
+
+
+def test_attacks_without_a_result_for_one_reason_are_one_line(tmp_path: Path) -> None:
+    """A usual grid had a line for each of twenty."""
+    names = ("IPM", "ALIE", "mimic", "Fang trim", "sign flip")
+    grid = made_up(tmp_path, {("a", name): [0.8, 0.8] for name in names})
+    for name in names:
+        grid = failing(grid, name, (1,))
+    (line,) = reasons(grid, "Plain")
+    assert line == "a under Plain, ALIE, Fang trim, IPM and 2 more: 5 failed: ValueError: my bug"

@@ -1,5 +1,6 @@
 """An evaluation on the terminal, and as JSON."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 
 NOT_PLAYED = "not played yet"
+NAMED = 3
+"""Attacks that a line of reasons names."""
 
 
 def grid_table(grid: Grid, protection: str) -> Table:
@@ -107,13 +110,19 @@ def reasons(grid: Grid, protection: str) -> list[str]:
 
 def _partly(grid: Grid, protection: str, judged: Collection[str]) -> list[str]:
     """Of defences that have a result, the cells that have none, by reason."""
-    found: dict[tuple[str, str, str, str], int] = {}
+    found: dict[tuple[str, str, str], Counter[str]] = {}
     for spot, rows in grid.cells.items():
         for row in rows:
             if (spot.protection, row["status"] != "done") == (protection, True) and spot.defence in judged:
-                key = (spot.defence, spot.attack or "no attack", row["status"], str(row["reason"]))
-                found[key] = found.get(key, 0) + 1
-    return [f"{d} under {protection}, {a}: {n} {s}: {why}" for (d, a, s, why), n in found.items()]
+                attacks = found.setdefault((spot.defence, row["status"], str(row["reason"])), Counter())
+                attacks[spot.attack or "no attack"] += 1
+    return [f"{d} under {protection}, {_some(of)}: {of.total()} {s}: {why}" for (d, s, why), of in found.items()]
+
+
+def _some(attacks: Mapping[str, int]) -> str:
+    """Those with the same reason, a few by name."""
+    names, more = [*attacks][:NAMED], len(attacks) - NAMED
+    return f"{', '.join(names)} and {more} more" if more > 0 else ", ".join(names)
 
 
 def grid_json(grid: Grid) -> dict[str, Any]:
