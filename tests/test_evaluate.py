@@ -24,7 +24,7 @@ from scipy import stats
 
 from cloister import cli
 from cloister.attacking.defence import subject_of
-from cloister.evaluating import panels, summaries
+from cloister.evaluating import panels, summaries, tables
 from cloister.evaluating.cells import MORE, details, epsilon_words, lasting
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.judging import finding
@@ -815,6 +815,7 @@ def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path
     grid = read_grid(tmp_path)
     assert "needs at least 11 updates, got 8" in grid.idle("stuck", "Plain")
     assert grid.idle("fedavg", "Plain") == ""
+    assert tables.without_result(grid, "stuck", "Plain")[0] == "never moved", "all cells were played"
     page = render(grid)
     assert "(never moved)" in page.split('<tr><th scope="row">stuck</th>')[1].split("</tr>")[0]
     assert "Left out, as without a result: stuck under Plain" in page

@@ -87,7 +87,9 @@ def unsummed_words(grid: Grid, defence: str, protection: str) -> str:
 
 
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:
-    """Whether a defence without a result under a protection was refused or failed or not played yet, and the reason."""
+    """Whether a defence without a result under a protection never moved, was refused, failed or is not played yet, and why."""
+    if why := grid.idle(defence, protection):
+        return "never moved", why
     for spot, rows in grid.cells.items():
         for row in rows:
             if (spot.defence, spot.protection) == (defence, protection) and row["status"] != "done":

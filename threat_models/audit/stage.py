@@ -12,6 +12,7 @@ import torch
 from ...fl.data.natural import Natural
 from ...fl.data.population import Client, Examples, Population, Source
 from ...fl.data.skew import Dirichlet
+from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
@@ -89,7 +90,7 @@ def stages(
     """
     for seed in seeds:
         played: list[Recorded] = []
-        clear = isinstance(scenario.protection, Plain) and scenario.training.privacy is None
+        clear, even = isinstance(scenario.protection, Plain) and scenario.training.privacy is None, False
         for words, one in (
             ("the run", seed),
             ("the run in clear", seed),
@@ -104,13 +105,25 @@ def stages(
                 continue
             yield seed, words
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
-            if one != seed and isinstance(this.partition, Natural):
-                this = replace(this, partition=HeldOut(this.training.batch))
-            recorder = Recorder(this, data, readings=0 if played else READINGS)
-            for _ in recorder.rounds():
-                pass
-            played.append(recorder.recorded)
+            if one == seed or not isinstance(this.partition, Natural):
+                played.append(_played(this, data, 0 if played else READINGS))
+                continue
+            dealt = HeldOut(this.training.batch, even)
+            try:
+                played.append(_played(replace(this, partition=dealt), data, 0))
+            except NothingLearned:  # one of the clients that are made up has too much of every sum
+                if even:
+                    raise
+                even = True
+                played.append(_played(replace(this, partition=replace(dealt, even=True)), data, 0))
         yield Stage(seed, replace(scenario, seed=seed), data, *played)
+
+
+def _played(scenario: Scenario, data: Path | None, readings: int) -> Recorded:
+    recorder = Recorder(scenario, data, readings=readings)
+    for _ in recorder.rounds():
+        pass
+    return recorder.recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +132,23 @@ class HeldOut:
     score by, dealt with skewed labels. None of it was trained on.
 
     batch: records of one step. Where batches would leave one record of a client, which a `BatchNorm` cannot take, that one is
-    left out, or there twice if it is the only one.
+    left out, or there twice if it is the only one. even: all have as many records, some of them twice: where records of very
+    different numbers come to no sum.
     """
 
     batch: int
+    even: bool = False
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         pool = Examples(source.test.x, source.test.y)
         dealt = Dirichlet(clients=len(source.clients), alpha=0.5, shared_test=True)(
             Source(source.name, pool, pool, source.classes), rng
         )
-        return replace(dealt, clients={i: self._in_batches(client) for i, client in dealt.clients.items()})
+        clients = dealt.clients
+        if self.even:
+            size = torch.arange(max(1, len(pool) // len(clients)))
+            clients = {i: replace(client, train=client.train.take(size % len(client.train))) for i, client in clients.items()}
+        return replace(dealt, clients={i: self._in_batches(client) for i, client in clients.items()})
 
     def _in_batches(self, client: Client) -> Client:
         size = len(client.train)

@@ -1,0 +1,70 @@
+"""Audits of clients with data of their own: what the attacker makes up for its own run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloister import Scenario, Training, algorithms, data, models, protections
+from cloister.fl.runs.lost_round import NothingLearned
+from cloister.threat_models.audit import stage
+from cloister.threat_models.audit.stage import HeldOut, stages
+
+
+class Table(dict):
+    """What a data frame must have: columns, by name."""
+
+    @property
+    def columns(self):
+        return list(self)
+
+
+def owned(**changes):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 2))
+    table = Table(a=x[:, 0], b=x[:, 1], label=(x.sum(1) > 0).astype(int), who=np.array(list("abcdef"))[np.arange(240) % 6])
+    scenario = Scenario(
+        name="owned",
+        data=data.from_dataframe(table, client="who", label="label"),
+        model=models.Mlp(hidden=(4,)),
+        training=Training(epochs=1, batch=10, lr=0.2),
+        algorithm=algorithms.FedAvg(),
+        protection=protections.Masked(),
+        rounds=1,
+    )
+    return replace(scenario, **changes)
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_clients_alike_whose_sums_count_samples_are_audited(seed):
+    """The attacker's own clients are of uneven sizes, of which one had too much of every sum: the audit ended there, and blamed
+    a client of the run.
+    """
+    (made,) = [one for one in stages(owned(), [seed], None) if isinstance(one, stage.Stage)]
+    assert made.shadow.truth.updates
+
+
+def test_held_out_records_are_dealt_evenly_where_they_have_to_be():
+    source = owned().data(None)
+    for even in (False, True):
+        dealt = HeldOut(100, even)(source, np.random.default_rng(0))
+        sizes = {len(client.train) for client in dealt.clients.values()}
+        assert (len(sizes) == 1) == even
+        assert len(dealt.clients) == 6
+        labels = [tuple(np.bincount(client.train.y.numpy(), minlength=2)) for client in dealt.clients.values()]
+        assert len(set(labels)) > 1, "skewed all the same"
+
+
+def test_what_is_refused_whatever_sizes_are_is_not_played_for_ever(monkeypatch):
+    tried = []
+
+    def refused(scenario, data, readings):
+        if isinstance(scenario.partition, HeldOut):
+            tried.append(scenario.partition.even)
+            raise NothingLearned("refused")
+
+    monkeypatch.setattr(stage, "_played", refused)
+    with pytest.raises(NothingLearned, match="refused"):
+        list(stages(owned(), [0], None))
+    assert tried == [False, True]
