@@ -80,4 +80,6 @@ def _with_remedy(keys: Path, wrong: str) -> str:
         return said
     if "is valid from" in wrong:
         return f"{said}: set the clock, if it is that"
+    if "the certificate expired" in wrong:
+        return f"{said}; the authority makes another by `cloister keys rotate`, and {_taken(keys)}"
     return f"{said}; {_taken(keys)} anew"

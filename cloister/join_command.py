@@ -168,7 +168,7 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
     if data is None and (keys or table or made_up or isinstance(scenario.data, FolderClients)):
         its = "records that are made up" if made_up else "its share of the scenario's data"
         what = f"the rows of {Path(scenario.data.path).name}" if table else its
-        raise ValueError(f"give --data FILE: without it this client would train on {what}; if that is meant, --data scenario")
+        raise ValueError(f"give --data PATH: without it this client would train on {what}; if that is meant, --data scenario")
     if data is not None and not data.exists():  # said now, and not when the coordinator is there
         raise ValueError(f"there is no file or folder {data}; give this client's own as --data")
     return data

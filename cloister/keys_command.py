@@ -13,6 +13,9 @@ import typer
 from .errors_in_one_line import one_line_errors
 from .passphrase import VARIABLE, new_passphrase, passphrase
 
+DAY = 86_400
+NAMED = 8
+"""Certificates that are named."""
 keys = typer.Typer(
     name="keys",
     no_args_is_help=True,
@@ -237,15 +240,24 @@ def revoke(folder: Folder, party: Who, days: Days = 365) -> None:
 
 @keys.command()
 def renew(folder: Folder, days: Days = 365) -> None:
-    """Sign the directory and the revocation list anew, before they expire or after.
+    """Sign the directory and the revocation list anew, before they expire or after. Certificates are renewed by `rotate`.
 
     Try:  cloister keys renew pki --days 90
     """
     with one_line_errors():
         from .protocol.pki import office
+        from .protocol.pki.listing import listing
+        from .protocol.pki.names import name_of
 
         trust = office.renew(folder, now=_now(), days=days, unlock=passphrase())
-    _say(f"renewed      until {_day(trust.directory.header.until)}")
+        until = trust.directory.header.until
+        listed = [(of.until, name_of(of.party)) for of in listing(folder, _now()).rows if of.until and of.revoked is None]
+    _say(f"renewed      until {_day(until)}")
+    sooner = sorted((ends, party) for ends, party in listed if ends < until - DAY)
+    for ends, party in sooner[:NAMED]:
+        _say(f"not renewed  the certificate of {party}, until {_day(ends)}: cloister keys rotate {folder} {party}")
+    if len(sooner) > NAMED:
+        _say(f"             and those of {len(sooner) - NAMED} more: cloister keys show {folder}")
     _say(f"hand out     {folder / office.PUBLIC}")
 
 
@@ -273,7 +285,8 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
             _say(name_of(row.party) + ("" if row.revoked is None else f", revoked {_day(row.revoked)}"))
             _say(f"  serial       {row.serial}")
             if row.until is not None:
-                _say(f"  valid until  {_day(row.until)}")
+                over = ", which is over: `cloister keys rotate` makes another" if row.until <= _now() else ""
+                _say(f"  valid until  {_day(row.until)}{over}")
             if row.fingerprint:
                 _say(f"  fingerprint\n    {_groups(bytes.fromhex(row.fingerprint))}")
             for use, fingerprint in row.identities.items():

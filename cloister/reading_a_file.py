@@ -84,10 +84,10 @@ def _unbuilt(module: ModuleType, loader: Loader, file: str) -> dict[str, str]:
 
 
 def _parsed(module: ModuleType, loader: Loader) -> list[ast.stmt]:
-    source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
     try:
+        source = loader.get_source(module.__name__) if isinstance(loader, InspectLoader) else None
         return ast.parse(source or "").body
-    except SyntaxError:
+    except (SyntaxError, ImportError):  # the second where the file cannot be read, which is the error to be told
         return []
 
 

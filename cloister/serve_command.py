@@ -62,7 +62,7 @@ def serve(
             raise ValueError(f"the keys in {keys} are not the coordinator's")
         from .deployment.log import Told
         from .fl.data.agreed import MadeUp
-        from .fl.data.given import CsvClients
+        from .fl.data.given import CsvClients, FolderClients
         from .fl.runs.listening import Listening
         from .fl.runs.outweighing import least_share
         from .fl.runs.serving import serve as play
@@ -72,9 +72,9 @@ def serve(
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
         asked = "where clients have data of their own, --ask-scores asks them"
-        if isinstance(scenario.data, CsvClients) and not ask_scores:
+        if isinstance(scenario.data, CsvClients | FolderClients) and not ask_scores:
             of = Path(scenario.data.path).name
-            log_to_stderr().warning("accuracy is of the scenario's own table", extra={"table": of, "instead": asked})
+            log_to_stderr().warning("accuracy is of the scenario's own data", extra={"data": of, "instead": asked})
         if isinstance(scenario.data, MadeUp) and not ask_scores:
             log_to_stderr().warning("nobody says how well models predict", extra={"instead": asked})
         if share := least_share(scenario):

@@ -51,7 +51,7 @@ def test_nobody_trains_on_made_up_rows_unasked(folder):
         done = commanded(folder, "join", *more, "--scenario", "agreed.py")
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            "cloister: give --data FILE: without it this client would train on the rows of columns.csv; if that is meant,"
+            "cloister: give --data PATH: without it this client would train on the rows of columns.csv; if that is meant,"
             " --data scenario\n"
         )
     asked = commanded(folder, "join", "--check", "--scenario", "agreed.py", "--data", "scenario")

@@ -10,19 +10,13 @@ from cloister.fl.runs.lost_round import NothingLearned
 from cloister.threat_models.audit import stage
 from cloister.threat_models.audit.stage import HeldOut, stages
 
-
-class Table(dict):
-    """What a data frame must have: columns, by name."""
-
-    @property
-    def columns(self):
-        return list(self)
+from .frame import Frame
 
 
 def owned(**changes):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(240, 2))
-    table = Table(a=x[:, 0], b=x[:, 1], label=(x.sum(1) > 0).astype(int), who=np.array(list("abcdef"))[np.arange(240) % 6])
+    table = Frame(a=x[:, 0], b=x[:, 1], label=(x.sum(1) > 0).astype(int), who=np.array(list("abcdef"))[np.arange(240) % 6])
     scenario = Scenario(
         name="owned",
         data=data.from_dataframe(table, client="who", label="label"),

@@ -31,6 +31,7 @@ from cloister.evaluating.judging import finding
 from cloister.evaluating.panels import curves, from_zero
 from cloister.evaluating.report import render
 from cloister.evaluating.run import Ledger, play_grid
+from cloister.evaluating.texts import cell_rows
 from cloister.evaluating.workers import Bench, Origin, Task, crew
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -816,6 +817,9 @@ def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path
     assert "needs at least 11 updates, got 8" in grid.idle("stuck", "Plain")
     assert grid.idle("fedavg", "Plain") == ""
     assert tables.without_result(grid, "stuck", "Plain")[0] == "never moved", "all cells were played"
+    judged = {row["defence"]: row["verdict"] for row in cell_rows(grid) if row["attack"] == "minus"}
+    assert judged["stuck"] == "never moved", "its row said that it holds"
+    assert judged["fedavg"] != "never moved"
     page = render(grid)
     assert "(never moved)" in page.split('<tr><th scope="row">stuck</th>')[1].split("</tr>")[0]
     assert "Left out, as without a result: stuck under Plain" in page

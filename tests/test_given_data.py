@@ -20,6 +20,8 @@ from cloister.fl.runs.scenario import described
 from cloister.reporting.report import write_report
 from cloister.result import load
 
+from .frame import Frame
+
 
 def written(path, rows, head):
     with path.open("w", newline="") as file:
@@ -173,14 +175,6 @@ def test_one_column_too_many_and_a_label_that_is_no_number_are_called_what_they_
     written(tmp_path / "h" / "b.csv", [[1, 1, 0]], ["x", "1", "label"])
     with pytest.raises(ValueError, match=r"than the files before: it has '1' besides$"):
         data.from_csv(tmp_path / "h")(None)
-
-
-class Frame(dict):
-    """As much of a data frame as is looked at."""
-
-    @property
-    def columns(self):
-        return list(self)
 
 
 def test_a_data_frame_gives_what_the_table_gives(tmp_path):

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cloister.cli import app, main
+from cloister.deploying import _with_remedy
 from cloister.keys_command import VARIABLE, keys
 from cloister.protocol.pki import office, party, private_keys
 
@@ -191,3 +193,29 @@ def test_a_fingerprint_that_was_told_is_held_against_the_files(tmp_path: Path) -
     assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("authority"))
     refused = run("accept", "mine", "pki/public", "--authority", "00" * 32, cwd=tmp_path)
     assert "another fingerprint than was given (--authority)" in refused.stderr
+
+
+def test_renew_names_the_certificates_that_it_does_not_renew_and_show_says_what_is_over(tmp_path: Path) -> None:
+    """It printed "renewed until" a year later, and two days on a client's certificate was over, for which advice was in vain."""
+    run("init", "pki", "--run", "trial", "--clients", 9, "--days", 10, cwd=tmp_path)
+    assert "not renewed" not in run("renew", "pki", "--days", 10, cwd=tmp_path).stdout, "all end on that day"
+    later = run("renew", "pki", "--days", 90, cwd=tmp_path).stdout.splitlines()
+    assert sum(line.startswith("not renewed") for line in later) == 8
+    assert any(
+        re.fullmatch(r"not renewed  the certificate of client-0, until .* UTC: cloister keys rotate pki client-0", one)
+        for one in later
+    )
+    assert "             and those of 2 more: cloister keys show pki" in later
+    run("rotate", "pki", "client-0", "--days", 90, cwd=tmp_path)
+    assert "client-0," not in run("renew", "pki", "--days", 90, cwd=tmp_path).stdout
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cloister.keys_command._now", lambda: int(time.time()) + 11 * 86_400)
+        shown = run("show", "pki", cwd=tmp_path).stdout
+    assert shown.count(", which is over: `cloister keys rotate` makes another") == 9
+
+
+def test_a_certificate_that_is_over_is_said_to_take_rotating(tmp_path: Path) -> None:
+    keys_of = tmp_path / "keys"
+    words = _with_remedy(keys_of, "the certificate expired at 2026-12-09 00:00 UTC, by a clock that says 2026-12-11")
+    assert "; the authority makes another by `cloister keys rotate`, and `cloister keys accept " in words
+    assert "rotate" not in _with_remedy(keys_of, "the directory expired at 2026-12-09 00:00 UTC")

@@ -14,25 +14,18 @@ from cloister.fl.runs.outweighing import least_of_others, outweighed, outweighin
 from cloister.own_data_check import fits
 
 from .commanded import commanded
+from .frame import Frame
 from .served import SMALL, played
 
 EVEN = {0: 96, 1: 110, 2: 72, 3: 80, 4: 64}
 UNEVEN = {0: 150, 1: 60, 2: 60, 3: 60, 4: 60}
 
 
-class Table(dict):
-    """What a data frame must have: columns, by name."""
-
-    @property
-    def columns(self):
-        return list(self)
-
-
 def owned(samples, **changes):
     """A scenario of clients that train on so many records each."""
     rng = np.random.default_rng(0)
     rows = [(f"h{i}", *rng.normal(size=2), label) for i, n in samples.items() for label in "ab" for _ in range(5 * n // 8)]
-    table = Table(zip(["hospital", "age", "dose", "label"], map(np.array, zip(*rows, strict=True)), strict=True))
+    table = Frame(zip(["hospital", "age", "dose", "label"], map(np.array, zip(*rows, strict=True)), strict=True))
     scenario = Scenario(
         name="owned",
         data=data.from_dataframe(table, client="hospital", label="label"),

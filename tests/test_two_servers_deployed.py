@@ -408,15 +408,29 @@ def test_a_second_server_that_answers_nothing_more_is_named_where_the_run_ends(t
         return [] if at["round"] and SECOND_SERVER in (frame.sender, frame.receiver) else [frame]
 
     at = {"round": 0}
-    with pytest.raises(NothingLearned, match="no update of round 10 could be summed: the second server did not answer; see"):
+    with pytest.raises(NothingLearned, match="no update of round 10 could be summed: the second server did not answer as it"):
         watched(run(replace(scenario, faults=lost, rounds=14), tmp_path / "run"), at)
     found = cloister.load(tmp_path / "run")
-    assert found.ended.startswith("no update of round 10 could be summed: the second server did not answer")
+    assert found.ended.startswith("no update of round 10 could be summed: the second server did not answer as it should; see")
     assert f"that ended early: {found.ended}" in str(found)
     with pytest.raises(ValueError, match="ended early: no update of round 10"):
         found.accuracy  # noqa: B018
-    assert lines(tmp_path / "run", "metrics.jsonl")[-1]["unanswered"] == "the second server did not answer"
+    assert lines(tmp_path / "run", "metrics.jsonl")[-1]["unanswered"] == "the second server did not answer as it should"
     page = write_report(tmp_path / "run").read_text()
     assert "Ended early, after round 9: no update of round 10 could be summed" in page
-    assert "learned nothing from round 1 on: the second server did not answer." in page
+    assert "learned nothing from round 1 on: the second server did not answer as it should." in page
     assert "below the floor" not in page
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("kind", ["SumQuestion", "SumAnswer"])
+def test_a_second_server_that_falls_silent_when_it_has_the_keys_is_named_too(tmp_path, kind):
+    """The sum has clients enough: it was told as one that a client has too much of."""
+
+    def lost(frame):
+        return [] if at["round"] and frame.kind == kind else [frame]
+
+    at, told = {"round": 0}, []
+    with pytest.raises(NothingLearned, match="could be summed: the second server did not answer as it should"):
+        watched(run(replace(scenario, faults=lost, rounds=14), tmp_path / "run"), at, lambda done: told.extend(done.stopped))
+    assert {one.words for one in told} == {"the second server did not answer as it should"}

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,21 @@ def test_the_class_of_an_error_of_ours_is_not_named(tmp_path, monkeypatch, capsy
     file = tmp_path / "mine.py"
     file.write_text("from cloister.fl.functions import Unfit\nraise Unfit('the words say it')\n")
     assert complaint(monkeypatch, capsys, "run", file).endswith("mine.py, line 2: the words say it")
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch, capsys):
+    """Its source was read again for the words, which ended in a traceback. Root may read all, so the loader stands for modes."""
+    file = tmp_path / "mine.py"
+    file.write_text("scenario = 1\n")
+
+    read = SourceFileLoader.get_data
+
+    def refused(self, path):
+        if Path(path) == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(self, path)
+
+    monkeypatch.setattr(SourceFileLoader, "get_data", refused)
+    said = complaint(monkeypatch, capsys, "run", file)
+    assert "permission denied" in said.lower()
+    assert str(file) in said

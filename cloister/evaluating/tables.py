@@ -15,7 +15,7 @@ from .judging import NOTHING, Finding, Harm, findings
 from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 
-NOT_PLAYED = "not played yet"
+NOT_PLAYED, NEVER_MOVED = "not played yet", "never moved"
 NAMED = 3
 """Attacks that a line of reasons names."""
 
@@ -89,7 +89,7 @@ def unsummed_words(grid: Grid, defence: str, protection: str) -> str:
 def without_result(grid: Grid, defence: str, protection: str) -> tuple[str, str]:
     """Whether a defence without a result under a protection never moved, was refused, failed or is not played yet, and why."""
     if why := grid.idle(defence, protection):
-        return "never moved", why
+        return NEVER_MOVED, why
     for spot, rows in grid.cells.items():
         for row in rows:
             if (spot.defence, spot.protection) == (defence, protection) and row["status"] != "done":

@@ -13,7 +13,7 @@ from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
 from .judging import Finding, findings, lost_by_seed, reference_of
-from .tables import bounds_words, reasons
+from .tables import NEVER_MOVED, bounds_words, reasons
 from .verdict import verdict
 
 PLACE = ("attack", "strength", "defence", "protection", "partition", "seed", "status")
@@ -34,7 +34,8 @@ REFUSED = "attack refused"
 def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each cell, by seed: where it stands, what it did to the defence, and all that was measured.
 
-    verdict: of this run alone, `REFUSED` where nothing of the attack counted. lost: accuracy of the loyal clients against
+    verdict: of this run alone, `REFUSED` where nothing of the attack counted, `NEVER_MOVED` where the defence moves no model even
+    without it. lost: accuracy of the loyal clients against
     `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over all
     attacks and seeds.
     """
@@ -66,6 +67,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
         gain = gained(line.get("success"))
         words = WORDS[breaks(loss, gain, bounds)] if loss is not None and known else None
         words = REFUSED if words == WORDS[""] and _all_refused(line) else words
+        words = NEVER_MOVED if words == WORDS[""] and grid.idle(spot.defence, spot.protection) else words
         judged.append(
             {
                 "verdict": words,

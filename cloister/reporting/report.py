@@ -256,11 +256,9 @@ def stood_still(run: Run) -> list[str]:
         born = {name: len(members) for name, members in (line.get("clusters") or {}).items()} | born
 
     def why(name: str, members: Sequence[Any], silent: str) -> str:
-        if silent:
-            return silent
         if run.splits and max(born.get(name, 0), len(members)) < least:
             return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
-        return f"too few were there for a sum{uneven}"
+        return silent or f"too few were there for a sum{uneven}"
 
     found = []
     paused: dict[tuple[str, int], tuple[int, Sequence[Any], str]] = {}

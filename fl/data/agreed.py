@@ -25,6 +25,7 @@ class AgreedColumns:
     labels: tuple[str, ...]
     clients: int
     instead: ClassVar[str] = "agreed_columns makes rows up"
+    records: ClassVar[str] = "the rows of agreed_columns"
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used."""
@@ -33,6 +34,11 @@ class AgreedColumns:
     def agreed(self) -> TableSchema:
         """What a client's own table has to have."""
         return TableSchema(self.columns, self.label, tuple(in_order(self.labels)))
+
+    @property
+    def own(self) -> str:
+        """A loader of real ones."""
+        return f'from_csv("FOLDER", label="{self.label}")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class AgreedImages:
     labels: tuple[str, ...]
     clients: int
     instead: ClassVar[str] = "agreed_images makes images up"
+    records: ClassVar[str] = "the images of agreed_images"
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used."""
@@ -51,6 +58,11 @@ class AgreedImages:
     def agreed(self) -> ImageSchema:
         """What a client's own folder has to have."""
         return ImageSchema(self.shape, tuple(in_order(self.labels)))
+
+    @property
+    def own(self) -> str:
+        """A loader of real ones."""
+        return f'from_folders("FOLDER", shape={self.shape})'
 
 
 MadeUp = AgreedColumns | AgreedImages
@@ -115,11 +127,9 @@ def made_up(data: object) -> str:
     """That a simulation of these data says nothing, and what would; empty where they are not made up."""
     if not isinstance(data, MadeUp):
         return ""
-    table = isinstance(data, AgreedColumns)
-    own = f'from_csv("FOLDER", label="{data.label}")' if isinstance(data, AgreedColumns) else 'from_folders("FOLDER", shape=...)'
     return (
-        f"the {'rows of agreed_columns' if table else 'images of agreed_images'} are made up, and nothing is learned from them:"
-        f" simulate with records that you have, --set 'data={own}'"
+        f"{data.records} are made up, and nothing is learned from them: simulate with records that you have,"
+        f" --set 'data={data.own}'"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...protocol.core.errors import ProtocolError
+from ...protocol.core.session import SECOND_SERVER
 from ..algorithms.algorithm import State
 from ..clients.training import Executor
 from ..data.agreed import made_up
@@ -183,7 +184,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
-    silent = unanswered(record.faults[known:])
+    silent = unanswered(record.faults[known:], (SECOND_SERVER,))  # without the dealer there are sums
     stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)

@@ -20,11 +20,11 @@ IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
 
-def unanswered(faults: Iterable[Fault]) -> str:
-    """Which of the other servers, of these faults of a round, did not answer; empty where none is at fault."""
+def unanswered(faults: Iterable[Fault], servers: Collection[int] = (SECOND_SERVER, DEALER)) -> str:
+    """Which of these servers, of these faults of a round, did not answer as they should; empty where none is at fault."""
     names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
-    silent = [names[party] for party in sorted({f.blame for f in faults} & names.keys(), reverse=True)]
-    return f"{' and '.join(silent)} did not answer" if silent else ""
+    silent = [names[party] for party in sorted({f.blame for f in faults}.intersection(servers), reverse=True)]
+    return f"{' and '.join(silent)} did not answer as {'they' if silent[1:] else 'it'} should" if silent else ""
 
 
 class NothingLearned(ValueError):

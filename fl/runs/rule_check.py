@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ..own_code import is_own
 from ..robust.aggregate import aggregate
 from ..robust.rule import TooFew
 from .feasibility import sizes_of_sums
+from .own_rule import has_own
 from .scenario import Scenario
 
 NUMBERS = 8
@@ -21,7 +21,7 @@ def rule_doubts(scenario: Scenario, clients: int) -> list[str]:
     A rule of one's own is not called here. What else a rule raises is said where it is played.
     """
     rule: Any = getattr(scenario.algorithm, "rule", None)
-    if rule is None or _has_own(rule):
+    if rule is None or has_own(rule):
         return []
     n = max(sizes_of_sums(scenario, clients))
     rng = np.random.default_rng(0)
@@ -33,9 +33,3 @@ def rule_doubts(scenario: Scenario, clients: int) -> list[str]:
             except TooFew as error:
                 return [f"no round moves a model, as {n} updates are all that one has: {error}"]
     return []
-
-
-def _has_own(rule: Any) -> bool:
-    """Whether it, or a step of it, or the function that it is made of, is not ours."""
-    parts = [rule, *getattr(rule, "steps", ()), getattr(rule, "rule", None)]
-    return any(part is not None and (is_own(part) or hasattr(part, "function")) for part in parts)

@@ -205,7 +205,7 @@ class Dialled:
                 told = kind
                 self.noted(False, why)
                 again = {} if revoked is not None else {"tried_again_for": self._patience}
-                log.warning("not connected", extra={"why": why, **again})
+                log.warning("not connected", extra={name_of(self._server): self._address, "why": why, **again})
             await asyncio.sleep(pauses.next() * random.uniform(0.5, 1.0))
 
     async def _left(self, why: str) -> bool:

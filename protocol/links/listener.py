@@ -17,6 +17,8 @@ from functools import partial
 from itertools import zip_longest
 
 from ..core.halt import Halt
+from ..core.session import SERVER
+from ..pki.names import name_of
 from ..pki.standing import Standing
 from .addresses import SURE, not_bound
 from .attendance import Attendance
@@ -241,6 +243,7 @@ class Listener:
         await asyncio.gather(*(asyncio.wait_for(flow.end(self._ending.said), 2) for flow in flows), return_exceptions=True)
         for peer in self._owing.peers.values():
             if peer.leave is not None and not self._ending.over:
-                stopped = ("UNAVAILABLE", "the coordinator is stopped, and may be started again")
+                end = name_of(SERVER if self._standing is None else self._standing.party)
+                stopped = ("UNAVAILABLE", f"the {end} is stopped, and may be started again")
                 peer.leave(*(("FAILED_PRECONDITION", self._ending.why) if self._ending.why else stopped))
         await server.stop(2)

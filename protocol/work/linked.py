@@ -84,6 +84,7 @@ class Linked:
         self._unheard: dict[tuple[Any, ...], set[int]] = {}  # first words of exchanges that a client gave no answer to in time
         self._past: set[tuple[int, int]] = set()  # and of which it has said others since
         self._ahead: dict[tuple[int, bytes], int] = {}  # numbers of words that were sent before their answers are asked for
+        self._alike = b""  # the last of them, of which all that are asked the same have one copy
         self._early: dict[tuple[int, int], Answer | None] = {}  # by client and number, answers to those that came before
 
     def __call__(self, maker: Maker) -> Mapping[int, "LinkedClient"]:
@@ -104,6 +105,7 @@ class Linked:
     def ahead(self, client: int, *words: Any) -> None:
         """It is about to be asked this, as others are: they are told at once, and who does not answer is waited for with them."""
         data = b"".join(encoding_of(words))
+        data = self._alike = self._alike if data == self._alike else data
         if (client, data) not in self._ahead:
             number = self._ahead[client, data] = self._link.post(client, data)
             self._early[client, number] = None
