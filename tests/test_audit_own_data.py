@@ -30,12 +30,15 @@ def owned(**changes):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_clients_alike_whose_sums_count_samples_are_audited(seed):
+@pytest.mark.parametrize(
+    ("seed", "protection"),
+    [(0, protections.Masked()), (1, protections.Masked(floor=5)), (2, protections.Masked(corrupt=1, max_samples=64))],
+)
+def test_clients_alike_whose_sums_count_samples_are_audited(seed, protection):
     """The attacker's own clients are of uneven sizes, of which one had too much of every sum: the audit ended there, and blamed
     a client of the run.
     """
-    (made,) = [one for one in stages(owned(), [seed], None) if isinstance(one, stage.Stage)]
+    (made,) = [one for one in stages(owned(protection=protection), [seed], None) if isinstance(one, stage.Stage)]
     assert made.shadow.truth.updates
 
 
@@ -44,7 +47,7 @@ def test_held_out_records_are_dealt_evenly_where_they_have_to_be():
     for even in (False, True):
         dealt = HeldOut(100, even)(source, np.random.default_rng(0))
         sizes = {len(client.train) for client in dealt.clients.values()}
-        assert (len(sizes) == 1) == even
+        assert (sizes == {32}) == even, "as the run's clients have"
         assert len(dealt.clients) == 6
         labels = [tuple(np.bincount(client.train.y.numpy(), minlength=2)) for client in dealt.clients.values()]
         assert len(set(labels)) > 1, "skewed all the same"

@@ -132,8 +132,8 @@ class HeldOut:
     score by, dealt with skewed labels. None of it was trained on.
 
     batch: records of one step. Where batches would leave one record of a client, which a `BatchNorm` cannot take, that one is
-    left out, or there twice if it is the only one. even: all have as many records, some of them twice: where records of very
-    different numbers come to no sum.
+    left out, or there twice if it is the only one. even: all have as many records as the run's clients in the mean, some of
+    them several times: where numbers of records that differ much, or are small beside what a client may claim, come to no sum.
     """
 
     batch: int
@@ -146,7 +146,7 @@ class HeldOut:
         )
         clients = dealt.clients
         if self.even:
-            size = torch.arange(max(1, len(pool) // len(clients)))
+            size = torch.arange(max(1, len(source.train) // len(clients)))
             clients = {i: replace(client, train=client.train.take(size % len(client.train))) for i, client in clients.items()}
         return replace(dealt, clients={i: self._in_batches(client) for i, client in clients.items()})
 
