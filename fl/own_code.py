@@ -5,8 +5,8 @@ import hashlib
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -188,3 +188,14 @@ def coded(value: Any) -> FunctionType | type | None:
         return None if value.__module__.partition(".")[0] == OURS else value
     kind = value if isinstance(value, type) else type(value)
     return kind if is_own(kind) else None
+
+
+def has_own(part: object) -> bool:
+    """Whether a part of a scenario is, or is made of, code of the user's own."""
+    if coded(part) is not None:
+        return True
+    if isinstance(part, Mapping):
+        return any(map(has_own, part.values()))
+    if isinstance(part, Sequence) and not isinstance(part, str):
+        return any(map(has_own, part))
+    return is_dataclass(part) and any(has_own(getattr(part, field.name)) for field in fields(part))

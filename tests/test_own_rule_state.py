@@ -1,12 +1,13 @@
-"""Rules of a user's own that keep something from round to round: no run hands it to another."""
+"""Rules of a user's own that keep something from round to round: no cell of a grid hands it to another."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cloister
-from cloister import Scenario, Training, algorithms, data, models, partitions, protections, rules
+from cloister import Evaluation, Scenario, Training, algorithms, attacks, data, models, partitions, protections, rules
 from cloister.fl.runs.own_rule import as_given
 
 
@@ -44,13 +45,32 @@ def of(rule, **changes):
 
 
 @pytest.mark.trains
-def test_a_second_run_of_a_process_is_the_first_again(tmp_path):
-    """Its rule had the lengths of the first run's rounds."""
+def test_cells_of_a_grid_do_not_touch_each_other(tmp_path):
+    """Each had the lengths of all rounds that were played before in its process, so that workers and order told."""
     rule = Averaging()
-    first, second = (cloister.run(of(rule), tmp_path / name, quiet=True) for name in ("a", "b"))
-    models_of = [(one.folder / "models" / "0.safetensors").read_bytes() for one in (first, second)]
-    assert models_of[0] == models_of[1]
-    assert rule.seen == [], "each run had a copy"
+
+    def late(name, *seeds):
+        grid = Evaluation(
+            name=name,
+            scenario=of(rules.Median()),
+            attacks={"flip": attacks.SignFlip()},
+            defences={"own": algorithms.RobustFedAvg(rule=rule)},
+            strengths=(1,),
+            seeds=seeds,
+        )
+        cloister.evaluate(grid, tmp_path / name, quiet=True, workers=1)
+        rows = map(json.loads, (tmp_path / name / "results.jsonl").read_text().splitlines())
+        return {row["attack"]: row["accuracy"]["late"] for row in rows if row["seed"] == 1}
+
+    assert late("after another", 0, 1) == late("alone", 1)
+    assert rule.seen == []
+
+
+@pytest.mark.trains
+def test_a_run_plays_the_rule_that_it_is_given_which_can_be_looked_at(tmp_path):
+    rule = Averaging()
+    cloister.run(of(rule), tmp_path / "run", quiet=True)
+    assert len(rule.seen) == 3
 
 
 def test_what_cannot_be_copied_is_played_as_it_is_and_ours_is_not_copied():
@@ -58,7 +78,6 @@ def test_what_cannot_be_copied_is_played_as_it_is_and_ours_is_not_copied():
     assert as_given(of(rule)).algorithm.rule.function is rule
     scenario = of(rules.Median())
     assert as_given(scenario) is scenario
-    assert as_given(of(rules.Median(), algorithm=algorithms.FedAvg())).algorithm == algorithms.FedAvg()
 
 
 class Gram:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..fl.algorithms.algorithm import State
 from ..fl.runs.feasibility import check_feasible
 from ..fl.runs.lost_round import NothingLearned
+from ..fl.runs.own_rule import as_given
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
 from ..protocol.view.answers import Model, Vector
@@ -111,7 +112,7 @@ def played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path
 def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None, watcher: Watcher | None) -> Trial:
     fresh = forget_peak()
     witness = Witness(scenario.adversary)
-    simulation = Simulation(replace(scenario, adversary=witness), data)
+    simulation = Simulation(replace(as_given(scenario), adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
     try:
         check_feasible(scenario, len(clients), [len(client.train) for client in simulation.population.clients.values()])

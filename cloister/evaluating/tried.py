@@ -1,8 +1,8 @@
 """Attacks and defences of one's own tried once before a grid is played: a misspelt name is said at once, not after an hour."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from ..fl.data.partition import Partition
 from ..fl.data.population import Examples, Population, Source
 from ..fl.functions import Unfit, called, own_function, own_place
 from ..fl.near_names import in_short
-from ..fl.own_code import coded
+from ..fl.own_code import has_own
 from ..fl.robust.function import OfGram
+from ..fl.runs.own_rule import as_given
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
 from ..protocol.uploaded.plain import Plain
@@ -69,22 +70,11 @@ def _tried(evaluation: Evaluation, cell: Cell, part: Callable[[Scenario], object
     return ""
 
 
-def has_own(part: object) -> bool:
-    """Whether a part of a scenario is, or is made of, code of the user's own."""
-    if coded(part) is not None:
-        return True
-    if isinstance(part, Mapping):
-        return any(map(has_own, part.values()))
-    if isinstance(part, Sequence) and not isinstance(part, str):
-        return any(map(has_own, part))
-    return is_dataclass(part) and any(has_own(getattr(part, field.name)) for field in fields(part))
-
-
 def _round(scenario: Scenario) -> None:
     """One round of all its clients with few records."""
     small = replace(scenario, training=replace(scenario.training, epochs=1), partition=Few(scenario.partition))
     with torch.random.fork_rng(devices=[]), np.errstate(all="ignore"):
-        Simulation(small, None).step()
+        Simulation(as_given(small), None).step()
 
 
 def _far_from_a_mean(evaluation: Evaluation, cell: Cell) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ..own_code import has_own
 from ..robust.aggregate import aggregate
 from ..robust.rule import TooFew
 from .feasibility import sizes_of_sums
-from .own_rule import has_own
 from .scenario import Scenario
 
 NUMBERS = 8

@@ -26,7 +26,6 @@ from .dealt import Apportioned
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
 from .hosts import OF_NUMBERS, Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
-from .own_rule import as_given
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
@@ -50,7 +49,6 @@ class Simulation(Parties):
 
         dealt: as in `Parties`.
         """
-        scenario = as_given(scenario)
         super().__init__(scenario, folder, dealt)
         if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
             raise Refused(OF_NUMBERS)

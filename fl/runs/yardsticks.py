@@ -21,6 +21,7 @@ from ..data.natural import Natural
 from .evaluation import ModelScore
 from .lost_round import NothingLearned
 from .metrics import adjusted_rand_index
+from .own_rule import as_given
 from .run_folder import RunFolder
 from .scenario import Scenario
 from .simulation import Simulation
@@ -97,7 +98,7 @@ def add_yardsticks(
 
 def _played(scenario: Scenario, data: Path | None, what: str, tell: Callable[[str, int, int], None]) -> Simulation | None:
     """At its end; None where nothing was learned."""
-    simulation = Simulation(scenario, data)
+    simulation = Simulation(as_given(scenario), data)
     simulation.watch.on = False
     tell(what, 0, scenario.rounds)
     try:

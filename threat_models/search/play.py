@@ -12,6 +12,7 @@ import numpy as np
 
 from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.metrics import late_count
+from ...fl.runs.own_rule import as_given
 from ...fl.runs.results_folder import Row
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import Simulation
@@ -125,7 +126,7 @@ def played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple[
 
 
 def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple[dict[str, Any], Clean]:
-    simulation = Simulation(scenario, data)
+    simulation = Simulation(as_given(scenario), data)
     corrupt = frozenset() if simulation.corrupted is None else simulation.corrupted.members
     clients = sorted(simulation.population.clients)
     loyal = [i for i in clients if i not in corrupt]
