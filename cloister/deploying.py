@@ -1,5 +1,6 @@
 """What the commands of a deployment share: options, and what is made of them."""
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,8 +37,10 @@ def scenario_of(file: str, set_: list[str] | None, **given: int | None) -> Any:
         return with_settings(load(file), settings)
 
 
-def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
-    """What a party's folder of keys says; None on the loopback device. Raises ValueError of one line."""
+def standing_of(keys: Path | None, insecure: bool, *, notes: bool = False) -> "Standing | None":
+    """What a party's folder of keys says; None on the loopback device. notes: whether the party notes there in which runs it took
+    part. Raises ValueError of one line.
+    """
     if (keys is None) != insecure:
         raise ValueError("give either --keys FOLDER or, on this machine alone, --insecure-loopback")
     if keys is None:
@@ -50,7 +53,10 @@ def standing_of(keys: Path | None, insecure: bool) -> "Standing | None":
     from .protocol.pki.standing import Standing
 
     try:
-        return Standing(keys, passphrase())
+        found = Standing(keys, passphrase())
+        if notes and not os.access(keys, os.W_OK):
+            raise ValueError(f"{keys} cannot be written to: this party notes there in which runs it took part")
+        return found
     except Revoked as error:
         raise Revoked(
             f"{error}: this party takes no further part, unless the authority gives it another ({_taken(keys)})"
@@ -78,6 +84,8 @@ def _with_remedy(keys: Path, wrong: str) -> str:
     said = wrong if str(keys) in wrong else f"{keys}: {wrong}"
     if any(word in wrong for word in ("`cloister", "chmod", "chown", ".key", "parties", "is meant?", "passphrase")):
         return said
+    if "there is no file" in wrong and not any(keys.glob("*.key")):
+        return f"{keys} holds no keys of a party: give the folder that `cloister keys request` made, on this party's own machine"
     if "is valid from" in wrong:
         return f"{said}: set the clock, if it is that"
     if "the certificate expired" in wrong:

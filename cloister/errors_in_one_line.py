@@ -34,6 +34,8 @@ def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> I
     """
     try:
         yield
+    except BrokenPipeError:
+        raise  # whoever reads what this prints (`| head`) is gone: typer ends without a word
     except Exception as error:
         if (file := file_of(error)) is not None:
             raise Failure(" ".join(in_words(error, file).split())) from error

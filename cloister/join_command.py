@@ -91,7 +91,7 @@ def join(
         check_served(found)  # it would wait for a coordinator that there cannot be
         own = _own_data(found, data, standing is not None)
         log = log_to_stderr()
-        if is_over(folder):
+        if is_over(folder, client if standing is None else standing.party):
             why = "this run is over; for another, give another --folder"
             log.info("done", extra={"model": str(folder / "model.safetensors"), "why": why})
             return
@@ -177,7 +177,7 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
 def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing | None":
     """As `standing_of`; that a client's certificate was taken back is in its record too, where it has one."""
     try:
-        return standing_of(keys, insecure)
+        return standing_of(keys, insecure, notes=True)
     except Revoked as error:
         from .fl.runs.member import LOG, OwnRecord
 

@@ -180,6 +180,11 @@ def accept(
         from .protocol.pki.names import id_of
         from .protocol.pki.private_files import read
 
+        if party is None and not (folder / parties.REQUEST).is_file():
+            raise ValueError(
+                f"{folder} has no request of a party's: `cloister keys request {folder} NAME --run RUN` makes its keys first, and"
+                " --party NAME says who it is where the request is not kept"
+            )
         name = party or read_request(read(folder / parties.REQUEST))[0]
         fingerprint = None if authority is None else _bytes_of(authority)
         trust = parties.accept(folder, id_of(name), public, _now(), fingerprint, passphrase())

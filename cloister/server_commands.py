@@ -88,7 +88,7 @@ def _party(
     from .protocol.links.addresses import check_address
 
     check_address(coordinator, "--coordinator")
-    standing = standing_of(keys, insecure=False)
+    standing = standing_of(keys, insecure=False, notes=True)
     from .protocol.links.dialled import Dialled
     from .protocol.pki.names import name_of
     from .server_terms import two_servers_of

@@ -93,7 +93,8 @@ def test_an_observer_is_named_as_reports_name_it(servers: set[int], clients: set
 
 
 @pytest.mark.parametrize(
-    "text", ["", "servers", "server+", "client", "client:", "client:x", "client:-1", "server,client:0", "server+network"]
+    "text",
+    ["", "servers", "server+", "client", "client:", "client:x", "client:-1", "client:3,3", "server,client:0", "server+network"],
 )
 def test_a_name_of_nobody_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(ValueError) as caught:

@@ -61,6 +61,14 @@ def test_a_folder_that_is_not_there_is_said_with_those_that_are(tmp_path: Path) 
         standing_of(tmp_path / "nowhere/a", insecure=False)
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_to_a_party_that_notes_its_runs_there(pki, monkeypatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as on a read-only mount, also for root
+    own = pki / "parties" / "client-1"
+    assert standing_of(own, False) is not None
+    with pytest.raises(ValueError, match=r"client-1 cannot be written to: this party notes there in which runs it took part"):
+        standing_of(own, False, notes=True)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [

@@ -94,6 +94,11 @@ def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
         (("init", "new", "--run", "trial", "--clients", "1", "--server-name", "a b"), "neither a host's name nor an address"),
         (("rotate", "pki", "client-0", "--request", "x.csr"), "--request and --identity come together"),
         (("enrol", "pki", "x.csr", "--identity", "x"), "there is no file x.csr"),
+        (("accept", "mine", "pki/public"), "`cloister keys request mine NAME --run RUN` makes its keys first"),
+        (
+            ("request", "pki/parties/client-0", "client-3", "--run", "trial", "--again"),
+            "the keys in pki/parties/client-0 are those of client-0",
+        ),
         (("accept", "mine", "pki/public", "--party", "client-0", "--authority", "12"), "64 hexadecimal digits"),
         (("init", "new", "--run", "trial", "--clients", "1", "--encrypt"), f"set {VARIABLE}, or run this in a terminal"),
     ],
@@ -141,6 +146,17 @@ def test_a_passphrase_comes_by_the_environment_and_is_never_shown(tmp_path: Path
             assert secret not in done.stdout + done.stderr
     for path in (tmp_path / "pki").rglob("*.key"):
         assert b"ENCRYPTED" in path.read_bytes()
+
+
+def test_a_reader_that_is_gone_is_no_failure_to_be_told_of(tmp_path: Path) -> None:
+    """As behind `| head`: whatever has no more room to print ends without a word."""
+    office.init(tmp_path / "pki", "trial", 200, [], two_servers=False, now=int(time.time()))
+    command = [sys.executable, "-m", "cloister", "keys", "show", "pki"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None
+        assert shown.stderr is not None
+        shown.stdout.close()
+        assert shown.stderr.read() == b""
 
 
 def test_no_option_takes_a_secret() -> None:

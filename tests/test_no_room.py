@@ -78,7 +78,7 @@ def test_a_journal_that_does_not_fit_says_so(tmp_path):
     journal = InFile(tmp_path / "journal")
     journal._file.execute("PRAGMA max_page_count = 4")
     with pytest.raises(
-        OSError, match=r"journal: database or disk is full; make room there, and give the same command again$"
+        OSError, match=r"journal: database or disk is full; no room is left there: make some, and give the same command again$"
     ) as found:
         journal.put({"x": bytes(1 << 16)})
     assert isinstance(found.value.__cause__, sqlite3.OperationalError)

@@ -123,6 +123,10 @@ def test_a_client_whose_run_is_over_joins_no_more(tmp_path):
     assert noted({"ended": True})
     assert noted({"ended": True}, {"started": True}, {"left": "in vain"})
     assert not noted({"ended": True}, JOINED)
+    noted()
+    with pytest.raises(ValueError, match="is the folder of client 2, and this is client 3: give its own as --folder"):
+        is_over(tmp_path, 3)
+    assert not is_over(tmp_path, 2)
     (tmp_path / "model.safetensors").unlink()
     assert not noted({"ended": True})  # handed none: a run that was ended early may go on
 
@@ -187,7 +191,7 @@ def test_messages_that_have_a_number_of_records_in_clear_say_so_and_no_others():
             ["MaskedInput", "MaskedInput", "Score"],
             {},
             "Of its data it revealed its update, hidden by masks that vanish in the sum (2 messages to the coordinator); how well"
-            " it predicts its own test records, or that it does not say (1 message to the coordinator). No epsilon bounds it.",
+            " it predicts its own test records (1 message to the coordinator). No epsilon bounds it.",
         ),
         (
             ["ExplicitShare", "KeyShare", "Ready"],
@@ -206,6 +210,19 @@ def test_messages_that_have_a_number_of_records_in_clear_say_so_and_no_others():
 def test_the_headline_says_what_was_revealed_of_its_data_and_what_bounds_it(revealed, spent, words):
     rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8}]} for kind in revealed], "Masked()")
     assert in_short(rows, spent).endswith(words)
+
+
+def test_the_headline_tells_a_client_that_said_how_well_it_predicts_from_one_that_kept_it():
+    sent = {"revealed": [{"what": "Score", "bytes": 8}]}
+    kept = [{"withheld": "how well it predicts its own test records"}, sent] * 3
+    rows = revealed_rows([JOINED, *kept], "Masked()")
+    assert [(row.words, row.times) for row in rows] == [("that it does not say how well it predicts", 3)]
+    assert in_short(rows, {}) == "It revealed nothing of its data."
+    rows = revealed_rows([JOINED, sent, *kept, JOINED, sent], "Masked()")
+    assert [(row.words, row.times) for row in rows] == [
+        ("how well it predicts its own test records", 2),
+        ("that it does not say how well it predicts", 3),
+    ]
 
 
 def test_a_record_notes_a_lost_link_once_and_that_it_was_revoked(tmp_path):

@@ -359,6 +359,9 @@ def test_unplanted_data_is_coloured_by_found_clusters(tmp_path: Path) -> None:
 
 
 def test_refuses_what_is_no_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (begins := tmp_path / "begins" / "journal").mkdir(parents=True)
+    with pytest.raises(ValueError, match="begins is the folder of a coordinator whose run has not begun"):
+        write_report(begins.parent)
     with pytest.raises(ValueError, match="no run folder"):
         write_report(tmp_path)
     with pytest.raises(ValueError, match="there is no folder"):

@@ -28,7 +28,7 @@ from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.protocol.masked.noise import Noise
 from cloister.protocol.pairs.choices import ONE_RELEASE, PER_PAIR
-from cloister.reporting.own_record import write_client_report
+from cloister.reporting.own_record import read_record, write_client_report
 from cloister.reporting.report import write_report
 
 from .served import SMALL, check_models, check_same, played, simulated
@@ -217,6 +217,18 @@ def test_what_a_clients_computer_keeps_outlasts_its_process(tmp_path):
     member.said(b"\x80")  # whatever it is told, it stores what it keeps first
     again = Member(scenario, greeting, tmp_path / "home")
     assert again._parties.spending.ledgers[0].spent == (ledger + release).spent
+
+
+def test_a_client_that_is_started_again_with_other_data_is_told_so_and_so_does_its_page(tmp_path):
+    others = replace(SMALL, partition=replace(SMALL.partition, clients=8))
+    greeting = Greeting.of(greeting_of(Parties(SMALL, None), bytes(16))(0))
+    (tmp_path / "home").mkdir()
+    found = [Member(one, greeting, tmp_path / "home").other_data for one in (SMALL, SMALL, others, others)]
+    assert found == [False, False, True, False]
+    first, *_, last = [line["records"] for line in read_record(tmp_path / "home" / "join.jsonl") if "joined" in line]
+    page = write_client_report(tmp_path / "home").read_text()
+    assert page.count("and before on other data") == 1
+    assert page.count(f", {first} records") == page.count(f", {last} records") == 1
 
 
 def test_a_client_makes_a_report_of_what_it_revealed_spent_and_refused(tmp_path):

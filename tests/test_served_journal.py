@@ -61,7 +61,7 @@ def test_a_journal_is_of_one_scenario_and_one_process(tmp_path):
     with pytest.raises(ValueError, match="another process plays"):
         ServedJournal(tmp_path, SCENARIO)
     closed(first)
-    with pytest.raises(ValueError, match="begun with another scenario"):
+    with pytest.raises(ValueError, match=r"was begun with another seed \(0, and 1 now\); resume it with that one"):
         ServedJournal(tmp_path, SCENARIO | {"seed": 1})
 
 

@@ -130,7 +130,7 @@ def test_a_cut_that_was_turned_down_is_said_once_for_each_cluster():
         {"round": t, "clusters": {"0": [0, 1]}, "turned_down": {"0": "a cut into 5 and 2 clients was turned down: sums need 3"}}
         for t in (4, 9)
     ]
-    words = "cluster 0: a cut into 5 and 2 clients was turned down: sums need 3 (round 9, 2 times so far)"
+    words = "cluster 0: a cut into 5 and 2 clients was turned down: sums need 3 (round 9, 2 times)"
     run = Run("x", {}, {}, [*rounds, {"round": 10, "clusters": {"0": [0, 1]}}], [], [], [], [], [], {})
     assert stood_still(run) == [f"Not split: {words}."]
     assert why_no_split(run) == f"No cluster was split in 3 rounds. In {words}."

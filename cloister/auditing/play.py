@@ -206,13 +206,14 @@ def audited(
         for words in first_of_all.of_data:
             doubted(words)
     asked = observers_asked(scenario, data, against)
-    clients = len(first_of_all.population.clients) if first_of_all is not None else 0
+    of_runs = first_of_all.population if first_of_all is not None else next(iter(recorded.values())).truth.population
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
         raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds (seeds= in Python), or leave them out")
     if into is not None:
         begun(_ahead(scenario, budget, seeds, recorded), into)
+    clients = len(of_runs.clients)
     if not quiet and (words := too_few(CLAIMS, scenario.protection, scenario.algorithm, clients, budget.victims, len(seeds))):
         noted(words)
     played: list[Stage] = []

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..fl.runs.begun_with import other_fields
 from ..fl.runs.codec import from_plain
 from ..fl.runs.experiment import Engine, Round, run
 from ..fl.runs.origin import ORIGIN, checksum
@@ -72,7 +73,7 @@ def read_recorded(folder: Path) -> tuple[Scenario, Recorded]:
     scenario = origin.scenario(str(inside / ORIGIN))
     with _what_to_do():
         begun, now = _begun(folder), json.loads(json.dumps(described(scenario)))
-        if differing := [key for key in now if begun.get(key) != now[key]]:
+        if differing := other_fields(begun, now) or [key for key in now if begun.get(key) != now[key]]:
             raise ValueError(f"the run in {folder} is not of the scenario that was recorded: another {', '.join(differing)}")
         found = load(inside, scenario)
         if found.public.rounds != scenario.rounds:

@@ -27,7 +27,7 @@ GAUGES = {
 COUNTERS = {
     "bytes_in": "Bytes received on links.",
     "bytes_out": "Bytes sent on links.",
-    "unanswered": "Words that clients did not answer in time.",
+    "unanswered": "Words that clients did not answer in time, those to clients that were away among them.",
     "late": "Answers that came when nobody waited any more.",
     "displaced": "Streams that another one of the same client took the place of.",
     "refused": "Streams of nobody that may come.",

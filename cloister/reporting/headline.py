@@ -177,7 +177,7 @@ def turned_down_in_words(lines: Iterable[Mapping[str, Any]]) -> list[str]:
     for line in lines:
         for name, words in (line.get("turned_down") or {}).items():
             found.setdefault(str(name), []).append((line.get("round", 0), str(words)))
-    often = {name: f", {len(of)} times so far" if len(of) > 1 else "" for name, of in found.items()}
+    often = {name: f", {len(of)} times" if len(of) > 1 else "" for name, of in found.items()}
     return [f"cluster {name}: {of[-1][1]} (round {of[-1][0]}{often[name]})" for name, of in found.items()]
 
 

@@ -116,6 +116,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
                 ("run", str(last["joined"])),
                 ("protection", protection),
                 ("trained on", trained_on(last)),
+                *(("and before on other data", words) for words in other_data(joined)),
                 *((f"{field} differs", differing(of)) for field, of in differs.items()),
                 ("clients", ", ".join(map(str, last.get("clients", ())))),
                 ("joined", ", ".join(str(line.get("time", DASH)) for line in joined)),
@@ -146,6 +147,14 @@ def trained_on(joined: Mapping[str, Any]) -> str:
     return f"{joined['data']}, {joined.get('records', DASH)} records" if "data" in joined else DASH
 
 
+def other_data(joined: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What else it trained on in the last run that it joined: its data may be others when it is started again."""
+    own = [line for line in joined if line["joined"] == joined[-1]["joined"] and "data_sha256" in line]
+    found = {line["data_sha256"]: f"{trained_on(line)}, joined {line.get('time', DASH)}" for line in own}
+    found = {of: words for of, words in found.items() if of != own[-1]["data_sha256"]}
+    return list(found.values())
+
+
 def differing(of: Sequence[str | None]) -> str:
     """Of a field: its value at the coordinator and here."""
     there, here = (DASH if value is None else value for value in of)
@@ -161,9 +170,13 @@ def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
     """What it sent, by kind; what says something of its data comes first."""
     times: dict[str, int] = {}
     sizes: dict[str, int] = {}
+    kept = False
     for line in lines:
+        kept = kept or "withheld" in line
         for one in line.get("revealed", ()):
             kind = str(one.get("what", DASH))
+            if kind == "Score" and kept:
+                kind, kept = "Score, empty", False
             times[kind] = times.get(kind, 0) + 1
             sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
     order = {kind: k for k, kind in enumerate(("Upload", *SAID))}

@@ -18,12 +18,13 @@ SAID: Mapping[str, tuple[str, str]] = {
     "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
     "OpenedTotal": ("a sum that it opened", COORDINATOR),
     "Choice": ("which model serves it best", COORDINATOR),
-    "Score": ("how well it predicts its own test records, or that it does not say", COORDINATOR),
+    "Score": ("how well it predicts its own test records", COORDINATOR),
     "PairClouds": ("its data as the choice of the algorithm releases it, to be compared", COORDINATOR),
     "PairDistance": ("the distance that it measured to another client", COORDINATOR),
     "SealedCloud": ("its embedded data", CLIENTS),
     "SealedEmbedding": ("its embedding model", CLIENTS),
     "Lent": ("a model that clients hold", CLIENTS),
+    "Score, empty": ("that it does not say how well it predicts", COORDINATOR),
     "Ready": ("that its work is done, which stays here until a sum is made", COORDINATOR),
     "Declined": ("that it sits out, and why", COORDINATOR),
     "Leaving": ("that it takes no further part, and of terms why", COORDINATOR),
@@ -34,7 +35,8 @@ SAID: Mapping[str, tuple[str, str]] = {
     "SealedSeed": ("the seed that all clients share", CLIENTS),
     "OfferedKey": ("a key of a sum", CLIENTS),
 }
-"""Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else."""
+"""Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else. "Score, empty" is of a
+client that keeps it."""
 KEYS = ("keys, signatures and what they are of", COORDINATOR)
 UPLOADED = {
     "Plain": "its update and the number of its records, as they are",

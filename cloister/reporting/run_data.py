@@ -120,6 +120,8 @@ def read_run(folder: Path) -> Run:
     if not any((folder / name).is_file() for name in names):
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
+        if (folder / "journal").is_dir() or (folder / "link.json").is_file():
+            raise ValueError(f"{folder} is the folder of a coordinator whose run has not begun: no round was played in it yet")
         if (folder / "join.jsonl").is_file():
             raise ValueError(
                 f"{folder} is a client's own folder, of what it saw of a run: its page is made by: cloister report {folder}; what"

@@ -14,6 +14,7 @@ from ..data.agreed import made_up
 from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
+from .begun_with import other_fields
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .dealt import Apportioned
@@ -40,8 +41,6 @@ ENDED = "ended.json"
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
 """Of what trains clients, the same elsewhere (`fl/engines/`)."""
-SHORT = 40
-"""Letters of a value that is worth saying where another was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,8 @@ def run(
     plain = described(scenario)
     folder.hold()
     if resume:
-        _same_scenario(folder.scenario(), plain)
+        if differing := other_fields(folder.scenario(), plain):
+            raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
     else:
         folder.check_free()
     if tell is not None:
@@ -145,22 +145,6 @@ def run(
         raise
     if hosts is not None:
         hosts.finished(simulation.finals)
-
-
-def _same_scenario(begun: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    differing = [words for key in now if key != "rounds" for words in _differing(key, begun.get(key), now[key])]
-    if differing:
-        raise ValueError(f"the run was begun with another {', '.join(differing)}; resume it with the scenario it had")
-
-
-def _differing(at: str, then: object, now: object) -> Iterator[str]:
-    """Where two plain values differ, as paths with both values, those of a few letters only."""
-    if isinstance(then, Mapping) and isinstance(now, Mapping) and then.keys() == now.keys():
-        for key in now:
-            yield from _differing(f"{at}.{key}", then[key], now[key])
-    elif then != now:
-        short = max(len(repr(then)), len(repr(now))) <= SHORT
-        yield f"{at} ({then!r}, and {now!r} now)" if short else at
 
 
 def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: Hosts | None) -> Round:

@@ -5,7 +5,6 @@ the authority's directory lists. Where they differ in what a client relies on (t
 does not take part.
 """
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,7 +25,7 @@ from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from .agreement import differences, terms_of, to_text
 from .greeting import Greeting
-from .member import JOURNAL, LOG, MODEL, Member, OwnRecord
+from .member import JOURNAL, LOG, MODEL, Member, OwnRecord, lines_of
 from .scenario import Scenario
 
 log = logging.getLogger("cloister.joining")
@@ -75,6 +74,9 @@ def join(
         member = Member(scenario, greeting, folder, own=own, data=data, standing=link.standing, tells=tells, record=record)
         level = logging.INFO if own is not None else logging.WARNING
         log.log(level, "trains on", extra={"data": member.trains_on, "records": member.records})
+        if member.other_data:
+            why = "it joined this run with others before; what was learned of those stays in the models"
+            log.warning("other data than before", extra={"why": why})
         if differ := differences(greeting.terms, ours):
             record.add(differs=differ)
             log.warning("the coordinator's scenario differs", extra={"fields_there_and_here": differ})
@@ -119,21 +121,20 @@ def _tell(link: Dialled, record: OwnRecord, error: Exception) -> None:
             record.add(revealed=[{"what": "Leaving", "bytes": len(why.encode())}], to="coordinator", said=why)
 
 
-def is_over(folder: Path) -> bool:
+def is_over(folder: Path, client: int | None = None) -> bool:
     """Whether the client of this folder took part to the end of its run, and has its model.
 
-    Not where it was handed none: a run that the coordinator ended early may go on.
+    Not where it was handed none: a run that the coordinator ended early may go on. client: whose the folder is to be. Raises
+    ValueError for one of another client.
     """
     ended = handed = False
-    try:
-        lines = (folder / LOG).read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return False
-    for line in lines:
-        with suppress(ValueError, AttributeError):  # a last line may be cut off
-            found = json.loads(line)
-            ended = (ended or "ended" in found) and "joined" not in found
-            handed = handed or (found.get("received") or {}).get("what") == "final" or found.get("told") == "final"
+    whose = None
+    for found in lines_of(folder / LOG):
+        ended = (ended or "ended" in found) and "joined" not in found
+        whose = found.get("client", whose) if "joined" in found else whose
+        handed = handed or (found.get("received") or {}).get("what") == "final" or found.get("told") == "final"
+    if client is not None and whose not in (None, client):
+        raise ValueError(f"{folder} is the folder of client {whose}, and this is client {client}: give its own as --folder")
     return ended and handed and (folder / MODEL).is_file()
 
 

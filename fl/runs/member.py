@@ -34,6 +34,7 @@ from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from ..models.vector import load_vector, trainable
 from .greeting import Greeting, listed_of, maker_of, own_parties
+from .origin import checksum
 from .own_model import made_its_own, predictor_of, score_of
 from .parties import Parties
 from .privacy import headline, spent
@@ -118,11 +119,21 @@ class OwnRecord:
             self.add(told=what.word)
 
 
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Of a client's record, one that is none yet among them; a last line may be cut off."""
+    with suppress(FileNotFoundError):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with suppress(ValueError):
+                if isinstance(found := json.loads(line), dict):
+                    yield found
+
+
 class Member:
     """A client that takes part in a run, whatever brings it words. folder: its own, mode 0700: journal, record and final model.
 
     own, data, tells: see `join`. standing: of a client with certificates, by whose directory it tells who is who. record: that is
-    begun already. trains_on, records: on what, in words, and on how many. Raises Refused, Untrusted and ValueError.
+    begun already. trains_on, records: on what, in words, and on how many. other_data: whether it joined this run with other data
+    before. Raises Refused, Untrusted and ValueError.
     """
 
     def __init__(
@@ -156,7 +167,12 @@ class Member:
         setup = replace(setup, judge=None if setup.judge is None else partial(self._judges, setup.judge))
         self._driven = Driven(greeting.client, setup, maker, self.journal, listed)
         who = {"joined": run.hex(), "client": greeting.client, "clients": list(greeting.clients)}
-        self.record.add(**who, protection=greeting.protection, data=self.trains_on, records=self.records)
+        alone = {greeting.client: parties.population.clients[greeting.client]}
+        own_data = checksum(replace(parties.population, clients=alone, groups={}, names={}))
+        before = [of for of in lines_of(folder / LOG) if of.get("joined") == who["joined"] and "data_sha256" in of]
+        self.other_data = bool(before) and before[-1]["data_sha256"] != own_data
+        about = {"data": self.trains_on, "records": self.records, "data_sha256": own_data}
+        self.record.add(**who, protection=greeting.protection, **about)
 
     @property
     def enrolled(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import cbor2
 
 from ...protocol.drivers.event_log import EventLog
+from .begun_with import other_fields
 from .checkpoint import KEPT
 
 JOURNAL = "journal"
@@ -50,9 +51,8 @@ class ServedJournal:
         self.enrolled: Mapping[str, Mapping[int, bytes]] | None
         self.run, self.root, begun_with, self.enrolled = cbor2.loads(first)
         if begun_with != plain:
-            raise ValueError(
-                f"the run in {out} was begun with another scenario; resume it with that one, or choose another --out"
-            )
+            what = ", ".join(other_fields(cbor2.loads(begun_with), cbor2.loads(plain))) or "scenario"
+            raise ValueError(f"the run in {out} was begun with another {what}; resume it with that one, or choose another --out")
         self.life = self._lived()
 
     @classmethod

@@ -4,11 +4,15 @@ Entries by key, the latest of each. In a file they are kept by SQLite, synced wi
 """
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
+
+LEAST_ROOM = 1 << 16
+"""Bytes: with fewer on its disk SQLite may not say that it is full."""
 
 
 class Journal(Protocol):
@@ -85,5 +89,6 @@ class InFile:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            room = "; make room there, and give the same command again" if "full" in str(error) else ""
+            full = "full" in str(error) or shutil.disk_usage(self._path.parent).free < LEAST_ROOM
+            room = "; no room is left there: make some, and give the same command again" if full else ""
             raise OSError(f"the journal {self._path}: {error}{room}") from error

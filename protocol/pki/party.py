@@ -83,6 +83,8 @@ def request(
     uses = uses_of(party)
     if again and not (folder / _link()).is_file():
         raise ValueError(f"there is no key in {folder} that another could follow")
+    if again and (whose := _whose(folder)) not in ("", name_of(party)):
+        raise ValueError(f"the keys in {folder} are those of {whose}: another key of {name_of(party)} is made in its own folder")
     make_folder(folder)
     with alone(folder):
         if not again:
@@ -107,6 +109,13 @@ def request(
         write(folder / REQUEST, asked, True, durable)
         write(folder / STATEMENT, statement, True, durable)
     return asked, statement
+
+
+def _whose(folder: Path) -> str:
+    """Whom the certificate in this folder names or, before there is one, the request; empty where neither is there."""
+    if (folder / CERTIFICATE).is_file():
+        return certificates.common_name(read(folder / CERTIFICATE))
+    return certificates.read_request(read(folder / REQUEST))[0] if (folder / REQUEST).is_file() else ""
 
 
 def trusted(folder: Path, now: int) -> Trust:

@@ -114,6 +114,8 @@ def _numbers(text: str, several: str, called: Mapping[int, str]) -> list[int]:
             theirs = f"client:{of_name[0]}({word})"
             raise ValueError(f"{text!r}: {word} is a number, of {ours}, and the name of {theirs}; write either")
         found.append(of_name[0] if number is None else number)
+        if found[-1] in found[:-1]:
+            raise ValueError(f"{text!r}: client {found[-1]} is named twice")
     return found
 
 
