@@ -143,8 +143,8 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield UNMOVED, unmoved_in_words(unmoved, summary["rounds"])
     if (below := summary["below_floor"]) and not summary.get("nothing_summed"):
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
-        why = "too few clients for a sum that hides them, so their training stopped"
-        yield "below the floor", f"clusters {names}: {why} ({len(below)} times)"
+        why = below[-1].get("why") or "too few clients for a sum that hides them"
+        yield "without a sum", f"cluster{'s' * (',' in names)} {names}, {len(below)} time{'s' * (len(below) != 1)}: {why}"
     yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
     yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} round{'s' * (summary['rounds'] != 1)}"
 

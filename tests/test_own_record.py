@@ -176,7 +176,7 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
 def test_messages_that_have_a_number_of_records_in_clear_say_so_and_no_others():
     """In sentences that are about its data."""
     clear = {kind for kind, message in MESSAGES.items() if "samples" in {field.name for field in fields(message)}}
-    said = {kind for kind, (words, _) in SAID.items() if "number of its records" in words}
+    said = {kind for kind, (words, _) in SAID.items() if "number of its records" in words and "hidden" not in words}
     assert said | {"Upload"} == clear
     assert clear <= OF_DATA
     assert all("number of its records" in words for words in UPLOADED.values())
@@ -291,6 +291,10 @@ def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):
         ([task(0), update(0), task(1), update(1)], ""),
         ([task(0), update(0), task(4), update(4)], ""),  # it was there, and others were asked
         ([task(3)], ""),
+        ([task(0), update(0), task(1), update(1), {"left": "stopped"}], "Rounds after 1, if there were any, went on without it"),
+        ([task(2), update(2), {"left": "why", "revoked": True}], "Rounds 0 to 1 and after 2, if there were any, went on without"),
+        ([task(0), update(0), {"ended": True}, {"started": True}, {"left": "in vain"}], ""),
+        ([{"left": "why"}], ""),
     ],
 )
 def test_that_it_was_away_between_sums_with_it_is_said(gone, said):

@@ -231,6 +231,17 @@ def test_a_client_that_is_started_again_with_other_data_is_told_so_and_so_does_i
     assert page.count(f", {first} records") == page.count(f", {last} records") == 1
 
 
+def test_a_sum_of_weights_that_comes_before_updates_is_no_update_in_a_clients_record(tmp_path):
+    counted = replace(SMALL, algorithm=FedAvg(by_samples=True), protection=Masked(floor=2))
+    found = played(counted, tmp_path)
+    for i in range(4):
+        sent = [one["what"] for line in found.record(i) for one in line.get("revealed", ()) if "Input" in one["what"]]
+        assert sent == ["MaskedInput, weights", "MaskedInput"] * SMALL.rounds
+    page = write_client_report(found.home[0]).read_text()
+    assert "its update, hidden by masks that vanish in the sum (2 messages to the coordinator)" in page
+    assert "the number of its records and its square, hidden by masks that vanish in the sums, of which both are told (2" in page
+
+
 def test_a_client_makes_a_report_of_what_it_revealed_spent_and_refused(tmp_path):
     found = played(replace(SMALL, training=NOISY, rounds=1), tmp_path, silent=(0,))
     page = write_client_report(found.home[0])

@@ -13,7 +13,10 @@ from cloister.comparing.notes import footnotes
 from cloister.fl.runs.unsummed import nothing_summed
 from cloister.reporting.headline import unsummed_in_words
 
-BELOW = [{"below_floor": [{"round": t, "cluster": "a", "members": [1, 2]}]} for t in range(3)]
+BELOW = [
+    {"below_floor": [{"round": t, "cluster": "a", "members": [1, 2], "why": "a sum over 2 clients is below the floor of 3"}]}
+    for t in range(3)
+]
 SHUT = {"round": 2, "client": -1, "reason": "the slots of models@2 stay shut: no slot was chosen by 6 clients", "rejected": False}
 COUNTS = {"what": "slots", "words": "how many clients chose each of 5 slots, of small ones too", "scalars": 5}
 PRESENT = {"what": "participation", "words": "which clients took part (slots); no data", "scalars": 0}
@@ -21,7 +24,7 @@ PRESENT = {"what": "participation", "words": "which clients took part (slots); n
 
 def test_in_every_round_no_sum_was_made() -> None:
     assert nothing_summed(BELOW, [COUNTS, PRESENT], [SHUT]) == SHUT["reason"]
-    assert nothing_summed(BELOW, [PRESENT], []) == "a sum over 2 clients is below the floor"
+    assert nothing_summed(BELOW, [PRESENT], []) == "a sum over 2 clients is below the floor of 3"
 
 
 @pytest.mark.parametrize("what", ["sums", "slots", "personal sums"])

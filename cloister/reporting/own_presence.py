@@ -104,22 +104,30 @@ def _missed(between: Sequence[Line]) -> str:
     return MISSED if gone else "it was there, and asked for nothing"
 
 
-def without_it(rounds: Sequence[Rounds], protection: str) -> str:
-    """What it may have cost that it was away, and back: sums with it and without it, soon after one another. Empty where it was
-    not, and where the coordinator has single updates anyway. rounds: as `rounds_of`. A client knows no more of others' sums.
+def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) -> str:
+    """What it may have cost that it was away: sums with it and without it, soon after one another. Empty where it was not, and
+    where the coordinator has single updates anyway. rounds: as `rounds_of`. left: and did not come back. A client knows no more
+    of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
     away = [of for k, of in enumerate(rounds) if of.words == MISSED and took and k < took[-1]]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
-    if protection.startswith(("Plain", "Permuted")) or not (apart := [*late, *away]):
+    after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took else []
+    if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
         return ""
-    named = ", ".join(of.named for of in apart)
-    one = len(apart) == 1 and apart[0].first == apart[0].last
+    named = " and ".join(filter(None, [", ".join(of.named for of in apart), *after]))
+    one = len(apart) == 1 and apart[0].first == apart[0].last and not after
     return (
         f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
         " of one without it, over the same others, can subtract them, and if updates hardly changed, what is left is close to its"
         " update alone. How far all sums isolate it, the coordinator's report measures; this record has no sums without it."
     )
+
+
+def is_left(lines: Sequence[Line]) -> bool:
+    """Whether it left the run that it joined last, and neither came back nor was there at its end."""
+    since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
+    return any("left" in line for line in lines[since:]) and not any("ended" in line for line in lines[since:])
 
 
 def joined(rounds: Iterator[Rounds]) -> list[Rounds]:

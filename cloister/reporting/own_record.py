@@ -11,7 +11,7 @@ from typing import Any
 
 from .headline import up
 from .own_choices import choices, who_can_tell
-from .own_presence import absences, outcome, rounds_of, without_it
+from .own_presence import absences, is_left, outcome, rounds_of, without_it
 from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED
 from .page import environment, write_page
 from .report import Tile
@@ -82,7 +82,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    apart = without_it(rounds, protection)
+    apart = without_it(rounds, protection, is_left(lines))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")

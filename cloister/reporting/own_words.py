@@ -5,6 +5,10 @@ from collections.abc import Mapping
 COORDINATOR, CLIENTS = "the coordinator", "other clients, sealed; the coordinator sees its size"
 SAID: Mapping[str, tuple[str, str]] = {
     "MaskedInput": ("its update, hidden by masks that vanish in the sum", COORDINATOR),
+    "MaskedInput, weights": (
+        "the number of its records and its square, hidden by masks that vanish in the sums, of which both are told",
+        COORDINATOR,
+    ),
     "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
     "ExplicitShare": (
         "a share of its update, which says nothing without the other, and the number of its records, as it is",
@@ -36,7 +40,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "OfferedKey": ("a key of a sum", CLIENTS),
 }
 """Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else. "Score, empty" is of a
-client that keeps it."""
+client that keeps it, "MaskedInput, weights" of a sum that comes before updates."""
 KEYS = ("keys, signatures and what they are of", COORDINATOR)
 UPLOADED = {
     "Plain": "its update and the number of its records, as they are",
@@ -44,7 +48,16 @@ UPLOADED = {
 }
 UPDATES = frozenset({"Upload", "MaskedInput", "EncryptedInput", "ExplicitShare", "SlotShare"})
 """Messages that have the result of its work in them, in whatever form."""
-OF_DATA = UPDATES | {"OffsetSketched", "Choice", "Score", "PairClouds", "PairDistance", "SealedCloud", "SealedEmbedding"}
+OF_DATA = UPDATES | {
+    "MaskedInput, weights",
+    "OffsetSketched",
+    "Choice",
+    "Score",
+    "PairClouds",
+    "PairDistance",
+    "SealedCloud",
+    "SealedEmbedding",
+}
 """Messages that say something of its data, in whatever form, and of nobody else's."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",

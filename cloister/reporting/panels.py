@@ -126,8 +126,6 @@ def why_no_split(run: Run) -> str:
     start = f"No cluster was split in {len(run.rounds)} round{'s' * (len(run.rounds) != 1)}."
     if why := turned_down_in_words(run.rounds):
         return f"{start} In {'; in '.join(why)}."
-    if turned_down := len(run.summary.get("below_floor") or []):
-        return f"{start} {turned_down} time(s) a part would have had fewer members than the floor allows."
     norms = [
         (number(n.get("mean")), *_single(n), line.get("round")) for line in run.rounds for n in (line.get("norms") or {}).values()
     ]
@@ -148,7 +146,7 @@ def why_no_split(run: Run) -> str:
 
 def looks_for_splits(run: Run) -> bool:
     """Whether a run recorded anything by which a method splits clusters, or does not."""
-    return bool(run.splits or run.summary.get("below_floor") or turned_down_in_words(run.rounds) or has_norms(run))
+    return bool(run.splits or turned_down_in_words(run.rounds) or has_norms(run))
 
 
 def has_clusters(run: Run) -> bool:

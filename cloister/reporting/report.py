@@ -156,7 +156,7 @@ def render(run: Run) -> str:
         revocations=any(revoked for _, _, revoked in there),
         without_model=without_model(run),
         differing=differing(run),
-        below_floor=in_ranges(run.summary.get("below_floor") or []),
+        below_floor=in_ranges([row | {"cluster": of_cluster(row)} for row in run.summary.get("below_floor") or []]),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),
         measured=measured(run),
         worth=[*worth_in_words(run.summary)],
@@ -256,17 +256,17 @@ def stood_still(run: Run) -> list[str]:
     for line in run.rounds:
         born = {name: len(members) for name, members in (line.get("clusters") or {}).items()} | born
 
-    def why(name: str, members: Sequence[Any], silent: str) -> str:
+    def why(name: str, members: Sequence[Any], reason: str) -> str:
         if run.splits and max(born.get(name, 0), len(members)) < least:
             return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
-        return silent or f"too few were there for a sum{uneven}"
+        return reason or f"too few were there for a sum{uneven}"
 
     found = []
     paused: dict[tuple[str, int], tuple[int, Sequence[Any], str]] = {}
     for line in run.rounds:
         for name, since in (line.get("stopped") or {}).items():
-            members, silent = (line.get("clusters") or {}).get(name) or [], str(line.get("unanswered") or "")
-            paused[name, since] = int(number(line.get("round", since))), members, silent
+            members = (line.get("clusters") or {}).get(name) or []
+            paused[name, since] = int(number(line.get("round", since))), members, reason_of(line, name)
     over = {of: until for of, until in sorted(paused.items()) if (last.get("stopped") or {}).get(of[0]) != of[1]}
     for (name, since), (until, whom, silent) in [*over.items()][:MOST_PAUSES]:
         when = f"round {since}" if until <= since else f"rounds {since} to {until}"
@@ -276,14 +276,25 @@ def stood_still(run: Run) -> list[str]:
         found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
     for name, since in sorted((last.get("stopped") or {}).items()):
         whom = (last.get("clusters") or {}).get(name) or []
-        names, silent = ", ".join(run.name_of(i) for i in whom), str(last.get("unanswered") or "")
-        found.append(f"Cluster {name} (clients {names}) learned nothing from round {since} on: {why(name, whom, silent)}.")
+        names, reason = ", ".join(run.name_of(i) for i in whom), why(name, whom, reason_of(last, name))
+        found.append(f"Cluster {name} (clients {names}) learned nothing from round {since} on: {reason}.")
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
+
+
+def reason_of(line: Mapping[str, Any], cluster: str) -> str:
+    """Why a cluster had no sum in a round, as far as its line says so: who did not answer, or what was wanting."""
+    of_sums = (str(row["why"]) for row in line.get("below_floor") or () if of_cluster(row) == cluster and "why" in row)
+    return str(line.get("unanswered") or "") or next(of_sums, "")
+
+
+def of_cluster(row: Mapping[str, Any]) -> str:
+    """Of a sum that was not opened: its cluster's name, which stands before the round."""
+    return str(row.get("cluster", DASH)).partition("@")[0]
 
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:

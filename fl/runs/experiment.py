@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .dealt import Apportioned
 from .doubted import doubted
 from .feasibility import check_feasible, doubts
 from .hosts import Hosts
-from .lost_round import NothingLearned, unanswered
+from .lost_round import NothingLearned, unanswered, why_withheld
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin
 from .outweighing import outweighed
@@ -167,9 +168,10 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     progress.seconds += took
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
-    below = [{"round": t, "cluster": b.name, "members": list(b.clients)} for b in record.below_floor[refused:]]
+    why = partial(why_withheld, faults=record.faults[known:])
+    below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
     silent = unanswered(record.faults[known:], (SECOND_SERVER,))  # without the dealer there are sums
-    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent)
+    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}

@@ -86,6 +86,12 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     protection: Any = scenario.protection
     floor, corrupt = getattr(protection, "floor", 0), getattr(protection, "corrupt", 0)
     yield from _weak_delta(scenario, clients)
+    made_for = getattr(getattr(protection, "noise", None), "rounds", scenario.rounds)
+    if made_for < scenario.rounds and Functionality.SUMS in scenario.algorithm.needs:
+        yield (
+            f"protection.noise is made for {made_for} rounds, and the run has {scenario.rounds}: budgets may be spent before"
+            f" it is over, and nothing is learned then; take protection.noise.rounds={scenario.rounds}"
+        )
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
     if isinstance(protection, Masked) and isinstance(scenario.algorithm, FedSaC) and protection.sketch < ENOUGH:

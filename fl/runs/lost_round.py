@@ -106,6 +106,14 @@ def _spent(faults: Iterable[Fault]) -> set[int]:
     return {fault.blame for fault in faults if PAST_BUDGET in fault.reason}
 
 
+def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
+    """Why a sum was not opened, by the faults of its round: a budget that is spent is not what the sum itself tells."""
+    spent = _spent(faults) & {*sum_.clients}
+    if spent and len(sum_.clients) - len(spent) < sum_.floor:
+        return f"the privacy budget of {len(spent)} of {len(sum_.clients)} clients allows no more"
+    return sum_.words
+
+
 def _too_few(sum_: BelowFloor, enough: bool, scenario: Scenario) -> str:
     """Of a sum that is below the floor though its clients had something to sum. enough: whether they are as many as the floor."""
     return f"{sum_.words}, and there is no other: {_more(scenario, enough)} are needed"

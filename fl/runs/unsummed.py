@@ -22,7 +22,7 @@ def nothing_summed(
     few = [row for row in lines[-1]["below_floor"] if row["members"]]
     if shut:
         return str(shut[-1])
-    return f"a sum over {len(few[-1]['members'])} clients is below the floor" if few else "sums were below the floor"
+    return few[-1].get("why", "too few clients were in a sum") if few else "sums were below the floor"
 
 
 def _is_sum(answer: Mapping[str, Any]) -> bool:

@@ -43,10 +43,7 @@ class NoisySums:
             raise Refused(f"sum {name} would be another of its clients' in round {round}; under noise a client is in one a round")
 
     def paying(self, clients: tuple[int, ...]) -> tuple[tuple[int, ...], Mapping[int, str]]:
-        """Those who can pay for their sum, and why the others cannot.
-
-        Raises Refused, with the ledger's own line, if fewer than the floor can.
-        """
+        """Those who can pay for their sum, nobody where they are fewer than the floor, and why the others cannot."""
         able, unable = clients, dict[int, str]()
         while True:  # with fewer clients the sum is another one
             release = self._parameters(able).release(self._cohorts.threshold(len(able)), self._cohorts.noise.adjacency)
@@ -61,7 +58,7 @@ class NoisySums:
             unable |= found
             able = tuple(i for i in able if i not in found)
             if len(able) < self._cohorts.rules.least:
-                raise Refused(f"{len(able)} clients can pay for a sum with noise; {next(iter(found.values()))}")
+                return (), unable
 
     def shape(self, label: str, roster: tuple[int, ...]) -> Shape:
         """The masked sum of a cohort."""

@@ -76,12 +76,13 @@ class MaskedSums:
             raise Refused("sums with noise are of whoever answers, which their noise covers; leave complete out")
         with self._run.timed():
             able = {q.label: noisy.paying(tuple(sorted(q.row))) for q in questions}
-            shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions}
-            plans = {q.label: plan for q in questions if (plan := sessions.planned(q.updates, shapes[q.label])) is not None}
+            shapes = {q.label: noisy.shape(q.label, able[q.label][0]) for q in questions if able[q.label][0]}
+            paid = [q for q in questions if q.label in shapes]
+            plans = {q.label: plan for q in paid if (plan := sessions.planned(q.updates, shapes[q.label])) is not None}
         questions = [q for q in questions if q.label in plans]
         for _, unable in able.values():
             for client, reason in unable.items():
-                self._run.record.reject([client], reason)
+                self._run.record.fault(client, reason)
         charged = {q.label: noisy.reserve(plans[q.label].session) for q in questions}
         heard = len(self._run.record.faults)
         ended = sessions.play({q.label: plans[q.label] for q in questions})

@@ -85,6 +85,8 @@ def request(
         raise ValueError(f"there is no key in {folder} that another could follow")
     if again and (whose := _whose(folder)) not in ("", name_of(party)):
         raise ValueError(f"the keys in {folder} are those of {whose}: another key of {name_of(party)} is made in its own folder")
+    if again and (folder / AUTHORITY).is_file() and (known := Authority.read(read(folder / AUTHORITY)).run) != run:
+        raise ValueError(f"the keys in {folder} are of the run {known!r}, and not of {run!r}: for another run make a new folder")
     make_folder(folder)
     with alone(folder):
         if not again:
@@ -174,6 +176,8 @@ def accept(
             raise Untrusted("this is of another authority than the one that is trusted here")
         _check_newer(folder, offered)
         issued = public / f"{name_of(party)}.pem"
+        if not issued.is_file() and not (folder / CERTIFICATE).is_file():
+            raise Untrusted(f"{public} has no certificate of {name_of(party)}: the authority has not enrolled it yet")
         certificate = read(issued if issued.is_file() else folder / CERTIFICATE)
         link, own = _checked(folder, party, certificate, offered, now, unlock)
         for name, document in documents.items():

@@ -61,12 +61,13 @@ def read(path: Path, secret: bool = False, most: int = MOST_BYTES) -> bytes:
     """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"there is no file {path}") from None
+    about = os.fstat(opened)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(opened)
+        raise ValueError(f"{path} is no file")
     with open(opened, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise ValueError(f"{path} is no file")
         if secret and about.st_mode & 0o077:
             raise ValueError(f"others may read {path}, which is secret: chmod 600 {path}")
         if secret and os.geteuid() != 0 and about.st_uid not in (0, os.geteuid()):

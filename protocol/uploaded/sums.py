@@ -90,7 +90,7 @@ class UploadSums:
                 run.record.open(updates, answer, row)
                 told = weights[name].energy and self.tells_energy
                 answer = self._with_energy(answer, row, collected) if told else answer
-            answered[name] = answer or run.record.unsummed(label, tuple(row), weights[name].fewest)
+            answered[name] = answer or run.record.unsummed(label, tuple(rows[name]), weights[name].fewest)
         return answered
 
     def coordinates(

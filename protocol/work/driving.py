@@ -77,7 +77,8 @@ class Driven:
     """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
     heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the
-    last task, counted from 0; None before the first.
+    last task, counted from 0; None before the first. protocols: of what followed last, by message sent, the protocol of its
+    session; empty of one that nobody proposed.
 
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
     """
@@ -93,6 +94,8 @@ class Driven:
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
         self.heard, self.carried = "", False
         self.asked: int | None = None
+        self._protocols = dict[bytes, str]()  # of sessions that were proposed since the last task
+        self.protocols = list[str]()
         self._since, self._held = 0, frozenset[str]()
         self._resumed = 0  # the earliest round that it took no part in yet, when it was started again
         entries = journal.read()
@@ -157,7 +160,7 @@ class Driven:
     def arrived(self, sender: int, data: Buffer) -> Followed:
         """A frame came over the link of this party."""
         found = Followed()
-        self.heard, self.carried = "", False
+        self.heard, self.carried, self.protocols = "", False, []
         try:
             envelope = decode(data, sender, MOST_BYTES, self._kinds)
             self.heard = type(envelope.message).__name__
@@ -175,8 +178,11 @@ class Driven:
         if found.refused and self._resumed and self.asked is None:
             over = getattr(envelope.message, "round", self._resumed) < self._resumed
             found.refused[:] = [(blame, TWICE if over else f"{reason}; {SITS_OUT}") for blame, reason in found.refused]
+        if (protocol := getattr(envelope.message, "protocol", "")) and not found.refused:
+            self._protocols[envelope.session] = protocol
         if isinstance(envelope.message, Task) and not found.refused:
             self.asked = envelope.message.round
+            self._protocols.clear()
         if self._round > before:
             self._leave(found)
         if isinstance(envelope.message, RoundOver) and not found.refused:
@@ -206,13 +212,13 @@ class Driven:
 
     def time_is_up(self, name: str) -> Followed:
         """For the role of this name."""
-        found = Followed()
+        found, self.protocols = Followed(), []
         self._feed(self.client.roles[name], Deadline(), found)
         return found
 
     def hello(self, name: str) -> Followed:
         """What it says first in the exchange in which it has this role."""
-        found = Followed()
+        found, self.protocols = Followed(), []
         self._obey(self.client.roles[name], self.client.hello(name), found)
         return found
 
@@ -269,6 +275,7 @@ class Driven:
             match effect:
                 case Send(envelope):
                     found.sent.append((envelope.receiver, type(envelope.message).__name__, encode(envelope)))
+                    self.protocols.append(self._protocols.get(envelope.session, ""))
                 case Persist(key, value):
                     self._journal.put({key: value})
                 case Compute(job):

@@ -19,6 +19,8 @@ from .uploads import to_bytes
 
 SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "alone", "drop", "final"})
 """Words that a client behind a link answers."""
+WEIGHTS = "masked sum/weights/"
+"""How the name of a sum of weights begins."""
 NOTHING: list[list[Any]] = [[], [], []]
 NOT_YET = {"deadline": NOTHING, "hello": NOTHING, "left out": [], "holds": False, "begin": False, "alone": False, "drop": False}
 """What a client answers that was not told yet who is who: it came in the middle of a round, which is nobody's fault."""
@@ -78,13 +80,19 @@ def said(driven: Driven, data: Buffer) -> Said:
     sent, learned, refused = found
     here = [message for message in sent if message[0] != SECOND_SERVER]
     aside = tuple((kind, frame) for receiver, kind, frame in sent if receiver == SECOND_SERVER)
-    words = tuple((kind, len(frame)) for _, kind, frame in here)
+    of_what = (of for (receiver, _, _), of in zip(sent, driven.protocols, strict=True) if receiver != SECOND_SERVER)
+    words = tuple((_named(kind, of), len(frame)) for (_, kind, frame), of in zip(here, of_what, strict=True))
     names = tuple(name for name, _ in learned)
     told = of[1] if what == "frame" else b""
     kind = driven.heard if what == "frame" else ""
     answered = b"".join(encoding_of([here, learned, refused]))
     carried = bool(kind) and driven.carried
     return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
+
+
+def _named(kind: str, protocol: str) -> str:
+    """Of a message: its kind, and that it is in a sum of weights, which come before updates."""
+    return f"{kind}, weights" if protocol.startswith(WEIGHTS) else kind
 
 
 def _final(driven: Driven, model: Any) -> bytes:
