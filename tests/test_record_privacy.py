@@ -52,7 +52,6 @@ from cloister.protocol.pairs.choices import MeanSketch
 from cloister.protocol.privacy.accountant import spent
 from cloister.protocol.privacy.adjacency import Adjacency
 from cloister.protocol.privacy.ledger import BudgetExceeded, Release
-from cloister.protocol.view.noise_free import NOISE_FREE
 
 DELTA = 1e-5
 PRIVACY = RecordPrivacy(clip=1.0, multiplier=1.0, budget=1000.0, delta=DELTA)
@@ -303,7 +302,7 @@ def test_every_algorithm_is_decided_on() -> None:
 @pytest.mark.parametrize("name", DECIDED)
 def test_no_epsilon_is_claimed_where_work_goes_by_records_beyond_their_gradients(name: str) -> None:
     algorithm, decided = DECIDED[name]
-    names = decided if isinstance(decided, tuple) else tuple(NOISE_FREE)
+    names = decided if isinstance(decided, tuple) else tuple(BESIDE)
     training = replace(BASE.training, privacy=replace(PRIVACY, acknowledge=names))
     if isinstance(decided, tuple):
         check_training(algorithm, training, BASE.execution, 0.5)
@@ -343,6 +342,12 @@ def test_one_record_more_or_less_is_another_claim() -> None:
             replace(PRIVACY, **bad)
     with pytest.raises(ValueError, match="no answer that could be acknowledged"):
         replace(PRIVACY, acknowledge=("updates",))
+    with pytest.raises(ValueError, match=r"takes several names: acknowledge=\('choice',\)"):
+        replace(PRIVACY, acknowledge="choice")
+    with pytest.raises(ValueError, match="names 'gram', which is made of updates, and so is covered: leave it out"):
+        replace(PRIVACY, acknowledge=("choice", "gram"))
+    with pytest.raises(ValueError, match="delta is 1e-20, and 1e-12 is the least at which an epsilon is known"):
+        replace(PRIVACY, delta=1e-20)
 
 
 def test_comparisons_with_noise_share_the_ledger_of_training() -> None:
@@ -415,8 +420,13 @@ def test_numbers_that_are_none_of_a_training_are_refused() -> None:
     how = {"delta": DELTA, "clip": 1.0, "records": 100, "batch": 10, "epochs": 1, "rounds": 5}
     with pytest.raises(ValueError, match="at least 1"):
         RecordPrivacy.for_epsilon(1.0, **{**how, "rounds": 0})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="epsilon is finite"):
+    with pytest.raises(ValueError, match="epsilon and clip are finite"):
         RecordPrivacy.for_epsilon(0.0, **how)  # type: ignore[arg-type]
+    for bad in ({"clip": -1.0}, {"clip": math.nan}, {"delta": 1e-300}, {"adjacency": "x"}):  # at once, and not after a search
+        with pytest.raises(ValueError):
+            RecordPrivacy.for_epsilon(1.0, **{**how, **bad})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"on the grid of a model of 1000000 parameters \(parameters: of the model, at most\)"):
+        RecordPrivacy.for_epsilon(0.001, **how)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="adjacency"):
         RecordPrivacy.for_epsilon(1.0, **how, adjacency="zero out")  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from ..grids.watching import folder_for
 def free_folder(out: Path | None, name: str) -> Path:
     """The folder to write. Raises ValueError where it holds an audit, or is a file."""
     folder = out or folder_for(name, "audit", False)
-    folder_may_be(folder)
+    folder_may_be(folder, "audit")
     if (folder / "audit.json").exists():
         raise ValueError(f"{folder} already holds an audit; {ANOTHER}")
     return folder

@@ -28,6 +28,8 @@ NOT_COVERED = (
 
 GRID = 1 << 19
 """Standard deviation of the noise in units of its grid: rounding to it costs a sensitivity of sqrt(d) / GRID deviations."""
+LEAST_DELTA = 1e-12
+"""Below it the accountant of sampled records would tell of nothing but rounding."""
 SLACK = 1 + 1e-6
 """Room for rounding in norms, and in sums of float64."""
 
@@ -58,8 +60,7 @@ class RecordPrivacy:
     def __post_init__(self) -> None:
         if not all(0 < value < math.inf for value in (self.clip, self.multiplier, self.budget)) or not 0 < self.delta < 1:
             raise ValueError("clip, multiplier and budget are finite and above 0, delta between 0 and 1")
-        if self.adjacency not in ("replace", "add or remove"):
-            raise ValueError(f'adjacency is "replace" or "add or remove", not {self.adjacency!r}')
+        _check_known(self.adjacency, self.delta)
         if self.records is not None and (type(self.records) is not int or self.records < 1):
             raise ValueError(f"records is a public number of examples of at least 1, or None, not {self.records!r}")
         if self.records is None and self.adjacency == "add or remove":
@@ -68,6 +69,11 @@ class RecordPrivacy:
                 " follow from it: set records to one that is"
             )
         check_names(self.acknowledge)
+        if covered := [name for name in self.acknowledge if name not in BESIDE]:
+            raise ValueError(
+                f"acknowledge names {covered[0]!r}, which is made of updates, and so is covered: leave it out; not covered are"
+                f" {', '.join(sorted(BESIDE))}"
+            )
 
     @classmethod
     def for_epsilon(
@@ -103,8 +109,9 @@ class RecordPrivacy:
                 raise ValueError(f"RecordPrivacy.for_epsilon: {wrong} is {instead(kind, given[wrong])}")
         if min(records, batch, epochs, rounds, parameters) < 1:
             raise ValueError("records, batch, epochs, rounds and parameters are at least 1")
-        if not 0 < epsilon < math.inf or not 0 < delta < 1:
-            raise ValueError("epsilon is finite and above 0, delta between 0 and 1")
+        if not all(0 < value < math.inf for value in (epsilon, clip)) or not 0 < delta < 1:
+            raise ValueError("epsilon and clip are finite and above 0, delta between 0 and 1")
+        _check_known(adjacency, delta)
         steps = rounds * epochs * -(-records // batch)
         multiplier = multiplier_for(epsilon, delta, min(1.0, batch / records), steps, adjacency, parameters)
         return cls(
@@ -168,6 +175,14 @@ class RecordPrivacy:
         return ledger.without(*NOT_COVERED)
 
 
+def _check_known(adjacency: str, delta: float) -> None:
+    """Raises ValueError for what no accountant knows."""
+    if delta < LEAST_DELTA:
+        raise ValueError(f"delta is {delta:g}, and {LEAST_DELTA:g} is the least at which an epsilon is known")
+    if adjacency not in ("replace", "add or remove"):
+        raise ValueError(f'adjacency is "replace" or "add or remove", not {adjacency!r}')
+
+
 def multiplier_for(
     epsilon: float, delta: float, rate: float, steps: int, adjacency: Adjacency = "replace", parameters: int = 1_000_000
 ) -> float:
@@ -192,7 +207,10 @@ def multiplier_for(
     while cost(high) > epsilon:
         low, high = high, 1.2 * high
         if high > 1 << 20:
-            raise ValueError(f"no noise makes {steps} steps at rate {rate} cost at most {epsilon} at delta {delta}")
+            raise ValueError(
+                f"no noise makes {steps} steps at rate {rate:.3g} cost at most {epsilon} at delta {delta} on the grid of a model"
+                f" of {parameters} parameters (parameters: of the model, at most); take fewer rounds, or a larger epsilon"
+            )
     while low == high or cost(low) <= epsilon:
         low, high = low / 1.2, low
     while high > 1.01 * low:

@@ -8,6 +8,15 @@ from weakref import WeakValueDictionary, finalize
 GO_ON = "--resume (resume=True in Python)"
 ANOTHER = "choose another folder by --out (out= in Python)"
 """What may be done about a folder that is not free, in the words of both commands and Python."""
+HOLD = {
+    "run": "scenario.json",
+    "evaluation": "evaluation.json",
+    "comparison": "comparison.json",
+    "search": "search.json",
+    "audit": "audit.json",
+    "client's own record": "join.jsonl",
+}
+"""What a folder may hold, and a file by which that is known."""
 _held = WeakValueDictionary[tuple[int, int], "FolderLock"]()  # by the folder's place on its disk: those that this process writes
 
 
@@ -18,11 +27,15 @@ class FolderLock:
         finalize(self, os.close, lock)
 
 
-def folder_may_be(path: Path) -> None:
-    """Raise ValueError of one line where a file stands in a folder's place, or above it."""
+def folder_may_be(path: Path, kind: str) -> None:
+    """Raise ValueError of one line where a file stands in a folder's place or above it, or where it holds something of another
+    kind of `HOLD`: its report would take the place of the one that is there.
+    """
     for place in (path, *path.parents):
         if place.exists() and not place.is_dir():
             raise ValueError(f"{place}: a folder is to be there or above it, and a file is; {ANOTHER}")
+    if other := [what for what, file in HOLD.items() if what != kind and (path / file).exists()]:
+        raise ValueError(f"{path} holds {'an' if other[0][0] in 'aeiou' else 'a'} {other[0]} already; {ANOTHER}")
 
 
 def held_alone(path: Path) -> FolderLock:

@@ -25,6 +25,7 @@ from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from .agreement import differences, terms_of, to_text
 from .greeting import Greeting
+from .held_alone import folder_may_be
 from .member import JOURNAL, LOG, MODEL, Member, OwnRecord, lines_of
 from .scenario import Scenario
 
@@ -58,6 +59,7 @@ def join(
         raise Refused(f"--second is for TwoServer alone: this scenario's protection is {of}, which has no second server")
     if link.standing is None and aside is not None:
         raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
+    folder_may_be(folder, "client's own record")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_over(folder):
         return

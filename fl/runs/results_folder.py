@@ -14,8 +14,6 @@ from typing import Any
 from .held_alone import ANOTHER, GO_ON, FolderLock, folder_may_be, held_alone
 
 Row = Mapping[str, Any]
-KINDS = ("evaluation", "comparison", "search")
-"""Of grids that have a folder."""
 
 
 class ResultsFolder:
@@ -35,15 +33,13 @@ class ResultsFolder:
         played is no grid itself, and shares the folder of one: a description that is there stays.
         """
         one = f"{'an' if self.kind[0] in 'aeiou' else 'a'} {self.kind}"
-        folder_may_be(self.path)
+        folder_may_be(self.path, self.kind)
         if self.path.is_dir():
             self._alone = held_alone(self.path)
         if self.results.exists() and not resume:
             raise ValueError(f"{self.path} already holds {one}; go on with it by {GO_ON}, or {ANOTHER}")
         if resume and not self.results.exists():
             raise ValueError(f"{self.path} holds no {self.kind} to resume; leave out {GO_ON} to begin one")
-        if other := [kind for kind in KINDS if kind != self.kind and (self.path / f"{kind}.json").exists()]:
-            raise ValueError(f"{self.path} holds results of another kind, see {other[0]}.json; {ANOTHER}")
         self.path.mkdir(parents=True, exist_ok=True)
         self._alone = held_alone(self.path)
         if not (beside and (self.path / f"{self.kind}.json").exists()):

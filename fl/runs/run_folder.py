@@ -38,7 +38,7 @@ class RunFolder:
 
     def hold(self) -> None:
         """As long as this object lives, no other process plays in the folder. Raises ValueError where one does already."""
-        folder_may_be(self.path)
+        folder_may_be(self.path, "run")
         if self.path.is_dir():
             self._alone = held_alone(self.path)
 

@@ -13,6 +13,8 @@ from .functionality import NOISE_FREE
 
 def check_names(names: Iterable[str]) -> None:
     """Raises ValueError for a name that no answer has."""
+    if isinstance(names, str):
+        raise ValueError(f"acknowledge takes several names: acknowledge=({names!r},)")
     for name in names:
         if name not in NOISE_FREE:
             raise ValueError(f"{name!r} is no answer that could be acknowledged; there are: {', '.join(NOISE_FREE)}")
@@ -39,4 +41,5 @@ def left_out(acknowledged: Iterable[str]) -> str:
     names = list(acknowledged)
     if not names:
         return ""
-    return f"it leaves out {', '.join(names)}: released without noise about the same data, and not private (acknowledged)"
+    told = "what clients release of it is" if len(names) == 1 else "what clients release of these is"
+    return f"it leaves out {', '.join(names)}: {told} without noise, about the same data, and not private (acknowledged)"
