@@ -34,7 +34,7 @@ from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.algorithms.pfed_graph import PFedGraph
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
-from cloister.fl.clients.record_privacy import RecordPrivacy, multiplier_for
+from cloister.fl.clients.record_privacy import BESIDE, RecordPrivacy, multiplier_for
 from cloister.fl.clients.spending import Spending, together
 from cloister.fl.clients.training import Job, Training
 from cloister.fl.data.partition import Iid
