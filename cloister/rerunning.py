@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors_in_one_line import Failure, said_in_a_line
 from .fl.runs.experiment import Round, run
+from .fl.runs.held_alone import ANOTHER, folder_may_be
 from .fl.runs.origin import ORIGIN, commit
 from .fl.runs.repetition import Repetition, differing, record
 from .fl.runs.run_folder import versions
@@ -60,6 +61,9 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             OTHERWISE,
         )
     into = out or free_folder(scenario)
+    folder_may_be(into, "run")
+    if (into / "scenario.json").exists():
+        raise ValueError(f"{into} already holds a run; {ANOTHER}")
     given = {key: recorded[key] for key in ("file", "source", "name", "settings")}
 
     def again(tell: Tell | None) -> Iterator[Round]:

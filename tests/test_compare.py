@@ -461,7 +461,7 @@ def test_names_of_ones_own_are_no_tags_and_no_columns_of_the_table(tmp_path: Pat
 
 def test_a_folder_of_another_kind_is_not_written_into(tmp_path: Path) -> None:
     ResultsFolder(tmp_path, "evaluation").open({}, resume=False)
-    with pytest.raises(ValueError, match="another kind"):
+    with pytest.raises(ValueError, match="holds an evaluation already"):
         ResultsFolder(tmp_path, "comparison").open({}, resume=True)
     with pytest.raises(ValueError, match="already holds a comparison"):
         ResultsFolder(tmp_path, "comparison").open({}, resume=False)

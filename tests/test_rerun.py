@@ -56,6 +56,14 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.trains
+def test_a_folder_to_play_it_into_that_is_not_free_says_nothing_of_the_data(command):
+    assert command("run", "small.py:other", "--out", "r")[0] == 0
+    code, _, said = command("rerun", "r", "--out", "r")
+    assert code == 1
+    assert said == "cloister: r already holds a run; choose another folder by --out (out= in Python)\n"
+
+
+@pytest.mark.trains
 def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
     assert command("run", "small.py:other", "--set", "training.lr=0.3", "--rounds", "3", "--seed", "7", "--out", "r")[0] == 0
     recorded = json.loads(Path("r/origin.json").read_text())

@@ -26,6 +26,7 @@ from .dealt import Apportioned
 from .evaluation import ModelScore, ScoringJob, accuracies, accuracies_in
 from .hosts import OF_NUMBERS, Hosts, elsewhere
 from .lost_round import IN_VAIN, NothingLearned, after_a_loss, why_lost
+from .own_state import as_state
 from .parties import Parties
 from .parties import held_out as held_out
 from .parties import seed_of as seed_of
@@ -61,7 +62,7 @@ class Simulation(Parties):
         models = tuple(Model(f"init {k + 1}") for k in range(len(self.setup.others)))
         start = Start(present, self.population.groups, INITIAL, seed_of(scenario.seed, "cohorts"), models)
         self._initial = {INITIAL, *models}
-        self.state: State = scenario.algorithm.init(start)
+        self.state: State = as_state(scenario.algorithm.init(start), scenario.algorithm, "init", 0)
         self._used: tuple[State, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
         self.told: Scores | None = None  # how clients elsewhere are asked how well they predict
         self.asks_all = False  # and not only those with models that are not here
@@ -86,7 +87,8 @@ class Simulation(Parties):
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
         try:
-            self.state = self.scenario.algorithm.round(self.state, self.view, rng)
+            found = self.scenario.algorithm.round(self.state, self.view, rng)
+            self.state = as_state(found, self.scenario.algorithm, "round", t + 1)
         except Silent as silent:
             cast(Record, self.view.record).fault(silent.blame, silent.reason)
             self.state = after_a_loss(self.state)
