@@ -9,6 +9,7 @@ user, 143 by SIGTERM.
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -85,6 +86,9 @@ keys.info.help = flowing(str(keys.info.help))
 
 def main() -> None:
     """Entry point of the `cloister` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a dash is a question mark where the terminal knows ASCII alone
     try:
         app()
     except Failure as failure:

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .fl.runs.privacy import headline
 from .reporting.headline import corrupt_of, smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
@@ -96,7 +97,8 @@ class Result:
         sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was. hides_among: the same
         less the clients that the protection reckons to be corrupt: among so many an honest one hides.
         """
-        epsilon, account = self.summary.get("privacy", {}), self.summary.get("account", {})
+        spent = {unit: of for unit, of in self.read().privacy.items() if isinstance(of, dict)}  # of a run that is not over, too
+        epsilon, account = self.summary.get("privacy") or headline(spent), self.summary.get("account", {})
         least = smallest_sum(self.read())
         hides = None if least is None else max(least - corrupt_of(self.read()), 0)
         return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": least, "hides_among": hides}

@@ -1,15 +1,18 @@
 """Errors of a user's own file: where in it, and what was perhaps meant."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from .fl import near_names
 from .fl.other_names import BELONG, EXAMPLES, FIELDS, LOADERS, said_otherwise
+from .fl.own_code import is_own
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
@@ -156,4 +159,15 @@ def _places(trace: TracebackType | None) -> Iterable[TracebackType]:
 
 
 def _users(place: TracebackType) -> bool:
-    return str(place.tb_frame.f_globals.get("__name__", "")).startswith(PREFIX)
+    """Whether it is in a scenario's file, or in a module or package beside it, which it may import by name."""
+    name = str(place.tb_frame.f_globals.get("__name__", ""))
+    if name.startswith(PREFIX):
+        return True
+    top = sys.modules.get(name.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    if top is None or file is None or name == "__main__" or not is_own(top):
+        return False
+    path = Path(file).resolve()
+    beside = path.parents[path.name == "__init__.py"]
+    scenarios = [getattr(module, "__file__", None) for other, module in sys.modules.items() if other.startswith(PREFIX)]
+    return any(Path(one).resolve().parent == beside for one in scenarios if one)

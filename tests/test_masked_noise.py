@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cloister as face
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
@@ -313,6 +314,9 @@ def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Pa
     steps = run(PRIVATE, tmp_path / "broken")
     next(steps)
     steps.close()
+    so_far = face.load(tmp_path / "broken").privacy["epsilon"]["client"]
+    assert 0 < so_far["epsilon_worst"] < whole["client"]["epsilon_worst"]
+    assert "clients" not in so_far
     list(run(PRIVATE, tmp_path / "broken", resume=True))
     assert json.loads((tmp_path / "broken" / "privacy.json").read_text()) == whole
     summary = json.loads((tmp_path / "whole" / "summary.json").read_text())

@@ -29,12 +29,13 @@ class Begins(algorithms.FedAvg):
         return {"clusters": {}}
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize(
     ("algorithm", "words"),
     [
-        (Nothing, r"^Nothing.round \(test_own_state.py, line 18\) returned None, which is no state: it has no round; give back"),
-        (Still, r"^Still.round \(test_own_state.py, line 24\) returned a state whose round is 1, and 2 comes next: round=state"),
-        (Begins, r"^Begins.init \(test_own_state.py, line 30\) returned dict, which is no state: it has no round; give back"),
+        (Nothing, r"^Nothing.round \(test_own_state.py, line 16\) returned None, which is no state: it has no round; give back"),
+        (Still, r"^Still.round \(test_own_state.py, line 22\) returned a state whose round is 1, and 2 comes next: round=state"),
+        (Begins, r"^Begins.init \(test_own_state.py, line 28\) returned dict, which is no state: it has no round; give back"),
     ],
 )
 def test_what_is_no_state_that_comes_next_is_told_with_its_line(algorithm: Any, words: str, tmp_path: Path) -> None:

@@ -304,6 +304,15 @@ def test_a_file_may_import_those_beside_it(tmp_path: Path, monkeypatch: pytest.M
     assert load_poisoning(f"{tmp_path / 'wanted.py'}")(None) == 3
 
 
+def test_what_a_file_beside_it_raises_is_one_line_with_its_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "my_own_parts.py").write_text("def factory(shape, classes):\n    raise RuntimeError('boom')\n")
+    (tmp_path / "mine.py").write_text(
+        HEAD + "from my_own_parts import factory\n" + BODY.replace("models.Mlp(hidden=(8,))", "factory")
+    )
+    assert complaint(monkeypatch, capsys, "run", tmp_path / "mine.py").endswith("my_own_parts.py, line 2: RuntimeError: boom")
+
+
 def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", list(sys.path))
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
