@@ -10,6 +10,7 @@ user, 143 by SIGTERM.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from .auditing.command import audit
 from .comparing.command import compare
 from .completion import Root
 from .cost_command import cost
-from .errors_in_one_line import Failure, say
+from .errors_in_one_line import FULL, Failure, say
 from .evaluating.command import breakdown, evaluate
 from .flags import Command, Group
 from .flowing import flowing
@@ -91,9 +92,16 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a dash is a question mark where the terminal knows ASCII alone
     try:
         app()
+        sys.stdout.flush()
     except Failure as failure:
         say(str(failure))
         sys.exit(failure.code)
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        say("what this prints has no room where it goes")
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  what is left to print is lost at exit
+        sys.exit(1)
 
 
 if __name__ == "__main__":

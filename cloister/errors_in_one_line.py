@@ -13,7 +13,7 @@ from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError, Revoked
 from .user_errors import file_of, in_words
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 FAILED, REVOKED = 1, 77
 """Exit codes: of any failure; of a party whose certificate was taken back, not to be started again (NOPERM of sysexits)."""
 
@@ -51,7 +51,7 @@ def room_in(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL and error.filename is None:
+        if error.errno in FULL and error.filename is None:
             error.filename = str(folder)
         raise
 
@@ -63,7 +63,7 @@ def _says_what_to_install(error: Exception) -> bool:
 
 def _of_a_file(error: Exception) -> str:
     """What the system refused about a file, in words; empty of any other error."""
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in FULL:
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}no room is left on the disk; make some, and give the same command again"
     if not isinstance(error, OSError) or error.filename is None or not error.strerror:

@@ -1,7 +1,9 @@
 """Errors in a user's own file: one line, with file and line number, and what was perhaps meant."""
 
+import io
 import re
 import sys
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
@@ -343,3 +345,26 @@ def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch, capsys):
     said = complaint(monkeypatch, capsys, "run", file)
     assert "permission denied" in said.lower()
     assert str(file) in said
+
+
+def test_a_terminal_that_knows_ascii_alone_has_question_marks(monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "caf\u00e9.py"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    shown.flush()
+    assert b"there is no file caf?.py" in shown.buffer.getvalue()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+def test_what_cannot_be_printed_is_one_line(monkeypatch, capsys):
+    full = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  to close it fails
+    monkeypatch.setattr(sys, "stdout", full)
+    monkeypatch.setattr(sys, "argv", ["cloister", "cost", "cloister:quickstart"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    with suppress(OSError):
+        full.close()
+    assert caught.value.code == 1
+    assert capsys.readouterr().err.endswith("what this prints has no room where it goes\n")
