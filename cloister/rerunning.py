@@ -74,7 +74,8 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             for _ in watched(again, f"{scenario.name}, again", scenario.rounds, sys.stderr, always=True):
                 pass
     except ValueError as error:  # it was played to its end once, so that something else is not as it was
-        error.args = (f"{error}; the run in {folder} met no such thing: its data, or what they are read by, have changed since",)
+        since = "its data are not where they are looked for, from where this command runs, or what reads them has changed since"
+        error.args = (f"{error}; the run in {folder} met no such thing: {since}",)
         raise
     write_report(into)
     return into

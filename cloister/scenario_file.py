@@ -84,8 +84,11 @@ def load_poisoning(where: str) -> Any:
     if wanted in read.unbuilt:
         raise Unbuilt(read.unbuilt[wanted])
     if wanted not in read.holds:
-        raise ValueError(f"{read.file} holds no attack named {wanted!r}; it has: {', '.join(own) or 'none'}")
+        name_it = f"; name it: {read.file}:{own[0]}" if own and not name else ""
+        raise ValueError(f"{read.file} holds no attack named {wanted!r}; it has: {', '.join(own) or 'none'}{name_it}")
     found = read.holds[wanted]
+    if hasattr(found, "sought"):  # an `Attack` of an audit's
+        raise ValueError(f"{read.file}: {wanted} is an attack on privacy, not on the model: cloister audit --attack takes it")
     if not callable(found) and not hasattr(found, "make"):
         raise ValueError(f"{read.file}: {wanted} is {brief(found)}, and no attack; give a function or a dataclass with __call__")
     return found

@@ -194,7 +194,7 @@ def test_what_the_first_run_did_not_meet_is_said_to_be_new(command):
     code, _, said = command("rerun", "r")
     assert code == 1
     assert "much" in said
-    assert "; the run in r met no such thing: its data, or what they are read by, have changed since" in said
+    assert "; the run in r met no such thing: its data are not where they are looked for" in said
 
 
 @pytest.mark.trains

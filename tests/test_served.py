@@ -1,5 +1,6 @@
 """Runs over links under every protection that is served, held against simulations: who scores, who owns, who is compared."""
 
+import html
 import json
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from cloister.fl.models.vector import load_vector
 from cloister.fl.runs.dealt import Apportioned
 from cloister.fl.runs.greeting import Greeting
 from cloister.fl.runs.listening import greeting_of, longest
+from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.member import Member
 from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.simulation import Simulation
@@ -313,3 +315,22 @@ def test_a_coordinator_reads_its_data_once_and_goes_by_them(tmp_path):
     assert parties.population is dealt.population
     assert len(read) == 1
     assert np.array_equal(parties.setup.initial, Parties(SMALL, None).setup.initial)
+
+
+def ends_in_an_error(outputs, targets):
+    raise KeyError("no such label")
+
+
+def test_a_training_that_ends_in_an_error_is_declined_and_its_own_log_and_record_say_where(tmp_path, caplog):
+    ours = replace(SMALL, protection=Masked(floor=2))
+    words = r"updates of 4 clients could not be used \(its training failed, as its own log and record say\).* what those say of"
+    with pytest.raises(NothingLearned, match=words):
+        played(ours, tmp_path, mine=replace(ours, training=replace(SMALL.training, loss=ends_in_an_error)))
+    where = "ends_in_an_error (test_served.py, line 320), failed in test_served.py, line 321: KeyError: 'no such label'"
+    assert any(where in getattr(line, "why", "") for line in caplog.records if line.message == "training failed")
+    for i in range(4):
+        failed = [line for line in read_record(tmp_path / f"client {i}" / "join.jsonl") if "failed" in line]
+        assert [line["round"] for line in failed] == [0, 1]
+        assert all(where in line["failed"] for line in failed)
+    page = html.unescape(write_client_report(tmp_path / "client 0").read_text())
+    assert "Its training failed 2 times, first in round 0: Unfit: training.loss, ends_in_an_error" in page

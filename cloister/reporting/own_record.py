@@ -92,7 +92,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=" ".join(filter(None, [f"{ended} {in_short(rows, spent)}{CHOSE if chosen else ''}", apart])),
+            verdict=" ".join(filter(None, [ended, failures(lines), f"{in_short(rows, spent)}{CHOSE if chosen else ''}", apart])),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
@@ -145,6 +145,15 @@ def messages_words(count: int) -> str:
 def trained_on(joined: Mapping[str, Any]) -> str:
     """In words; a record of before may not say it."""
     return f"{joined['data']}, {joined.get('records', DASH)} records" if "data" in joined else DASH
+
+
+def failures(lines: Sequence[Mapping[str, Any]]) -> str:
+    """That its work ended in errors, and what the first was; empty where none did."""
+    found = [line for line in lines if "failed" in line]
+    if not found:
+        return ""
+    times = f"{len(found)} times, first in" if len(found) > 1 else "in"
+    return f"Its training failed {times} round {found[0].get('round', DASH)}: {found[0]['failed']}."
 
 
 def other_data(joined: Sequence[Mapping[str, Any]]) -> list[str]:

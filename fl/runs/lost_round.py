@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import OF_CLIP, OF_FLOOR, PAST_BUDGET, Fault
+from ...protocol.core.errors import OF_CLIP, OF_FLOOR, OF_TRAINING, PAST_BUDGET, Fault
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
@@ -144,4 +144,6 @@ def _unusable(unused: Mapping[int, str], floor: int, scenario: Scenario) -> str:
     reason = next(iter(unused.values()))
     heavy = all(why.endswith(OF_FLOOR) for why in unused.values())
     ways = _more(scenario, True) if heavy else f"inputs of one scale, a smaller training.lr{clip}"
+    if all(why == OF_TRAINING for why in unused.values()):
+        ways = "what those say of the client's model, loss and data"
     return f"{who} could not be used ({reason}), and a sum of the others is below the floor of {floor}; {ways} may help"

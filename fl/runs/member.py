@@ -5,6 +5,7 @@ The record says what it told whom, what it spent of its privacy budget, and what
 
 import fcntl
 import json
+import logging
 import os
 import threading
 import time
@@ -20,7 +21,7 @@ import numpy as np
 from safetensors.torch import save
 
 from ...crypto.entropy import KeptEntropy, OsEntropy
-from ...protocol.core.errors import Revoked
+from ...protocol.core.errors import OF_TRAINING, Revoked
 from ...protocol.drivers.journal import InFile
 from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
@@ -32,6 +33,7 @@ from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
 from ..data.agreed import agreed_on
 from ..data.own import OwnData
+from ..functions import own_place
 from ..models.vector import load_vector, trainable
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .origin import checksum
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 """Of a record: as much as a client of 100,000 rounds writes. Beyond, whoever sends it words fills its disk."""
+log = logging.getLogger("cloister.joining")
 LOG, MODEL, JOURNAL = "join.jsonl", "model.safetensors", "journal"
 
 
@@ -227,12 +230,22 @@ class Member:
             self._parties.weighing.kept.restore(weighed)
 
     def _works(self, workers: Workers, client: int, jobs: Sequence[LocalJob]) -> Iterator[tuple[int, LocalWork | Unwilling]]:
-        """A computer that does this client's jobs alone; which models it chose is in the record."""
-        rounds = {job.client: job.round for job in jobs}
-        for of, done in workers([job for job in jobs if job.client == client]):
-            if isinstance(done, LocalWork) and done.shares:
-                self.record.add(chose=list(done.shares), round=rounds[of])
-            yield of, done
+        """A computer that does this client's jobs alone; which models it chose is in the record.
+
+        A job that ends in an error, of its own model or loss for instance, is declined: what the error says is its own affair.
+        """
+        rounds, own = {job.client: job.round for job in jobs}, [job for job in jobs if job.client == client]
+        try:
+            for of, done in workers(own):
+                if isinstance(done, LocalWork) and done.shares:
+                    self.record.add(chose=list(done.shares), round=rounds[of])
+                yield of, done
+        except Exception as error:
+            place = own_place(error)
+            why = f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+            log.error("training failed", extra={"why": why})
+            self.record.add(failed=why, round=rounds.get(client))
+            yield client, Unwilling(OF_TRAINING)
 
     def _judges(self, judge: Judgement, offer: LocalOffer) -> int | None:
         """A choice that is a message of its own is in the record likewise."""

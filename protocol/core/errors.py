@@ -6,6 +6,8 @@ OF_CLIP = "of protection.clip"
 """The end of the reason of a client whose update is too large to be masked."""
 OF_FLOOR = "would be too much of the sum for the floor"
 """The end of the reason of a client that weighs too much for a sum to hide it."""
+OF_TRAINING = "its training failed, as its own log and record say"
+"""What others are told of a client whose work ended in an error: the error is its own affair."""
 PAST_BUDGET = "past its budget"
 """In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
 

@@ -128,7 +128,10 @@ class Attack:
             found = np.asarray(guess, np.float64)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{self.name}: a guess of {self.sought} is numbers; {error}") from None
-        if (shape is not None and found.shape != shape) or not np.isfinite(found).all():
-            expected = "" if shape is None else f" of shape {shape}"
-            raise ValueError(f"{self.name}: a guess of {self.sought} is finite numbers{expected}, not {found.shape}")
+        if shape is not None and found.shape != shape:
+            given = "None" if guess is None else f"numbers of shape {found.shape}"
+            raise ValueError(f"{self.name}: a guess of {self.sought} is finite numbers of shape {shape}, not {given}")
+        if not np.isfinite(found).all():
+            wrong = found[~np.isfinite(found)].flat[0]
+            raise ValueError(f"{self.name}: a guess of {self.sought} is finite numbers, and has {wrong}")
         return found
