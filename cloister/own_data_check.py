@@ -60,6 +60,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.runs.outweighing import least_of_others, least_share
     from .fl.runs.parties import Parties
     from .fl.runs.serving import check_served
+    from .fl.runs.trial import tried
     from .protocol.view.protection import as_written
 
     check_served(scenario)
@@ -98,6 +99,8 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
         yield "agreed", f"labels {', '.join(table.kinds)}; {of}"
         if lacking and data is not None:
             yield "not here", f"no record of {', '.join(lacking)}: fine, if that is so"
+    for words in tried(found, mine):
+        yield "note", words
     last = records % batch or batch
     yield "train on", f"{records} records, in batches of {batch}{f', the last of {last}' if last != batch else ''}"
     yield "held out", f"{len(own.test)} records, to score models by"

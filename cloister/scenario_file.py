@@ -56,9 +56,26 @@ def load_evaluation(where: str, settings: Sequence[str] = (), data: Path | None 
         return usual_evaluation(with_settings(scenario, settings), data)
     found = _chosen(read, name, Evaluation, "evaluation")
     _note_unbuilt(read)
-    if found.partitions and any(setting.startswith("partition.") for setting in settings):
-        raise ValueError(f"--set cannot change the partition: the evaluation names its own: {', '.join(found.partitions)}")
+    _check_changes(found, settings)
     return replace(found, scenario=with_settings(found.scenario, settings))
+
+
+def _check_changes(evaluation: Evaluation, settings: Sequence[str]) -> None:
+    """Raises ValueError for a setting of what an evaluation has of its own in the place of its scenario's."""
+    alone = not any(callable(defence) and not hasattr(defence, "init") for defence in evaluation.defences.values())
+    own = {
+        "algorithm": ("defences", evaluation.defences if alone else {}),
+        "protection": ("protections", evaluation.protections),
+        "partition": ("partitions", evaluation.partitions),
+        "seed": ("seeds", dict.fromkeys(map(str, evaluation.seeds))),
+    }
+    for setting in settings:
+        field = setting.partition("=")[0].partition(".")[0].strip()
+        several, names = own.get(field, ("", {}))
+        if names:
+            instead = "; --seeds changes those" if field == "seed" else ""
+            of_its_own = f"{several} of its own in place of the {field}: {', '.join(names)}"
+            raise ValueError(f"--set {setting} changes nothing: the evaluation has {of_its_own}{instead}")
 
 
 def load_comparison(where: str) -> Comparison:

@@ -70,6 +70,7 @@ def test_labels_are_in_one_order_with_the_same_file_of_rows(tmp_path):
         assert there == agreed_on(data.agreed_columns(["x"], labels=labels, clients=2))
 
 
+@pytest.mark.trains
 def test_a_client_looks_whether_its_own_file_fits(tmp_path):
     own = ward(tmp_path / "own.csv", 0)
     words = dict(fits(agreed(), own, None, None))
@@ -144,6 +145,7 @@ def scans(home: Path, labels: Sequence[str] = ("well", "ill")) -> Path:
     return home
 
 
+@pytest.mark.trains
 def test_folders_of_images_are_named_by_the_labels_that_were_agreed(tmp_path):
     """Clients had to name them by numbers, where a simulation takes words."""
     own = scans(tmp_path / "own")

@@ -13,6 +13,7 @@ from PIL import Image
 from cloister.fl.data.given import from_csv
 from cloister.fl.data.looking import look
 from cloister.fl.data.spelling import check_spelling, nearest
+from cloister.fl.functions import Unfit
 from cloister.own_data_check import fits, seen
 from cloister.scenario_file import load
 
@@ -54,6 +55,25 @@ def folder(tmp_path: Path) -> Path:
     table(tmp_path / "columns.csv", rows, ("hospital", "age", "dose", "ill"))
     (tmp_path / "agreed.py").write_text(AGREED)
     return tmp_path
+
+
+@pytest.mark.trains
+def test_a_loss_that_would_end_the_first_round_is_found_by_trying_it(folder: Path) -> None:
+    mine = table(folder / "mine.csv", of(40))
+    agreed = (folder / "agreed.py").read_text()
+    for loss, said in (
+        ("nn.CrossEntropyLoss()", r"training\.loss, CrossEntropyLoss .* gives shape \(\) for 10 records"),
+        (
+            "lambda outputs, targets: {}[0]",
+            r"training\.loss, <lambda> \(other\.py, line \d+\), failed in other\.py, line \d+: Key",
+        ),
+    ):
+        (folder / "other.py").write_text(agreed.replace("lr=0.1", f"lr=0.1, loss={loss}"))
+        with pytest.raises(Unfit, match=said):
+            words(fits(load(str(folder / "other.py")), mine, None, None))
+    constant = "lambda outputs, targets: outputs.sum(1)"
+    (folder / "other.py").write_text(agreed.replace("lr=0.1", f"lr=0.1, loss={constant}"))
+    assert "gives the same for other targets" in words(fits(load(str(folder / "other.py")), mine, None, None))["note"]
 
 
 def words(lines) -> dict[str, str]:
@@ -123,6 +143,7 @@ def test_a_folder_of_tables_is_not_the_data_of_one_client(names, said, tmp_path)
         dict(seen(tmp_path, None))
 
 
+@pytest.mark.trains
 def test_data_that_fit_are_said_to(folder):
     told = words(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", of(40)), None, None))
     assert told["model"] == "10 parameters, inputs of 2, 2 classes"
@@ -195,6 +216,7 @@ def test_of_a_regression_a_check_says_what_a_coordinator_would_and_nothing_of_it
     assert served.stderr.splitlines()[-1] == bad.stderr.strip()
 
 
+@pytest.mark.trains
 def test_the_command_connects_to_nobody(folder):
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cloister", "join", *more]

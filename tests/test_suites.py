@@ -171,5 +171,5 @@ def test_settings_are_of_the_scenario_before_its_grid_is_made(tmp_path: Path, mo
         "from dataclasses import replace\nfrom tests.evaluation_sample import evaluation as one\n"
         "from cloister.fl.data.partition import Iid\nevaluation = replace(one, partitions={'IID': Iid(clients=8)})\n"
     )
-    with pytest.raises(ValueError, match="--set cannot change the partition: the evaluation names its own: IID"):
+    with pytest.raises(ValueError, match="changes nothing: the evaluation has partitions of its own in place of the .*: IID"):
         load_evaluation("grid.py", ["partition.clients=10"])
