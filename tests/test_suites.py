@@ -1,5 +1,6 @@
 """Suites of attacks: every one is an adversary of the strength that is asked for, plays, and is known by one name."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -171,5 +172,9 @@ def test_settings_are_of_the_scenario_before_its_grid_is_made(tmp_path: Path, mo
         "from dataclasses import replace\nfrom tests.evaluation_sample import evaluation as one\n"
         "from cloister.fl.data.partition import Iid\nevaluation = replace(one, partitions={'IID': Iid(clients=8)})\n"
     )
-    with pytest.raises(ValueError, match="changes nothing: the evaluation has partitions of its own in place of the .*: IID"):
+    of_its_own = "changes nothing: the evaluation has partitions of its own in place of the partition: IID"
+    with pytest.raises(ValueError, match=of_its_own):
         load_evaluation("grid.py", ["partition.clients=10"])
+    for setting in ("algorithm=FedAvg()", "algorithm.by_samples=False", "seed=7"):
+        with pytest.raises(ValueError, match=rf"--set {re.escape(setting)} changes nothing: the evaluation has"):
+            load_evaluation("grid.py", [setting])
