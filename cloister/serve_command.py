@@ -1,5 +1,6 @@
 """`cloister serve`: the coordinator of clients in processes of their own, over gRPC."""
 
+import math
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,10 @@ def serve(
         from .protocol.links.addresses import check_address
 
         check_address(listen, "--listen")
+        if metrics is not None and metrics.rpartition(":")[2] == listen.rpartition(":")[2] != "0":
+            raise ValueError(f"--listen {listen} and --metrics {metrics} are one port: give each its own")
+        if not 0 <= wait < math.inf:
+            raise ValueError(f"--wait is seconds, from 0 on, not {wait:g}")
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")

@@ -46,6 +46,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.trains
 def test_nobody_trains_on_made_up_rows_unasked(folder):
     for more in (("--check",), ("localhost:1", "--folder", "c", "--client", "0", "--insecure-loopback")):
         done = commanded(folder, "join", *more, "--scenario", "agreed.py")

@@ -99,6 +99,12 @@ def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
             ("request", "pki/parties/client-0", "client-3", "--run", "trial", "--again"),
             "the keys in pki/parties/client-0 are those of client-0",
         ),
+        (("accept", "pki/parties/client-0", "pki/public/authority.pem"), "is a file: give a copy of the authority's folder"),
+        (("enrol", "pki", "pki", "--identity", "x"), "pki is no file"),
+        (
+            ("request", "pki/parties/client-0", "client-0", "--run", "other", "--again"),
+            "the keys in pki/parties/client-0 are of the run 'trial', and not of 'other': for another run make a new folder",
+        ),
         (("accept", "mine", "pki/public", "--party", "client-0", "--authority", "12"), "64 hexadecimal digits"),
         (("init", "new", "--run", "trial", "--clients", "1", "--encrypt"), f"set {VARIABLE}, or run this in a terminal"),
     ],
@@ -146,6 +152,13 @@ def test_a_passphrase_comes_by_the_environment_and_is_never_shown(tmp_path: Path
             assert secret not in done.stdout + done.stderr
     for path in (tmp_path / "pki").rglob("*.key"):
         assert b"ENCRYPTED" in path.read_bytes()
+
+
+def test_who_is_not_enrolled_yet_is_told_so(tmp_path: Path) -> None:
+    told = word(said("init", "pki", "--run", "trial", "--clients", 1, cwd=tmp_path), "authority")
+    said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
+    done = run("accept", "mine", "pki/public", "--authority", told, cwd=tmp_path)
+    assert done.stderr == "cloister: pki/public has no certificate of client-4: the authority has not enrolled it yet\n"
 
 
 def test_a_reader_that_is_gone_is_no_failure_to_be_told_of(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cloister.protocol.masked import messages as masked
 from cloister.protocol.two_servers import messages as two_servers
 from cloister.protocol.wire import messages as plain
 from cloister.reporting.own_choices import choices, who_can_tell
-from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, Away, Rounds, absences, outcome, rounds_of
+from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, TOOK, UNTOLD, Away, Rounds, absences, outcome, rounds_of
 from cloister.reporting.own_record import in_short, read_record, received, render
 from cloister.reporting.own_record import revealed as revealed_rows
 from cloister.reporting.own_words import OF_DATA, SAID, UPLOADED
@@ -303,3 +303,14 @@ def test_that_it_was_away_between_sums_with_it_is_said(gone, said):
     assert said in render(masked)
     assert bool(said) == ("can subtract them" in render(masked))
     assert "can subtract them" not in render([JOINED | {"protection": "Plain()"}, *gone])
+
+
+def test_an_update_that_was_sent_and_whose_sum_it_never_signed_may_not_be_in_it():
+    """As where its keys are rotated in mid-round: the sum is made without it, and it is told nothing of that."""
+
+    def signed(round):
+        return [task(round), update(round), update(round, "SurvivorSignature")]
+
+    lines = [JOINED, *signed(0), task(1), update(1), {"away": "x"}, {"back": True}, *signed(2)]
+    assert [(of.named, of.words) for of in rounds_of(lines)] == [("0", TOOK), ("1", UNTOLD), ("2", TOOK)]
+    assert "Round 1 (perhaps: it was not told) went on without it" in render(lines)

@@ -64,9 +64,11 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     assert "<td>client-2</td><td>0 to 1</td><td>1</td>" in page
     assert "Not there to be handed a model" not in page
     assert found.link["without_model"] == []
-    differing = {"round": 0, "client": 2, "differs": {"training.lr": ["0.2", "0.1"], "seed": ["7", None]}}
+    differing = {"round": 0, "client": 3, "differs": {"training.lr": ["0.2", "0.1"], "seed": ["7", None]}}
     (found.folder / "link.json").write_text(json.dumps({"without_model": [3, 1]}))
-    (found.folder / "other_terms.jsonl").write_text(json.dumps(differing) + "\n")
+    (found.folder / "other_terms.jsonl").write_text(
+        "".join(json.dumps({**differing, "client": i}) + "\n" for i in (3, 2))  # 2 was away in all rounds
+    )
     run = read_run(found.folder)
     model = found.folder / "models" / f"{next(iter(run.rounds[-1]['clusters']))}.safetensors"
     assert without_model(run) == [("client-1", ""), ("client-3", "")]  # clients own their models here
@@ -74,9 +76,9 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     model.touch()
     assert without_model(run) == [("client-1", f"models/{model.name}"), ("client-3", f"models/{model.name}")]
     assert sorted(said_of_terms(run)) == [
-        f"client-2, from round 0 on: seed is 7 there, {DASH} at the coordinator",
-        "client-2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator",
+        f"client-3, from round 0 on: seed is 7 there, {DASH} at the coordinator",
+        "client-3, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator",
     ]
     page = write_report(found.folder).read_text()
     assert f"<li>client-1: its cluster's is models/{model.name} in this run folder</li>" in page
-    assert "client-2, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator" in page
+    assert "client-3, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator" in page

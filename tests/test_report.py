@@ -601,3 +601,15 @@ def test_a_screenshot_shows_colour(tmp_path: Path) -> None:
     assert picture.shape == (1500, 1000, 3)
     for red, green, blue in [(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (0x00, 0x92, 0x72)]:
         assert (picture == (red, green, blue)).all(axis=2).sum() > 100
+
+
+def test_rounds_in_which_a_second_server_did_not_answer_are_named(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for t in (2, 3, 9):
+        lines[t]["unanswered"] = "the second server did not answer as it should"
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first, second = (f"In round {lines[t]['round']}" for t in (2, 9))
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert f"{first} to {lines[3]['round']} the second server did not answer as it should: sums that it was" in page.text
+    assert f"{second} the second server did not answer as it should: sums that it was asked for were not made." in page.text

@@ -1,11 +1,12 @@
 """What is doubtful in a scenario that is served is a line of its own, without a path and Python's words for a warning."""
 
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
-from cloister import serve_command
+from cloister import cli, serve_command
 from cloister.fl.runs import serving
 from cloister.fl.runs.feasibility import Doubt
 
@@ -24,3 +25,23 @@ def test_a_doubt_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert "\ncloister: note: every split of 3 clients leaves a side below the floor\n" in "\n" + said
     assert "Doubt" not in said
     assert ".py" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--listen", "127.0.0.1:7204", "--metrics", "7204"],
+            "--listen 127.0.0.1:7204 and --metrics 7204 are one port: give each",
+        ),
+        (["--wait", "-4"], "--wait is seconds, from 0 on, not -4"),
+        (["--wait", "nan"], "--wait is seconds, from 0 on, not nan"),
+        (["--least", "25"], "--least is 25, and the scenario has 24 clients"),
+    ],
+)
+def test_what_cannot_be_served_so_is_refused_at_once(options, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["cloister", "serve", "cloister:quickstart", "--insecure-loopback", *options])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert words in capsys.readouterr().err

@@ -8,8 +8,10 @@ from typing import Any
 from .own_words import UPDATES
 
 Line = Mapping[str, Any]
+SIGNED = "SurvivorSignature"
 TOOK, MISSED = "its update went into the protocol", "it was not there"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
+UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
 
@@ -76,21 +78,25 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
         if t in asked or (line.get("received") or {}).get("what") == "Task":
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(str(one.get("what")) for one in line.get("revealed", ()))
-    return joined(_each(lines, asked, sent))
+    return joined(_each(lines, asked, sent, any(SIGNED in kinds for kinds in sent.values())))
 
 
-def _each(lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]]) -> Iterator[Rounds]:
+def _each(
+    lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]], signs: bool
+) -> Iterator[Rounds]:
     order = sorted(asked)
     for before, t in pairwise([-1, *order]):
         if t > before + 1:
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
-        yield Rounds(t, t, _came(sent.get(t, set())))
+        yield Rounds(t, t, _came(sent.get(t, set()), signs))
 
 
-def _came(kinds: set[str]) -> str:
-    """Of a round in which it was asked, by the kinds of messages that it sent."""
+def _came(kinds: set[str], signs: bool) -> str:
+    """Of a round in which it was asked, by the kinds of messages that it sent. signs: whether sums are such that each signs whose
+    updates are in them, before they are opened.
+    """
     if kinds & UPDATES:
-        return TOOK
+        return UNTOLD if signs and "MaskedInput" in kinds and SIGNED not in kinds else TOOK
     if "Declined" in kinds:
         return "it was asked, and declined"
     if "Ready" in kinds:
@@ -110,18 +116,22 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
-    away = [of for k, of in enumerate(rounds) if of.words == MISSED and took and k < took[-1]]
+    away = [of for k, of in enumerate(rounds) if of.words in (MISSED, UNTOLD) and took and k < took[-1]]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
     after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took else []
     if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
         return ""
-    named = " and ".join(filter(None, [", ".join(of.named for of in apart), *after]))
+    named = " and ".join(filter(None, [", ".join(map(_named, apart)), *after]))
     one = len(apart) == 1 and apart[0].first == apart[0].last and not after
     return (
         f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
         " of one without it, over the same others, can subtract them, and if updates hardly changed, what is left is close to its"
         " update alone. How far all sums isolate it, the coordinator's report measures; this record has no sums without it."
     )
+
+
+def _named(of: Rounds) -> str:
+    return f"{of.named} (perhaps: it was not told)" if of.words == UNTOLD else of.named
 
 
 def is_left(lines: Sequence[Line]) -> bool:

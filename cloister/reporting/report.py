@@ -278,12 +278,21 @@ def stood_still(run: Run) -> list[str]:
         whom = (last.get("clusters") or {}).get(name) or []
         names, reason = ", ".join(run.name_of(i) for i in whom), why(name, whom, reason_of(last, name))
         found.append(f"Cluster {name} (clients {names}) learned nothing from round {since} on: {reason}.")
+    found += unanswered_in_words(run)
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
+
+
+def unanswered_in_words(run: Run) -> list[str]:
+    """A sentence on rounds in which a second server did not answer, and no cluster is told to stand still for it."""
+    silent = [{"round": line.get("round"), "why": str(line["unanswered"])} for line in run.rounds if line.get("unanswered")]
+    paused = {line.get("round") for line in run.rounds if line.get("stopped")}
+    rows = in_ranges([row for row in silent if row["round"] not in paused])
+    return [f"In round {row['round']} {row['why']}: sums that it was asked for were not made." for row in rows]
 
 
 def reason_of(line: Mapping[str, Any], cluster: str) -> str:

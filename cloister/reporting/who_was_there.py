@@ -44,11 +44,17 @@ def without_model(run: Run) -> list[tuple[str, str]]:
 
 
 def differing(run: Run) -> list[str]:
-    """A line on each client whose scenario differed from the coordinator's in what it works by, for each time that it did."""
+    """A line on each client whose scenario differed from the coordinator's in what it works by, for each time that it did, and in
+    some round of which it was not away: who came with other terms and left took part by none.
+    """
     found = []
+    away = ranges([line for line in run.presence if type(line.get("round")) is int], len(run.rounds))["away"]
     for client, said in noted(list(run.other_terms)).items():
         for k, (since, fields) in enumerate(said):
             until = None if k + 1 == len(said) else max(since, said[k + 1][0] - 1)
+            last = max(since, len(run.rounds) - 1) if until is None else until
+            if any(first <= since and last <= end for first, end in away.get(client, ())):
+                continue
             when = f"from round {since} on" if until is None else f"round {_words([(since, until)])}"
             found += [
                 f"{run.client(client)}, {when}: {name} is {_or_dash(there)} there, {_or_dash(here)} at the coordinator"

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
-from ..data.agreed import agreed_on
+from ..data.agreed import agreed_on, made_up
 from .scenario import Scenario, described
 
 MOST_TERMS, MOST_TEXT, MOST_BYTES = 64, 64, 6144
@@ -33,6 +33,8 @@ def terms_of(scenario: Scenario[Any]) -> Terms:
             found |= {f"{name}.{f.name}": described(getattr(value, f.name)) for f in fields(value) if f.compare}
     if (agreed := agreed_on(scenario.data)) is not None:
         found |= {f"data.{name}": value for name, value in agreed.plain.items()}
+    if made_up(scenario.data):
+        found["data.clients"] = getattr(scenario.data, "clients", None)
     return {name[:MOST_TEXT]: _short(value) for name, value in list(found.items())[:MOST_TERMS]}
 
 

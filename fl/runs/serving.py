@@ -78,6 +78,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     dealt, standing = Apportioned.of(scenario, data), listening.standing
     expected = _expected(scenario, data, dealt)
     clients = expected.clients
+    if listening.least is not None and listening.least > len(clients):
+        raise ValueError(f"--least is {listening.least}, and the scenario has {len(clients)} clients")
     check_feasible(scenario, len(clients))
     directory = None if standing is None else standing.directory
     if isinstance(scenario.protection, TwoServer):

@@ -156,6 +156,8 @@ def accept(
     Raises Untrusted: for another authority, a document older than the one here, a certificate or identities that are not this
     party's. The folder is then as before.
     """
+    if public.exists() and not public.is_dir():
+        raise ValueError(f"{public} is a file: give a copy of the authority's folder public/")
     documents = _documents(public)  # read once: what is checked is what is written
     offered = _opened(documents, now)
     with alone(folder):
