@@ -41,7 +41,8 @@ def test_a_doubt_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 )
 def test_what_cannot_be_served_so_is_refused_at_once(options, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["cloister", "serve", "cloister:quickstart", "--insecure-loopback", *options])
+    at = ["--listen", "127.0.0.1:7204"]
+    monkeypatch.setattr(sys, "argv", ["cloister", "serve", "cloister:quickstart", "--insecure-loopback", *at, *options])
     with pytest.raises(SystemExit):
         cli.main()
     assert words in capsys.readouterr().err
