@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as torch_load_file
+from torch import nn
 
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL
@@ -18,13 +21,14 @@ from cloister.fl.algorithms.per_fedavg import PerFedAvg
 from cloister.fl.clients.record_privacy import RecordPrivacy
 from cloister.fl.data.partition import LabelSwap, Rotation
 from cloister.fl.emd.subsample import Size
+from cloister.fl.models.papers import initial
 from cloister.fl.models.vector import load_vector
 from cloister.fl.runs.dealt import Apportioned
 from cloister.fl.runs.greeting import Greeting
 from cloister.fl.runs.listening import greeting_of, longest
 from cloister.fl.runs.lost_round import NothingLearned
 from cloister.fl.runs.member import Member
-from cloister.fl.runs.parties import Parties
+from cloister.fl.runs.parties import Parties, seed_of
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Masked, Permuted, Plain
 from cloister.protocol.links.terms import grpc_or_words
@@ -326,7 +330,8 @@ def test_a_training_that_ends_in_an_error_is_declined_and_its_own_log_and_record
     words = r"updates of 4 clients could not be used \(its training failed, as its own log and record say\).* what those say of"
     with pytest.raises(NothingLearned, match=words):
         played(ours, tmp_path, mine=replace(ours, training=replace(SMALL.training, loss=ends_in_an_error)))
-    where = "ends_in_an_error (test_served.py, line 320), failed in test_served.py, line 321: KeyError: 'no such label'"
+    at = ends_in_an_error.__code__.co_firstlineno
+    where = f"(test_served.py, line {at}), failed in test_served.py, line {at + 1}: KeyError: 'no such label'"
     assert any(where in getattr(line, "why", "") for line in caplog.records if line.message == "training failed")
     for i in range(4):
         failed = [line for line in read_record(tmp_path / f"client {i}" / "join.jsonl") if "failed" in line]
@@ -334,3 +339,26 @@ def test_a_training_that_ends_in_an_error_is_declined_and_its_own_log_and_record
         assert all(where in line["failed"] for line in failed)
     page = html.unescape(write_client_report(tmp_path / "client 0").read_text())
     assert "Its training failed 2 times, first in round 0: Unfit: training.loss, ends_in_an_error" in page
+
+
+def with_frozen_and_shared_layers(shape, classes):
+    """One layer as it was drawn, one that is used twice, and numbers beside parameters."""
+    frozen, twice = nn.Linear(64, 6), nn.Linear(6, 6)
+    frozen.requires_grad_(False)
+    found = nn.Sequential(nn.Flatten(), frozen, twice, nn.ReLU(), twice, nn.Linear(6, classes))
+    found.register_buffer("scale", torch.tensor([2.0]))
+    return found
+
+
+def test_a_model_s_file_is_all_that_a_fresh_module_needs(tmp_path):
+    scenario = replace(SMALL, model=with_frozen_and_shared_layers, protection=Masked(floor=2))
+    served = played(scenario, tmp_path)
+    fresh = with_frozen_and_shared_layers((1, 8, 8), 10)
+    fresh.load_state_dict(torch_load_file(served.home[0] / "model.safetensors"))
+    other = with_frozen_and_shared_layers((1, 8, 8), 10)
+    (path,) = (served.folder / "models").glob("*.safetensors")
+    other.load_state_dict(torch_load_file(path))
+    drawn = initial(scenario.model, (1, 8, 8), 10, seed_of(scenario.seed, "model"))
+    for name, tensor in fresh.state_dict().items():
+        assert torch.allclose(tensor, other.state_dict()[name], atol=1e-4), name
+        assert torch.equal(tensor, drawn.state_dict()[name]) == name.startswith(("1.", "scale")), name

@@ -18,6 +18,14 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
 
 
+def named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Copies of all that a fresh module needs to be this one, as `load_state_dict` takes them: what is frozen and what is kept
+    beside parameters too, and a layer that is used twice under both names.
+    """
+    state = module.state_dict()
+    return {name: value.detach().cpu().contiguous().clone() for name, value in state.items() if isinstance(value, Tensor)}
+
+
 def names_and_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
     """Name and shape of every piece of the vector, in its order."""
     return {name: tuple(parameter.shape) for name, parameter in trainable(module).items()}

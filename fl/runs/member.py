@@ -34,7 +34,7 @@ from ..clients.spending import together
 from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from ..functions import own_place
-from ..models.vector import load_vector, trainable
+from ..models.vector import load_vector, named_tensors
 from .greeting import Greeting, listed_of, maker_of, own_parties
 from .origin import checksum
 from .own_model import made_its_own, predictor_of, score_of
@@ -292,6 +292,5 @@ def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
     partial, data = path.with_suffix(".partial"), parties.scenario.data
     agreed = data.agreed if isinstance(data, OwnData) else agreed_on(parties.scenario.data)
     about = {} if agreed is None else {name: json.dumps(value) for name, value in agreed.plain.items()}
-    tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(parties.module).items()}
-    partial.write_bytes(save(tensors, about or None))
+    partial.write_bytes(save(named_tensors(parties.module), about or None))
     partial.replace(path)

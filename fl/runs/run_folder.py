@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import nn
 
 from ...protocol.view.answers import Vector
-from ..models.vector import load_vector, trainable
+from ..models.vector import load_vector, named_tensors
 from .held_alone import ANOTHER, GO_ON, FolderLock, folder_may_be, held_alone
 
 LOGS = (
@@ -109,8 +109,7 @@ class RunFolder:
             old.unlink()
         for name, vector in vectors.items():
             load_vector(module, vector)
-            tensors = {n: p.detach().cpu().contiguous().clone() for n, p in trainable(module).items()}
-            (self.path / "models" / f"{name.replace(' ', '-')}.safetensors").write_bytes(save(tensors))
+            (self.path / "models" / f"{name.replace(' ', '-')}.safetensors").write_bytes(save(named_tensors(module)))
 
 
 def _strict(value: Any) -> Any:
