@@ -83,8 +83,12 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
         away = f"{spare} may be away" if spare > 0 else "none may be away" if spare == 0 else "which are more than there are"
         alike = " and all weigh the same" if least_share(scenario) else ""
         yield "sums", f"of {least} clients or more that are there; {away} while there is one cluster{alike}"
+    protection = scenario.protection
     if share := least_share(scenario):
-        yield "weights", _by_samples(least_of_others(scenario, len(clients), records), share, len(clients), records)
+        yield (
+            "weights",
+            _by_samples(least_of_others(scenario, len(clients), records), share, len(clients), records, protection),
+        )
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if needs_two(found.module, own.train.x):
         yield (
@@ -106,11 +110,13 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     yield "held out", f"{len(own.test)} records, to score models by"
 
 
-def _by_samples(others: int | None, share: int, clients: int, records: int) -> str:
+def _by_samples(others: int | None, share: int, clients: int, records: int, protection: Any) -> str:
     """What a client can know of sums that count samples. others: records that each of them needs, if any number will do."""
     of = f"sums count samples: one in which a client has more than 1/{share} of the squares of all counts is withheld, and a"
     if others is None:
-        raised = "lower protection.corrupt, raise protection.max_samples, or"
+        lower = "lower protection.corrupt, or" if getattr(protection, "corrupt", 0) else "lower protection.floor, or"
+        most = getattr(protection, "max_samples", records)
+        raised = f"raise protection.max_samples, {most:,} here, or" if records > most else lower
         will = f"with this one's {records:,} that is so whatever the others have: {raised}"
     else:
         where = f"where the others have fewer than {others:,} each"

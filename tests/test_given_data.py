@@ -278,12 +278,22 @@ def test_a_model_that_cannot_be_averaged_or_fed_is_refused_before_anything_is_tr
     assert not (tmp_path / "r").exists()
 
 
+class Squeezed(nn.Module):
+    def forward(self, x):
+        return x.squeeze()
+
+
 def test_a_model_without_parameters_or_with_too_few_outputs_is_refused():
     x, y = torch.zeros(3, 6), torch.zeros(3, dtype=torch.int64)
     with pytest.raises(ValueError, match="no parameter to learn"):
         check_model(nn.ReLU(), x, y, 6)
     with pytest.raises(ValueError, match=r"gives \(4, 2\) for 4 records of 3 classes, where \(4, 3\) is needed"):
         check_model(nn.Linear(6, 2), x, y, 3)
+    squeezed = nn.Sequential(nn.Linear(6, 3), Squeezed())
+    with pytest.raises(ValueError, match=r"gives \(3,\) for 1 record, where \(1, 3\) is needed; squeeze a dimension by its"):
+        check_model(squeezed, x, y, 3)
+    with pytest.raises(ValueError, match=r"gives \(\) for 1 record, where \(1,\) is needed; squeeze a dimension by its number"):
+        check_model(nn.Sequential(nn.Linear(6, 1), Squeezed()), x, y.float(), 1)
 
 
 def test_a_batch_of_one_is_foreseen_where_the_model_needs_two():

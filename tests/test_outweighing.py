@@ -118,12 +118,20 @@ def test_a_client_is_told_how_many_the_others_must_have(own, protection):
     assert outweighing(scenario, {0: own} | dict.fromkeys(range(1, 5), needed - 1)) != ()
 
 
+def test_where_every_client_is_needed_as_many_each_will_do_and_nothing_else():
+    """It was said that none will: the largest number that there may be was tried alone."""
+    scenario = owned({0: 8, 1: 8, 2: 8}, protection=protections.Masked(floor=3, corrupt=0))
+    assert 188 <= least_of_others(scenario, 3, 192) <= 192
+    assert outweighing(scenario, dict.fromkeys(range(3), 192)) == ()
+
+
 def test_it_may_be_that_no_number_will_do():
     scenario = owned({0: 8, 1: 8, 2: 8}, protection=protections.Masked(corrupt=1))
     assert least_of_others(scenario, 3, 9000) is None
     assert least_of_others(owned({0: 8, 1: 8, 2: 8}), 3, 20_000) is None, "more than protection.max_samples"
 
 
+@pytest.mark.trains
 def test_a_check_speaks_of_equal_weights_where_samples_count():
     told = dict(fits(owned(EVEN), None, 1, None))
     assert told["sums"].endswith("2 may be away while there is one cluster and all weigh the same")

@@ -7,6 +7,7 @@ import torch
 from cloister import Training, attacks, data
 from cloister.fl.clients.losses import losses
 from cloister.fl.clients.measures import measures
+from cloister.fl.clients.training import optimizer_of
 from cloister.fl.data.function import as_data
 from cloister.fl.functions import Unfit
 from cloister.fl.models.papers import initial
@@ -46,6 +47,13 @@ def test_a_client_without_records_and_a_shape_without_channels_are_refused():
 def test_an_optimizer_and_metrics_that_do_not_fit():
     with pytest.raises(ValueError, match=r"training.optimizer, .*takes p, and is called with parameters and lr"):
         Training(epochs=1, batch=1, lr=0.1, optimizer=lambda p: p)
+    with pytest.raises(ValueError, match=r"training.optimizer, LBFGS, is not stepped by gradients alone: it takes self, closure"):
+        Training(epochs=1, batch=1, lr=0.1, optimizer=torch.optim.LBFGS)
+    with pytest.raises(ValueError, match=r"or a function of \(parameters, lr\), not an Adam$"):
+        Training(epochs=1, batch=1, lr=0.1, optimizer=torch.optim.Adam([torch.zeros(1)]))
+    stepped = Training(epochs=1, batch=1, lr=0.1, optimizer=lambda p, lr: torch.optim.LBFGS(p, lr))
+    with pytest.raises(Unfit, match="LBFGS, is not stepped by gradients alone"):
+        optimizer_of(stepped, [torch.nn.Parameter(torch.zeros(1))], 0)
     with pytest.raises(ValueError, match=r"metric .*takes o, and is called with outputs and targets"):
         Training(epochs=1, batch=1, lr=0.1, metrics=(lambda o: 1,))
     (found,) = measures((lambda o, y: None,), False).values()

@@ -70,12 +70,14 @@ class Training:
         if self.optimizer not in OPTIMIZERS and (isinstance(self.optimizer, str) or not callable(self.optimizer)):
             like = near(self.optimizer, OPTIMIZERS) if isinstance(self.optimizer, str) else ""
             known = f"{', '.join(OPTIMIZERS)} or a function of (parameters, lr)"
-            raise ValueError(f"optimizer is {known}, not {self.optimizer!r}{like}")
+            raise ValueError(f"optimizer is {known}, not {brief(self.optimizer)}{like}")
         for words in wrong_types(self, "training"):
             raise ValueError(words)
         check_measures(self.metrics)
         if not isinstance(self.optimizer, str) and (wrong := misfit(self.optimizer, ["parameters", "lr"])):
             raise ValueError(f"training.optimizer, {called(self.optimizer)}, does not fit: {wrong}")
+        if isinstance(self.optimizer, type) and (wrong := _not_stepped(self.optimizer)):
+            raise ValueError(f"training.optimizer, {wrong}")
         if self.momentum and self.optimizer != "SGD":
             raise ValueError(f"momentum is of SGD, and {self.optimizer} has its own: leave momentum at 0")
         if self.weight_decay and not isinstance(self.optimizer, str):
@@ -199,6 +201,12 @@ def train_one(
     return to_vector(local) - job.start
 
 
+def _not_stepped(kind: type) -> str:
+    """Why an optimizer of this class does not take the steps that are taken here; empty where it does."""
+    wrong = misfit(getattr(kind, "step", None), ["self"])
+    return f"{kind.__name__}, is not stepped by gradients alone: {wrong}; SGD, Adam and AdamW are" if wrong else ""
+
+
 def optimizer_of(
     training: Training, parameters: Sequence[nn.Parameter], round: int, fused: bool | None = None
 ) -> torch.optim.Optimizer:
@@ -215,6 +223,8 @@ def optimizer_of(
             made: object = make(parameters, lr)
             if not isinstance(made, torch.optim.Optimizer):
                 raise Unfit(f"training.optimizer, {called(make)}, returned {brief(made)}, where an optimizer of torch is taken")
+            if wrong := _not_stepped(type(made)):
+                raise Unfit(f"training.optimizer, {wrong}")
             return made
     raise ValueError(f"there is no optimizer {training.optimizer!r}")
 

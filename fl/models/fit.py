@@ -53,6 +53,19 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
         raise ValueError(
             f"the model gives {shape} for {TRIED} records of {classes} classes, where ({TRIED}, {classes}) is needed"
         )
+    _check_one(trial, made_up[:1], found)
+
+
+def _check_one(trial: nn.Module, one: Tensor, several: Tensor) -> None:
+    """Raises ValueError where outputs for a record alone, as in a last batch, have not the shape that those for several have."""
+    try:
+        with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
+            found = trial(one)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return  # it needs two, which is looked at where batches are known
+    if (shape := tuple(found.shape)) != (needed := (1, *several.shape[1:])):
+        squeezed = "; squeeze a dimension by its number, not all of size 1" if len(shape) < len(needed) else ""
+        raise ValueError(f"the model gives {shape} for 1 record, where {needed} is needed{squeezed}")
 
 
 def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], batch: int) -> None:

@@ -97,13 +97,22 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
     found = Parties(mine, data)
     if greeting.client not in found.population.clients:
         raise Refused(f"the scenario has no client {greeting.client}")
-    models = hashlib.sha256(b"".join(map(to_bytes, (found.setup.initial, *found.setup.others)))).digest()
-    if models != greeting.known:
+    if (models := _first_models(found)) != greeting.known:
+        if not isinstance(scenario.model, nn.Module) and _first_models(Parties(mine, data)) != models:
+            raise Refused(
+                "the model's function draws other weights each time that it is called: let them come from torch's generator,"
+                " which is seeded before it, and not from numpy's or from a seed of its own"
+            )
         drawn = isinstance(scenario.model, nn.Module)
         why = "; a module's weights are drawn wherever the file is read: let model be a function of shape and classes"
         told = "the coordinator begins with another model: give both the same scenario, with the same seed"
         raise Refused(told + why * drawn)
     return found
+
+
+def _first_models(parties: Parties) -> bytes:
+    """Their digest."""
+    return hashlib.sha256(b"".join(map(to_bytes, (parties.setup.initial, *parties.setup.others)))).digest()
 
 
 def _other_protection(theirs: str, ours: str) -> str:

@@ -56,19 +56,27 @@ def outweighed(scenario: Scenario, samples: Mapping[int, int], names: Mapping[in
     ]
 
 
+TRIED = 256
+"""Numbers of samples that are tried, each about 1.04 times the one before."""
+
+
 def least_of_others(scenario: Scenario, clients: int, own: int) -> int | None:
     """How many samples each of the others needs, as many as one another, so that a sum of all with this client is opened.
 
-    None where no number will do. own: how many it has itself.
+    None where no number will do. own: how many it has itself. With too many each of the others weighs too much in turn, so that
+    those that will do lie together, and may be as many as it has alone.
     """
     size = max(sizes_of_sums(scenario, clients))
-    low, high = 1, int(getattr(scenario.protection, "max_samples", own * size))
+    most = int(getattr(scenario.protection, "max_samples", own * size))
 
     def opened(others: int) -> bool:
         return _opened(scenario, max(own, others), [own] + [others] * (size - 1))
 
-    if own > high or not opened(high):
+    tried = sorted({1, own, most, *(round(most ** (k / TRIED)) for k in range(TRIED))})
+    fits = next((others for others in tried if others <= most and opened(others)), None) if own <= most else None
+    if fits is None:
         return None
+    low, high = max((others for others in tried if others < fits), default=0) + 1, fits
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if opened(middle) else (middle + 1, high)
