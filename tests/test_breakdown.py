@@ -18,8 +18,10 @@ from cloister.evaluating.breaking import breakdown_json, steps_of
 from cloister.evaluating.over_seeds import broke_words, median_words, summed_up
 from cloister.evaluating.run import Ledger
 from cloister.evaluating.searches import Searched, broken_by, play_searches
+from cloister.evaluating.tables import breakdown_words
 from cloister.evaluating.workers import Task
 from cloister.fl.runs.results_folder import Row
+from cloister.grids.spread import DASH
 from cloister.grids.workers import Crew
 from cloister.threat_models.breakdown import Steps, median_interval, searched
 from cloister.threat_models.broken import Bounds
@@ -243,6 +245,18 @@ def test_a_defence_that_does_not_work_without_attack_is_not_searched_and_not_cal
         assert searches or one.reason == "it does not work without attack either: too few updates"
 
 
+@pytest.mark.parametrize(("late", "said"), [(0.106, "learned nothing without attack (10.6 %, as chance is 10.0 %)"), (0.5, None)])
+def test_a_search_on_a_defence_that_learned_nothing_says_that_and_no_strength(late: float, said: str | None) -> None:
+    evaluation = replace(sample.evaluation, seeds=(0,))
+    held = Searched("minus", "fedavg", "Plain", 0, searched(Steps(least=1, most=3), lambda strength: False))
+    clean = {"attack": None, "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "classes": 10}
+    rows = [{**clean, "accuracy": {"late": late}}]
+    found = breakdown_json(evaluation, Steps(least=1, most=3), Bounds(), [held], rows)
+    (one,) = found["results"]
+    assert one.get("nothing") == said
+    assert breakdown_words(one, 3)[0] == ("over 3" if said is None else DASH)
+
+
 def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:
     """A made-up line under attack, of a defence with .9 without attack."""
     gain = None if success is None else {"last_poisoned": success, "clean_mean": 0.1}
@@ -310,3 +324,9 @@ def test_combinations_of_two_broken_ranges_never_report_a_strength_that_holds() 
         broken = {first, second}
         found = searched(Steps(least=0, most=11, probes=11), lambda strength, broken=broken: strength in broken)
         assert found.breaks in broken
+
+
+def test_no_attack_has_the_name_of_the_run_that_harm_is_held_against() -> None:
+    """Before: it was played in the place of that run, and others were held against it."""
+    with pytest.raises(ValueError, match="no attack is called 'absent', the name of the run without the attackers' data"):
+        replace(sample.evaluation, attacks={"absent": sample.minus, "minus": sample.minus})

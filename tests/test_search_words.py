@@ -211,3 +211,15 @@ def test_the_legend_of_a_searchs_picture_is_beside_its_line_and_not_over_it(monk
     assert figure.axes[0].get_legend() is None
     assert len(figure.legends) == 1
     assert figure.axes[0].get_title() == f"{of.about['defence']} attacked, on {of.about['name']}"
+
+
+@pytest.mark.parametrize(("accuracy", "chance"), [(0.106, True), (0.5, False)])
+def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: float, chance: bool) -> None:
+    """Before: "No break found", and each point "holds", with a learning rate of 1e-7."""
+    clean = {"attackers": 0, "status": "done", "accuracy": accuracy, "classes": 10, "cost": {"seconds": 1.0, "beside": 0.0}}
+    found = replace(search([point(1, 0.001), point(2, 0.0)]), rows=[clean])
+    words = verdict(found)
+    assert ("learned nothing without attack (10.6 %, as chance is 10.0 %): there was nothing to take" in words) == chance
+    assert ("No break found" in words) != chance
+    assert {row["verdict"] for row in point_rows(found)} == {"nothing to take" if chance else "holds"}
+    assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before

@@ -85,8 +85,8 @@ class Evaluation:
 
     scenario: what cells have in common; it has no adversary. strength: what strengths are, in words, for the report.
     protections, partitions: by name; empty for the scenario's own. absent: play beside the attacks, at every strength, the run
-    without the attackers' data, which harm is held against; not where attacks differ in who their members are, nor where one of
-    the attacks has the name "absent" already. limits: the attackers in a round that a defence is built for, by its name, where
+    without the attackers' data, which harm is held against; not where attacks differ in who their members are. No attack has
+    the name "absent", which is that run's. limits: the attackers in a round that a defence is built for, by its name, where
     it does not say so itself (`design_limit.py`). bounds: when a defence is called broken. targets: what a backdoor is after,
     by the attack's name; where none is named, the adversary's data or the poison of its training say it, if they are a
     backdoor's. breakdown: the strengths that `cloister breakdown` searches.
@@ -166,7 +166,7 @@ def attacked_cells(evaluation: Evaluation, clean: Cell) -> list[Cell]:
 def names_of(evaluation: Evaluation, strength: float) -> Sequence[str]:
     """The attacks of a strength, the run without the attackers' data among them, as the first, where there is one."""
     own = [*evaluation.attacks]
-    plays = evaluation.absent and ABSENT not in own
+    plays = evaluation.absent
     known = absent_adversary(evaluation.attacks, strength, evaluation.scenario) if plays else None
     return own if known is None else [ABSENT, *own]
 
@@ -193,7 +193,7 @@ def resolved(evaluation: Evaluation, cell: Cell) -> Scenario:
         scenario = replace(defended, protection=protection, seed=cell.seed)
     if cell.attack is None or cell.strength is None:
         return scenario
-    if cell.attack == ABSENT and ABSENT not in evaluation.attacks:
+    if cell.attack == ABSENT:
         return replace(scenario, adversary=absent_adversary(evaluation.attacks, cell.strength, scenario))
     return replace(scenario, adversary=adversary_of(cell.attack, evaluation.attacks[cell.attack], cell.strength, scenario))
 

@@ -12,7 +12,7 @@ from ..fl.robust.function import KNOWN
 from ..fl.runs.scenario import Scenario
 from ..protocol.core.errors import Refused
 from ..protocol.uploaded.plain import Plain
-from .evaluation_attack import Informed, adversary_of
+from .evaluation_attack import ABSENT, Informed, adversary_of
 from .functions import no_level, of_others_form, place_of
 
 ATTACKERS = "attackers"
@@ -110,6 +110,11 @@ def _no_change(defence: Any, scenario: Scenario) -> str:
 
 def check_attacks(attacks: Mapping[str, Any], strength: float, scenario: Scenario) -> None:
     """Raises ValueError of one line for the first that is none. What an attack raises by itself, its cells say."""
+    if ABSENT in attacks:
+        raise ValueError(
+            f"no attack is called {ABSENT!r}, the name of the run without the attackers' data, which harm is held against: give"
+            " it another name"
+        )
     for name, attack in attacks.items():
         if wrong := _no_attack(name, attack, strength, scenario):
             raise ValueError(wrong)

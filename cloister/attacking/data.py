@@ -8,6 +8,7 @@ from typing import Any
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
+from ..grids.chance import no_better, nothing_words, of_classes
 from ..threat_models.broken import Bounds
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
@@ -100,6 +101,14 @@ class Search:
         """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
         seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and try_of(row).is_absent and is_measure(row)]
         return sum(seen) / len(seen) if seen else None
+
+    @property
+    def nothing(self) -> str:
+        """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned."""
+        clean = [row for row in self.rows if row["attackers"] == 0 and row["status"] == "done"]
+        chance = of_classes(max((row.get("classes") or 0 for row in clean), default=0))
+        mean = sum(row["accuracy"] for row in clean) / max(1, len(clean))
+        return nothing_words(mean, chance) if chance is not None and no_better(mean, chance) else ""
 
     def growth(self) -> list[tuple[int, float, float]]:
         """After how many runs the worst that was known became worse: (runs, severity, loss)."""

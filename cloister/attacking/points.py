@@ -77,7 +77,7 @@ def verdict_of(search: Search, point: Point) -> str:
     if point.breaks(search.about["held_out"]):
         return "breaks"
     if not point.suspected:
-        return "holds"
+        return "nothing to take" if search.nothing else "holds"
     return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
 
 

@@ -37,6 +37,11 @@ def verdict(search: Search) -> str:
             if search.open
             else ""
         )
+        if search.nothing:
+            return (
+                f"{about['defence']} {search.nothing}: there was nothing to take, and {len(search.played)}"
+                f" point{'s' * (len(search.played) != 1)} in {spent} say nothing of it; more rounds, or another learning rate."
+            )
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
             f" none.{held} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."

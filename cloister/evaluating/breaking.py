@@ -2,17 +2,21 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line
+from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
+from ..grids.chance import no_better, nothing_words, of_classes
+from ..grids.spread import metric
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
@@ -121,7 +125,7 @@ def played_breakdown(asked: AskedBreakdown, ledger: Ledger, hands: Crew, *, quie
     named = asked.attacks, asked.defences, asked.protections
     searches = play_searches(ledger, hands, asked.steps, *named, asked.bounds)
     searched = _watch_searches(searches, asked.count, quiet)
-    found = breakdown_json(asked.evaluation, asked.steps, asked.bounds, searched)
+    found = breakdown_json(asked.evaluation, asked.steps, asked.bounds, searched, [*ledger.rows.values()])
     ledger.folder.write_json("breakdown.json", found)
     return found
 
@@ -137,10 +141,13 @@ def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps
     return replace(evaluation.breakdown, **changes) if evaluation.breakdown is not None else Steps(**changes)
 
 
-def breakdown_json(evaluation: Evaluation, steps: Steps, bounds: Bounds, searched: Sequence[Searched]) -> dict[str, Any]:
+def breakdown_json(
+    evaluation: Evaluation, steps: Steps, bounds: Bounds, searched: Sequence[Searched], rows: Iterable[Row] = ()
+) -> dict[str, Any]:
     """What searches found as plain values: each, and the median over the seeds with its interval.
 
-    of: its search key, by which a report knows that it is about what the folder's evaluation is about.
+    rows: of the cells that were played, which say whether a defence learned anything without attack. of: its search key, by
+    which a report knows that it is about what the folder's evaluation is about.
     """
     by: dict[tuple[str, str, str, str], list[Searched]] = {}
     order = {seed: k for k, seed in enumerate(evaluation.seeds)}
@@ -151,7 +158,8 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, bounds: Bounds, searche
     for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
         if (attack, defence, protection, partition) in by:
             of = search_key(evaluation, attack, defence, protection, partition)
-            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition])})
+            nothing = _nothing_learned(rows, defence, protection, partition)
+            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition]), **nothing})
     return {
         "name": evaluation.name,
         "strength": evaluation.strength,
@@ -161,6 +169,17 @@ def breakdown_json(evaluation: Evaluation, steps: Steps, bounds: Bounds, searche
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def _nothing_learned(rows: Iterable[Row], defence: str, protection: str, partition: str) -> dict[str, str]:
+    """nothing: that a defence is at chance without attack, in words; no such key where it is not."""
+    named = {"attack": None, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
+    clean = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
+    late = [value for row in clean if isfinite(value := metric(row, "accuracy", "late"))]
+    chance = of_classes(max((row.get("classes") or 0 for row in clean), default=0))
+    if not late or chance is None or not no_better(mean := sum(late) / len(late), chance):
+        return {}
+    return {"nothing": nothing_words(mean, chance)}
 
 
 def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:

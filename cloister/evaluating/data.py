@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
+from ..grids.chance import of_classes
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
@@ -70,8 +71,7 @@ class Grid:
     def chance(self) -> float | None:
         """Accuracy of a guess among the labels; None where no line says how many there are."""
         classes = (row.get("classes") or 0 for rows in self.cells.values() for row in rows)
-        most = max(classes, default=0)
-        return 1 / most if most > 1 else None
+        return of_classes(max(classes, default=0))
 
     @property
     def expected(self) -> int:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
+from ..grids.chance import no_better
 from .data import Grid
 
 LEARNED = 0.5
 """Of the best accuracy without attack, below which a defence is not praised for what it holds: it learned next to nothing."""
-NEAR = 0.05
-"""Of the way from chance to 1, below which an accuracy is no better than chance."""
 CLOSE = 0.125
 """Of the way from chance to 1, and no more than chance once more, below which an accuracy is not much better than chance."""
 
@@ -28,8 +27,7 @@ def seeds_without(grid: Grid, defence: str, protection: str) -> tuple[int, int]:
 
 def at_chance(grid: Grid, accuracy: float) -> bool:
     """Whether an accuracy is hardly above that of a guess among the labels; False where their number is not known."""
-    chance = grid.chance
-    return chance is not None and accuracy <= chance + NEAR * (1 - chance)
+    return no_better(accuracy, grid.chance)
 
 
 def close_to_chance(grid: Grid, accuracy: float) -> bool:

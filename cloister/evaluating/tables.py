@@ -207,6 +207,8 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     remarks = sorted({seed["reason"] for seed in one["seeds"] if seed["reason"]})
     if one["median"] is None:
         return DASH, DASH, "; ".join(remarks)
+    if "nothing" in one:
+        return DASH, DASH, "; ".join([one["nothing"], *remarks])
     of = one["median"]
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:

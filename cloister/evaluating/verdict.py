@@ -84,7 +84,9 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     found = grid.breakdown
     for one in found.get("results", ()):
         median = "no result" if one["median"] is None else median_words(one, found["steps"]["most"])
-        by.setdefault((one["defence"], one["protection"]), []).append(f"{median} by {one['attack']}")
+        said = one.get("nothing") or f"{median} by {one['attack']}"
+        if said not in (known := by.setdefault((one["defence"], one["protection"]), [])):
+            known.append(said)
     if not by:
         return "", ()
     most = max(len(one["seeds"]) for one in found["results"])

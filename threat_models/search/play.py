@@ -153,6 +153,7 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
     metrics = {
         "members": sorted(corrupt),
         "accuracy": float(of.mean()),
+        "classes": simulation.population.classes,
         "of": {str(i): float(a) for i, a in zip(loyal, of, strict=True)},
         "unmoved": unmoved,
         "lost": lost,

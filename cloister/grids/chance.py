@@ -1,0 +1,19 @@
+"""Whether an accuracy is better than that of a guess: of a defence that is at chance without attack, no attack says anything."""
+
+NEAR = 0.05
+"""Of the way from chance to 1, below which an accuracy is no better than chance."""
+
+
+def no_better(accuracy: float, chance: float | None) -> bool:
+    """Whether it is hardly above that of a guess among the labels; False where their number is not known."""
+    return chance is not None and accuracy <= chance + NEAR * (1 - chance)
+
+
+def of_classes(classes: int) -> float | None:
+    """Accuracy of a guess among so many labels; None where that is not known."""
+    return 1 / classes if classes > 1 else None
+
+
+def nothing_words(accuracy: float, chance: float) -> str:
+    """What is found of it, "learned nothing without attack (8.1 %, as chance is 10.0 %)"."""
+    return f"learned nothing without attack ({100 * accuracy:.1f} %, as chance is {100 * chance:.1f} %)"
