@@ -41,7 +41,8 @@ class RecordPrivacy:
     clip: l2 norm that each record's gradient over all trainable parameters is scaled down to. budget, delta: no client trains
     where all of its trainings together would exceed epsilon = budget at delta; it declines. From epsilon to settings:
     `RecordPrivacy.for_epsilon`.
-    adjacency: "replace", one record may become any other (the number of examples is public); "add or remove", one may be missing.
+    adjacency: "replace", one record may become any other (the number of examples is public); "add or remove", one may be missing:
+    every algorithm tells how many there are, which acknowledge=("number of examples",) then leaves out of the claim.
     records: a public number of examples, by which every client finds how likely it samples a record and how many steps it takes;
     None for each client's own number, which only "replace" leaves as it is. With one for all, all spend alike, and that is
     found once for all of them; it takes about half a second a round for every other number of examples.

@@ -8,7 +8,7 @@ in the ledger, and beside the epsilon wherever it is shown.
 from collections.abc import Iterable
 
 from ..core.errors import Refused
-from .functionality import NOISE_FREE
+from .functionality import NOISE_FREE, NUMBER_OF_EXAMPLES
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -29,10 +29,10 @@ def check_acknowledged(asked: Iterable[str], acknowledged: Iterable[str], noise:
     free = [name for name in NOISE_FREE if name in {str(each) for each in asked} and name not in set(acknowledged)]
     if free:
         told = "; ".join(f"{name} ({NOISE_FREE[name]})" for name in free)
+        other = "" if free == [NUMBER_OF_EXAMPLES] else "take an algorithm that asks for none of it, or "  # all are told that
         raise Refused(
-            f"the epsilon of {epsilon} would be void: beside them is released, without noise of this claim, {told}; take an"
-            f" algorithm that asks for none of it, or let the epsilon be shown as leaving it out:"
-            f" {noise}.acknowledge={(*acknowledged, *free)!r}"
+            f"the epsilon of {epsilon} would be void: beside them is released, without noise of this claim, {told}; {other}let the"
+            f" epsilon be shown as leaving it out: {noise}.acknowledge={(*acknowledged, *free)!r}"
         )
 
 
