@@ -31,8 +31,8 @@ def check_acknowledged(asked: Iterable[str], acknowledged: Iterable[str], noise:
         told = "; ".join(f"{name} ({NOISE_FREE[name]})" for name in free)
         other = "" if free == [NUMBER_OF_EXAMPLES] else "take an algorithm that asks for none of it, or "  # all are told that
         raise Refused(
-            f"the epsilon of {epsilon} would be void: beside them is released, without noise of this claim, {told}; {other}let the"
-            f" epsilon be shown as leaving it out: {noise}.acknowledge={(*acknowledged, *free)!r}"
+            f"the epsilon of {epsilon} would be void: beside them is released, without noise of this claim, {told}; {other}let"
+            f" the epsilon be shown as leaving it out: {noise}.acknowledge={(*acknowledged, *free)!r}"
         )
 
 
