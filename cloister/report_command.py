@@ -37,6 +37,7 @@ def report(
     from .reporting.own_record import is_record, write_client_report
     from .reporting.report import write_report
     from .reporting.run_data import read_run
+    from .tables_out import print_table
 
     with one_line_errors():
         if len(folders) > 1 and out is None:
@@ -47,7 +48,7 @@ def report(
             raise ValueError("--out is for several folders, cloister report A B --out C; one keeps its report in itself")
         folder = folders[0] if out is None else merge(folders, out)
         if client is not None:
-            Console().print(_of_client(folder, client))
+            print_table(Console(), _of_client(folder, client))
             return
         lost: list[str] = []
         if is_record(folder):

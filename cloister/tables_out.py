@@ -30,7 +30,8 @@ def print_table(console: Console, table: Table) -> None:
     heads = [_plain(column.header) for column in table.columns]
     cells = [*zip(heads, *rows, strict=True)]
     whole = [max(map(cell_len, of)) for of in cells]
-    least = [max(cell_len(word) for text in of for word in text.split() or [""]) for of in cells]
+    words = [max(cell_len(word) for text in of for word in text.split() or [""]) for of in cells]
+    least = [full if column.no_wrap else word for full, word, column in zip(whole, words, table.columns, strict=True)]
     spare = console.width - 3 * len(heads) - 1 - sum(least)
     if spare >= 0:
         numbers = [column.justify == "right" for column in table.columns]
@@ -42,7 +43,7 @@ def print_table(console: Console, table: Table) -> None:
         console.print(table.title, highlight=False, style="italic")
     first = 1 + next((k for k, column in enumerate(table.columns) if column.justify == "left"), 0)
     for row in rows:
-        said = [f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell]
+        said = [f"{head}: {cell}" if head else cell for head, cell in zip(heads, row, strict=True) if cell]
         console.print("; ".join(said[:first]), style="bold", highlight=False, markup=False)
         console.print(Padding(Text("; ".join(said[first:])), (0, 0, 0, 2)))
 

@@ -17,15 +17,19 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
+from cloister.report_command import _of_client
 from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from cloister.reporting.gaps import missing_answers
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
+from cloister.reporting.of_client import of_client
 from cloister.reporting.panels import cluster_lines
 from cloister.reporting.report import read_run, tiles, write_report
 from cloister.reporting.run_data import scores
 from cloister.reporting.tree_drawing import draw_tree
+from cloister.tables_out import print_table
 
 from .run_folder_sample import SAMPLES, USUAL, Sample, write_sample
 
@@ -613,3 +617,13 @@ def test_rounds_in_which_a_second_server_did_not_answer_are_named(tmp_path: Path
     page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
     assert f"{first} to {lines[3]['round']} the second server did not answer as it should: sums that it was" in page.text
     assert f"{second} the second server did not answer as it should: sums that it was asked for were not made." in page.text
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 80, 140])
+def test_what_was_learned_of_a_client_is_whole_however_narrow_a_terminal_is(width: int, tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    shown = Console(width=width, record=True, file=io.StringIO())
+    print_table(shown, _of_client(tmp_path, "0"))
+    words = shown.export_text().replace("│", " ").split()
+    assert set(" ".join(value for _, value in of_client(read_run(tmp_path), "0").rows).split()) <= {*words}
+    assert max(map(len, shown.export_text().splitlines()), default=0) <= width or width < 30

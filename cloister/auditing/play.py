@@ -26,6 +26,7 @@ from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ..protocol.two_servers.protection import TwoServer
 from ..reporting.run_data import time_words
 from ..scenario_file import load, load_attack, with_settings
+from ..tables_out import print_table
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
 from ..threat_models.audit.observer import NAMES, Observer, named, parts, with_names
@@ -106,7 +107,7 @@ def play(
         console = Console()
         console.print(f"{found['name']}: {first_words}", markup=False, highlight=False)
         for table in shown:
-            console.print(table)
+            print_table(console, table)
         for line in last:
             console.print(line, markup=False, highlight=False)
         console.print(f"audit folder  {folder}\nreport        {report}", highlight=False, soft_wrap=True)
