@@ -10,7 +10,10 @@ import cloister
 from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
 from cloister.comparing.data import read_comparison
 from cloister.comparing.notes import footnotes
+from cloister.fl.runs.lost_round import why_withheld
 from cloister.fl.runs.unsummed import nothing_summed
+from cloister.protocol.core.errors import Fault
+from cloister.protocol.view.answers import BelowFloor
 from cloister.reporting.headline import unsummed_in_words
 
 BELOW = [
@@ -104,3 +107,17 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
     notes = " ".join(footnotes(read_comparison(tmp_path / "c")))
     said = "In no round was an update summed, so that accuracies are of clients alone: soft on iid under Masked (seed 0: "
     assert (said in notes) == none
+
+
+@pytest.mark.parametrize(
+    ("clients", "spent", "words"),
+    [
+        ((0, 1, 2), (0, 1), "the privacy budget of 2 of 3 clients allows no more"),
+        ((), (0, 1), "the privacy budget of 2 clients allows no more"),
+        ((0, 1, 2, 3), (9,), "a sum over 4 clients was withheld: one of them has more of it than the floor of 2 allows"),
+        ((0,), (), "a sum over 1 clients is below the floor of 2"),
+    ],
+)
+def test_a_budget_that_is_spent_is_why_a_sum_is_withheld(clients: tuple[int, ...], spent: tuple[int, ...], words: str) -> None:
+    faults = [Fault(i, f"another release would take client {i} past its budget of 2") for i in spent]
+    assert why_withheld(BelowFloor("a@1", clients, 2), faults).startswith(words)
