@@ -179,9 +179,10 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
         if not found and name and name not in read.holds:
             there = [key for key, value in read.holds.items() if isinstance(value, Scenario | Evaluation | Comparison)]
             raise ValueError(f"{file} holds nothing named {not_there([name], there)}" if there else f"{file} holds no {name!r}")
+        of_it = f":{name}" if name else ""
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
             if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
-                raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}")
+                raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}{of_it}")
         if not found and file.startswith(f"{SHIPPED}:"):
             script = file.removeprefix(f"{SHIPPED}:")
             raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")

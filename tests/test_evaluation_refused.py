@@ -287,3 +287,8 @@ def test_bounds_that_are_none_are_refused() -> None:
     assert "bounds is 5; give attacks.Bounds(" in refused(bounds=5)
     with pytest.raises(ValueError, match=r"loss is above 0 and at most 1, not '0.1'"):
         Bounds(loss="0.1")  # type: ignore[arg-type]
+
+
+def test_no_attackers_alone_are_no_strength() -> None:
+    with pytest.raises(ValueError, match="0 alone is no attack: the run without is played anyway"):
+        replace(sample.evaluation, strengths=(0,))

@@ -10,10 +10,12 @@ import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from cloister import Scenario, Training, algorithms, data, partitions, protections
 from cloister.fl.data.gathered import in_order
 from cloister.fl.data.natural import Natural
+from cloister.fl.data.table import finite_number, number_in
 from cloister.fl.models.fit import check_batches, check_model
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import described
@@ -359,3 +361,28 @@ def test_a_frame_with_two_columns_of_one_name_or_without_inputs_is_refused() -> 
             data.from_dataframe(pandas.concat([frame, frame[[twice]]], axis=1), label="y", client="w")
     with pytest.raises(ValueError, match=r"^the data frame has no column beside 'y' and 'w': there is nothing to learn from$"):
         data.from_dataframe(frame[["w", "y"]], label="y", client="w")
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        yield torch.zeros(2), 0
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        (Endless(), r"the records of client 'a' cannot be counted and indexed; give list\(...\) of them"),
+        ([{"x": 1, "y": 0}] * 3, r"record 0 of client 'a' is not numbers and a label: it is a mapping of x, y; give pairs"),
+        ([(torch.zeros(2), -1), (torch.zeros(2), 0)] * 5, "there is a label -1: labels are whole numbers from 0 on"),
+    ],
+)
+def test_data_sets_of_other_forms_are_refused_in_words(records, words):
+    with pytest.raises(ValueError, match=words):
+        data.from_datasets({"a": records})
+
+
+def test_digits_in_groups_are_no_number():
+    """As in every other tool: Python alone reads 1_000 as 1000."""
+    assert number_in("1000") == 1000
+    with pytest.raises(ValueError, match=r"line 3 of x has '1_000', which is no number"):
+        finite_number("1_000", "line 3 of x")

@@ -34,6 +34,8 @@ def check_strengths(strengths: Sequence[float], word: str, partitions: Iterable[
             f"strengths are numbers of attackers, whole ones, and not {wrong[0]:g}; where yours are something else, say what in a"
             " word, strength='share of the clients', and let each attack be a function of it"
         )
+    if word == ATTACKERS and not any(strengths):
+        raise ValueError("strengths are numbers of attackers, and 0 alone is no attack: the run without is played anyway")
     for clients in (getattr(one, "clients", None) for one in partitions):
         if word == ATTACKERS and isinstance(clients, int) and max(strengths) > clients:
             raise ValueError(f"strengths are numbers of attackers, and {max(strengths):g} are more than all {clients} clients")

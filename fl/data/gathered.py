@@ -152,6 +152,8 @@ def check_finite(name: str, x: NDArray[np.float32]) -> None:
 
 def check_labels(labels: NDArray[np.int64], classes: int) -> None:
     """Raises ValueError for labels outside of 0 to classes - 1."""
+    if len(labels) and labels.min() < 0:
+        raise ValueError(f"there is a label {labels.min()}: labels are whole numbers from 0 on")
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         raise ValueError(f"labels go from {labels.min()} to {labels.max()}, where there are {classes} classes, from 0")
 

@@ -215,6 +215,9 @@ def from_datasets(
         raise ValueError("clients and test have to name the same clients")
     if len({str(client) for client in clients}) < len(clients):
         raise ValueError("two clients have one name, as text")
+    for client, of in (*clients.items(), *(test or {}).items()):
+        if not hasattr(of, "__len__") or not hasattr(of, "__getitem__"):
+            raise ValueError(f"the records of client {client!r} cannot be counted and indexed; give list(...) of them")
     whose = [str(client) for client, of in clients.items() for _ in range(len(of))]
     x, y = _stacked(clients)
     seen = y.max(initial=-1) + 1
@@ -241,7 +244,9 @@ def _stacked(clients: Mapping[Any, Dataset]) -> tuple[NDArray[np.float32], NDArr
     for client, records in clients.items():
         for index in range(len(records)):
             try:
-                entry, label = records[index]
+                if isinstance(found := records[index], Mapping):
+                    raise ValueError(f"it is a mapping of {', '.join(map(str, found))}; give pairs, (input, label)")
+                entry, label = found
                 x.append(as_float32(entry.detach() if isinstance(entry, Tensor) else entry))
                 y.append(int(label))
             except (TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from .pictures import IMAGES
-from .table import check_commas, opened
+from .table import check_commas, number_in, opened
 
 SHOWN = 8
 """Files that are named."""
@@ -53,7 +53,7 @@ class Column:
             self.missing += 1
             return
         try:
-            value = float(cell)
+            value = number_in(cell)
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
@@ -141,7 +141,7 @@ def _images(path: Path) -> Look:
 
 def _number(cell: str) -> bool:
     try:
-        float(cell)
+        number_in(cell)
     except ValueError:
         return False
     return True

@@ -17,7 +17,7 @@ from .looking import SHOWN, look
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
 from .spelling import HEADLESS, are_no_names, nearest
-from .table import LARGEST, difference, finite_number, lines_of, opened
+from .table import LARGEST, difference, finite_number, lines_of, number_in, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class OwnData:
                 if not line:
                     continue
                 try:
-                    rows.append([float(cell) for cell in line])
+                    rows.append([number_in(cell) for cell in line])
                 except ValueError:
                     if rows or number > 1:
                         raise ValueError(f"line {number} of {self.path} is not numbers alone") from None

@@ -46,13 +46,20 @@ def difference(wanted: Sequence[str], there: Sequence[str]) -> str:
     return f"{words} (they differ in capitals alone)" if alike else words
 
 
+def number_in(cell: str) -> float:
+    """As other tools read it: Python alone takes 1_000 for a number. Raises ValueError for what is none."""
+    if "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
 def finite_number(cell: str, where: str, what: str = "inputs are numbers") -> float:
     """The number that a cell says. Raises ValueError of one line where it says none, or one that float32 does not hold.
 
     where: which cell it is, for the error. what: what such a cell is to be.
     """
     try:
-        number = float(cell)
+        number = number_in(cell)
     except ValueError:
         whole, comma, part = cell.partition(",")
         decimal = comma and whole.lstrip("+-").isdecimal() and part.isdecimal()
