@@ -463,8 +463,9 @@ def test_a_folder_of_another_kind_is_not_written_into(tmp_path: Path) -> None:
     ResultsFolder(tmp_path, "evaluation").open({}, resume=False)
     with pytest.raises(ValueError, match="holds an evaluation already"):
         ResultsFolder(tmp_path, "comparison").open({}, resume=True)
+    ResultsFolder(tmp_path / "own", "comparison").open({}, resume=False)
     with pytest.raises(ValueError, match="already holds a comparison"):
-        ResultsFolder(tmp_path, "comparison").open({}, resume=False)
+        ResultsFolder(tmp_path / "own", "comparison").open({}, resume=False)
 
 
 # --- what a run records -----------------------------------------------------------------------------------------------

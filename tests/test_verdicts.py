@@ -381,8 +381,6 @@ def test_the_run_without_the_attackers_data_is_of_the_members_that_attacks_share
     other = replace(evaluation, attacks={"minus": sample.minus, "two": lambda count: sample.minus(2)})
     assert description(other)["absent"] == {"1": False, "3": False}
     assert not [cell for cell in all_cells(other) if cell.attack == ABSENT]
-    named = replace(evaluation, attacks={"minus": sample.minus, ABSENT: sample.minus})
-    assert len([cell for cell in all_cells(named) if cell == Cell(ABSENT, "fedavg", 1.0, "Plain", 0)]) == 1
 
 
 @pytest.mark.trains

@@ -148,7 +148,7 @@ def markdown(search: Search, words: Sequence[str]) -> str:
     body = []
     for row in point_rows(search):
         cells = [str(row["attackers"]), row["point"], row["verdict"], with_interval(row, "loss"), in_points(row["worst_client"])]
-        body.append([*cells, with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.1f}"])
+        body.append([*cells, with_interval(row, "gained"), row["seeds"], row["held_out"], f"{row['seconds']:.2f}"])
     table = markdown_of([*heads, "seeds", "held out", "CPU s"], body)
     figures = f"Figures in points of 100: {figures_words(point_rows(search))}."
     return "\n\n".join([f"# {search.about['name']}: {search.about['defence']} attacked", *words, figures, table]) + "\n"

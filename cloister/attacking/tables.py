@@ -139,7 +139,7 @@ def points_table(search: Search) -> Table:
     for row in rows:
         client = in_points(row["worst_client"])
         words = (row["point"], row["verdict"], with_interval(row, "loss"), client, with_interval(row, "gained"))
-        table.add_row(str(row["attackers"]), *map(escape, words), f"{row['seconds']:.1f}")
+        table.add_row(str(row["attackers"]), *map(escape, words), f"{row['seconds']:.2f}")
     return table
 
 
