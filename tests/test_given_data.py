@@ -291,6 +291,10 @@ def test_a_model_without_parameters_or_with_too_few_outputs_is_refused():
         check_model(nn.ReLU(), x, y, 6)
     with pytest.raises(ValueError, match=r"gives \(4, 2\) for 4 records of 3 classes, where \(4, 3\) is needed"):
         check_model(nn.Linear(6, 2), x, y, 3)
+    infinite = nn.Linear(6, 3)
+    nn.init.constant_(infinite.bias, torch.nan)
+    with pytest.raises(ValueError, match="the model's first weights are not finite: bias"):
+        check_model(infinite, x, y, 3)
     squeezed = nn.Sequential(nn.Linear(6, 3), Squeezed())
     with pytest.raises(ValueError, match=r"gives \(3,\) for 1 record, where \(1, 3\) is needed; squeeze a dimension by its"):
         check_model(squeezed, x, y, 3)

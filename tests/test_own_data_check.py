@@ -71,6 +71,9 @@ def test_a_loss_that_would_end_the_first_round_is_found_by_trying_it(folder: Pat
         (folder / "other.py").write_text(agreed.replace("lr=0.1", f"lr=0.1, loss={loss}"))
         with pytest.raises((Unfit, ValueError), match=said):
             words(fits(load(str(folder / "other.py")), mine, None, None))
+    (folder / "other.py").write_text(agreed.replace("lr=0.1", "lr=0.1, metrics=(lambda outputs, targets: {}[1],)"))
+    with pytest.raises(Unfit, match=r"metric, <lambda> \(other\.py, line \d+\), failed in other\.py, line \d+: KeyError: 1"):
+        words(fits(load(str(folder / "other.py")), mine, None, None))
     constant = "lambda outputs, targets: outputs.sum(1)"
     (folder / "other.py").write_text(agreed.replace("lr=0.1", f"lr=0.1, loss={constant}"))
     assert "gives the same for other targets" in words(fits(load(str(folder / "other.py")), mine, None, None))["note"]

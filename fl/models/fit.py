@@ -23,6 +23,8 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     """
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("the model has no parameter to learn")
+    if bad := next((name for name, p in module.named_parameters() if not p.isfinite().all()), ""):
+        raise ValueError(f"the model's first weights are not finite: {bad}")
     trial = deepcopy(module).train()
     before = {name: buffer.clone() for name, buffer in trial.named_buffers()}
     made_up = torch.zeros((TRIED, *x.shape[1:]), dtype=x.dtype, device=next(trial.parameters()).device)
