@@ -123,7 +123,7 @@ class Result:
         return write_rows(self._chosen(rows), path)
 
     def models(self) -> dict[str, Any]:
-        """Parameters by cluster: tensors by name. Raises ValueError for a file that is damaged."""
+        """By cluster the tensors of its model by name, as `load_state_dict` takes them. Raises ValueError for a damaged file."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
