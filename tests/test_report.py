@@ -19,10 +19,12 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from cloister.protocol.core.errors import OF_TRAINING
 from cloister.report_command import _of_client
 from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from cloister.reporting.gaps import missing_answers
+from cloister.reporting.headline import rejected_in_words
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.of_client import of_client
 from cloister.reporting.panels import cluster_lines
@@ -627,3 +629,10 @@ def test_what_was_learned_of_a_client_is_whole_however_narrow_a_terminal_is(widt
     words = shown.export_text().replace("│", " ").split()
     assert set(" ".join(value for _, value in of_client(read_run(tmp_path), "0").rows).split()) <= {*words}
     assert max(map(len, shown.export_text().splitlines()), default=0) <= width or width < 30
+
+
+def test_a_training_that_failed_is_no_update_that_was_rejected() -> None:
+    failed = [{"round": t, "client": 3, "reason": OF_TRAINING, "rejected": True} for t in range(2)]
+    assert rejected_in_words(failed) == f"Training failed 2 times, at client 3, first in round 0: {OF_TRAINING}"
+    other = {"round": 0, "client": 4, "reason": "an update that is not finite", "rejected": True}
+    assert rejected_in_words([other, *failed]).startswith("3 updates were rejected, of clients 3, 4, first in round 0: an update")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..protocol.core.errors import OF_TRAINING
 from .run_data import Run, number
 
 IN_CLEAR = {
@@ -138,7 +139,10 @@ def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
         return ""
     whose, first, count = sorted({row.get("client") for row in rejected}, key=str), rejected[0], len(rejected)
     some = ", ".join(map(str, whose[:NAMED])) + (f" and {len(whose) - NAMED} more" if len(whose) > NAMED else "")
-    of = f"{count} update{'s were' if count != 1 else ' was'} rejected, of client{'s' * (len(whose) != 1)} {some}"
+    clients = f"client{'s' * (len(whose) != 1)} {some}"
+    of = f"{count} update{'s were' if count != 1 else ' was'} rejected, of {clients}"
+    if all(row.get("reason") == OF_TRAINING for row in rejected):  # there was no update
+        of = f"Training failed {count} time{'s' * (count != 1)}, at {clients}"
     return f"{of}, first in round {first.get('round')}: {first.get('reason')}"
 
 
