@@ -83,12 +83,9 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
         away = f"{spare} may be away" if spare > 0 else "none may be away" if spare == 0 else "which are more than there are"
         alike = " and all weigh the same" if least_share(scenario) else ""
         yield "sums", f"of {least} clients or more that are there; {away} while there is one cluster{alike}"
-    protection = scenario.protection
     if share := least_share(scenario):
-        yield (
-            "weights",
-            _by_samples(least_of_others(scenario, len(clients), records), share, len(clients), records, protection),
-        )
+        others = least_of_others(scenario, len(clients), records)
+        yield "weights", _by_samples(others, share, len(clients), records, scenario.protection)
     yield "model", f"{dimension(found.module):,} parameters, inputs of {shape}, {found.population.classes} classes"
     if needs_two(found.module, own.train.x):
         yield (

@@ -134,6 +134,9 @@ def test_images_of_a_hugging_face_data_set_are_resized():
     source = data.from_hugging_face(Rows(columns), label="label", client="who", shape=(3, 4, 4))(None)
     assert source.shape == (3, 4, 4)
     assert float(source.train.x[:, 2].min()) == 1.0
+    decimals = {**columns, "image": [Image.new("F", (8, 6), 0.5)] * 20}
+    with pytest.raises(ValueError, match="an image of column 'image': it has decimals"):
+        data.from_hugging_face(Rows(decimals), label="label", client="who", shape=(1, 4, 4))
     with pytest.raises(ValueError, match="column 'image' has images: give their shape"):
         data.from_hugging_face(Rows(columns), label="label", client="who")
 

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from cloister.fl.data.looking import look
 from cloister.fl.data.spelling import check_spelling, nearest
 from cloister.fl.functions import Unfit
 from cloister.own_data_check import fits, seen
+from cloister.protocol.core.errors import Refused
 from cloister.scenario_file import load
 
 from .commanded import commanded
@@ -144,6 +146,15 @@ def test_a_folder_of_tables_is_not_the_data_of_one_client(names, said, tmp_path)
         table(tmp_path / f"{name}.csv", of(2))
     with pytest.raises(ValueError, match=said):
         dict(seen(tmp_path, None))
+
+
+@pytest.mark.parametrize("drawn", ["__import__('numpy').random.randn()", "float(__import__('torch').seed() % 97)"])
+def test_weights_that_are_not_of_torchs_seeded_generator_are_told_and_no_coordinator_is_blamed(folder, drawn):
+    own = f"    net = nn.Linear(shape[0], classes)\n    nn.init.constant_(net.bias, {drawn})\n    return net\n"
+    (folder / "agreed.py").write_text(re.sub(r"    return nn\.Sequential.*\n", own.replace("\\", r"\\"), AGREED))
+    with pytest.raises(Refused, match="the model's function draws other weights each time that it is called") as told:
+        words(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", of(40)), None, None))
+    assert "coordinator" not in str(told.value)
 
 
 @pytest.mark.trains

@@ -24,10 +24,11 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
     severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
-    return [_row(search, point) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
+    holds = "nothing to take" if search.nothing else "holds"
+    return [_row(search, point, holds) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
 
 
-def _row(search: Search, point: Point) -> dict[str, Any]:
+def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
     numbers, about = point.numbers, search.about
     own: str | None = about["strengths"].get(str(numbers["attack"]))
     name = own if own in numbers else next((n for n in numbers if n.endswith(".factor")), None)
@@ -42,7 +43,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
         "schedule": _schedule(point),
         "members": str(numbers.get("which", "any")),
         "point": said(numbers),
-        "verdict": verdict_of(search, point),
+        "verdict": verdict_of(search, point, holds),
         **_figures("loss", loss),
         "worst_client": max((h.client for h in seen), default=None),
         **_figures("gained", gain),
@@ -70,14 +71,14 @@ def _figures(name: str, of: Spread | None) -> dict[str, Any]:
     return {name: None if of is None else of.mean, **ends}
 
 
-def verdict_of(search: Search, point: Point) -> str:
-    """What a point did to the defence, in a word or two."""
+def verdict_of(search: Search, point: Point, holds: str) -> str:
+    """What a point did to the defence, in a word or two. holds: of one that broke nothing."""
     if point.failed:
         return "not played"
     if point.breaks(search.about["held_out"]):
         return "breaks"
     if not point.suspected:
-        return "nothing to take" if search.nothing else "holds"
+        return holds
     return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
 
 

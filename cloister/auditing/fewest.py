@@ -10,8 +10,8 @@ from ..threat_models.audit.scoring import fewest_victims
 def too_few(claims: Sequence[Claim], protection: Any, algorithm: Any, clients: int, tried: int, seeds: int) -> str:
     """A sentence where claims on such runs cannot be "not refuted" by so many seeds, whatever attacks find; empty else.
 
-    clients: of a run; tried: victims of a run, at most, whose single records are attacked. Exact tests
-    have a bound of 0, and need one run.
+    clients: of a run; tried: victims of a run, at most, whose single records are attacked. Exact tests have a bound of 0, and
+    need one run.
     """
     bounds = [claim.bound for claim in claims if claim.bound > 0 and claim.applies(protection, algorithm)]
     if not bounds:

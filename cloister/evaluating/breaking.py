@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import isfinite
@@ -142,7 +142,7 @@ def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps
 
 
 def breakdown_json(
-    evaluation: Evaluation, steps: Steps, bounds: Bounds, searched: Sequence[Searched], rows: Iterable[Row] = ()
+    evaluation: Evaluation, steps: Steps, bounds: Bounds, searched: Sequence[Searched], rows: Sequence[Row] = ()
 ) -> dict[str, Any]:
     """What searches found as plain values: each, and the median over the seeds with its interval.
 
@@ -171,7 +171,7 @@ def breakdown_json(
     }
 
 
-def _nothing_learned(rows: Iterable[Row], defence: str, protection: str, partition: str) -> dict[str, str]:
+def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, str]:
     """nothing: that a defence is at chance without attack, in words; no such key where it is not."""
     named = {"attack": None, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
     clean = [row for row in rows if all(row.get(key) == value for key, value in named.items())]

@@ -14,6 +14,7 @@ from math import inf, isfinite, sqrt
 from scipy.stats import t as student
 
 from ..fl.runs.results_folder import Row
+from ..grids.chance import NOTHING
 from ..grids.spread import LEVEL, Spread, metric, spread
 from ..threat_models.broken import CLEAN, LOWER, gained, lost
 from .data import Grid
@@ -24,8 +25,6 @@ DECIDE = 3
 MANY = 1000
 """Seeds beyond which none are counted."""
 NO_MEASURE = " or, where that is no measure, "
-NOTHING = "learned nothing without attack"
-"""What is found of a defence at chance, which nothing can cost more."""
 
 
 class State(IntEnum):

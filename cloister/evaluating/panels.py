@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
+from ..grids.chance import NOTHING
 from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
 from ..grids.words import learned_words
@@ -20,7 +21,7 @@ from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words
 from .cells import METRICS, lasting
 from .data import Grid, Spot
-from .judging import NOTHING, Finding, findings, seeds_words, without_words
+from .judging import Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
 from .tables import NOT_PLAYED, breakdown_words, by_words, clean_words, without_result
 

@@ -7,11 +7,12 @@ from typing import Any
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
+from ..grids.chance import NOTHING
 from ..grids.spread import Spread, interval_words, metric, percent, spread
 from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from .data import Grid
-from .judging import NOTHING, Finding, Harm, findings
+from .judging import Finding, Harm, findings
 from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 

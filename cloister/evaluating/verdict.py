@@ -6,6 +6,7 @@ It says "holds against every attack played", and never that a defence is safe.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..grids.chance import NOTHING
 from ..grids.panels import Said
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN, LOWER
@@ -24,7 +25,6 @@ from .data import Grid, at
 from .judging import (
     DECIDE,
     NO_MEASURE,
-    NOTHING,
     Finding,
     Harm,
     State,

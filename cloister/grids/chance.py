@@ -1,5 +1,7 @@
 """Whether an accuracy is better than that of a guess: of a defence that is at chance without attack, no attack says anything."""
 
+NOTHING = "learned nothing without attack"
+"""What is found of a defence at chance, which nothing can cost more."""
 NEAR = 0.05
 """Of the way from chance to 1, below which an accuracy is no better than chance."""
 
@@ -16,4 +18,4 @@ def of_classes(classes: int) -> float | None:
 
 def nothing_words(accuracy: float, chance: float) -> str:
     """What is found of it, "learned nothing without attack (8.1 %, as chance is 10.0 %)"."""
-    return f"learned nothing without attack ({100 * accuracy:.1f} %, as chance is {100 * chance:.1f} %)"
+    return f"{NOTHING} ({100 * accuracy:.1f} %, as chance is {100 * chance:.1f} %)"

@@ -27,7 +27,7 @@ Data = Annotated[Path | None, typer.Option(help="Folder of the data sets. Defaul
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="PATH=VALUE", help="Set a field of the scenario, e.g. rounds=5 or algorithm='FedAvg()'. Repeatable."
+        "--set", metavar="PATH=VALUE", help="Set a field of the scenario, e.g. rounds=5 or training.lr=0.1. Repeatable."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results alone to stdout, as JSON.")]

@@ -64,7 +64,10 @@ def _column(entries: Any, name: str, shape: tuple[int, int, int] | None, flat: b
     if rows and isinstance(rows[0], Image.Image):
         if shape is None:
             raise ValueError(f"column {name!r} has images: give their shape, (3, 32, 32) for instance")
-        found = np.stack([pixels_of(row, shape) for row in rows])
+        try:
+            found = np.stack([pixels_of(row, shape) for row in rows])
+        except ValueError as error:
+            raise ValueError(f"an image of column {name!r}: {error}") from None
     else:
         try:
             found = np.array([np.asarray(row, np.float32) for row in rows], np.float32)

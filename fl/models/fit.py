@@ -58,13 +58,15 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     _check_one(trial, made_up[:1], found)
 
 
-def _check_one(trial: nn.Module, one: Tensor, several: Tensor) -> None:
+def _check_one(trial: nn.Module, one: Tensor, several: object) -> None:
     """Raises ValueError where outputs for a record alone, as in a last batch, have not the shape that those for several have."""
     try:
         with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
             found = trial(one)
     except (RuntimeError, ValueError, TypeError, IndexError):
         return  # it needs two, which is looked at where batches are known
+    if not isinstance(found, Tensor) or not isinstance(several, Tensor):
+        return  # of whatever else a language model may give
     if (shape := tuple(found.shape)) != (needed := (1, *several.shape[1:])):
         squeezed = "; squeeze a dimension by its number, not all of size 1" if len(shape) < len(needed) else ""
         raise ValueError(f"the model gives {shape} for 1 record, where {needed} is needed{squeezed}")
