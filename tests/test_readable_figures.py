@@ -97,8 +97,14 @@ def test_the_table_by_defence_is_read_in_per_cent_and_points(tmp_path: Path) -> 
 def test_a_defence_without_a_result_is_in_its_table_with_the_reason(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.9] * 3}, not_done={"IPM": "too few | clients"})
     (row,) = defence_rows(grid)
-    assert (row["finding"], row["lost"], row["reason"]) == (None, None, "failed: too few | clients")
+    assert (row["strength"], row["finding"], row["lost"], row["reason"]) == (None, "failed", None, "too few | clients")
     assert f"| a | Plain | {DASH} | failed |" in markdown(grid)
+
+
+def test_a_defence_without_a_result_has_one_row_whatever_the_strengths(tmp_path: Path) -> None:
+    grid = made_up(tmp_path, {("a", "IPM"): [0.9] * 3}, strengths=(1, 2, 3), not_done={"IPM": "too few"})
+    assert [(row["defence"], row["strength"]) for row in defence_rows(grid)] == [("a", None)]
+    assert markdown(grid).count("| a |") == 1
 
 
 def test_the_folder_and_python_have_the_table_by_defence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ class Grid:
         """The same by seed."""
         return _by_seed(self.rows(None, defence, None, protection))
 
-    def absent(self, defence: str, strength: float, protection: str) -> dict[int, float]:
+    def absent(self, defence: str, strength: float | None, protection: str) -> dict[int, float]:
         """Accuracy of the loyal clients without the attackers' data, by seed. Empty where a round of these runs came to nothing,
         since a protection or a rule had too few without them: that is no measure of what their data are worth.
         """
@@ -120,7 +120,7 @@ class Grid:
         of = [Spot(a, defence, s, protection) for s in self.strengths for a in self.attacks]
         return len(of) * len(self.about["seeds"]) - sum(len(self.cells.get(spot, ())) for spot in of)
 
-    def attacked(self, attack: str, defence: str, strength: float, protection: str) -> Spread | None:
+    def attacked(self, attack: str, defence: str, strength: float | None, protection: str) -> Spread | None:
         """The same under attack, of the loyal clients."""
         return self.over_seeds(self.rows(attack, defence, strength, protection), "accuracy", "late")
 

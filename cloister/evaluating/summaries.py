@@ -16,8 +16,9 @@ from .verdict import verdict
 def defence_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each defence at each strength, under each protection on each partition; what was measured is in shares of 1.
 
+    One without a result at any strength has one row there, its strength None, and for the reason.
     attackers: the most at work in one round; built_for: None where the defence states none. finding: over all attacks and seeds;
-    None where there is no result, for the reason. clean, absent, attacked: accuracy of loyal clients late in the run without
+    "refused", "failed", "never moved" or "not played yet" where there is no result. clean, absent, attacked: accuracy of loyal clients late in the run without
     attack, without the attackers' data and under `attack`, the one that costs most, means over seeds; held_against: of each seed
     the lower of the first two, where both were played. lost: held_against less attacked; gained: of the
     backdoor that succeeds most, whose rates stand beside: both with Student's t interval of the mean at 95 %, cut to what can be
@@ -33,7 +34,7 @@ class _Row:
     names: dict[str, Any]
     defence: str
     place: str
-    strength: float
+    strength: float | None
     found: Finding | None
 
 
@@ -41,8 +42,10 @@ def _rows(grid: Grid) -> list[_Row]:
     rows = []
     for partition, protection in product(grid.about["partitions"] or [""], grid.about["protections"]):
         place = place_words(protection, partition)
-        judged = {(one.defence, one.strength): one for one in findings(grid, place)}
-        for defence, strength in product(grid.defences, sorted(grid.strengths)):
+        judged: dict[tuple[str, float | None], Finding] = {(one.defence, one.strength): one for one in findings(grid, place)}
+        told = {defence for defence, _ in judged}
+        at = [(one, s) for one in grid.defences for s in (sorted(grid.strengths) if one in told else [None])]
+        for defence, strength in at:
             names = {"defence": defence, "protection": protection, "partition": partition, "strength": strength}
             rows.append(_Row(names, defence, place, strength, judged.get((defence, strength))))
     return rows
@@ -50,13 +53,14 @@ def _rows(grid: Grid) -> list[_Row]:
 
 def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
     defence, strength, place, one = row.defence, row.strength, row.place, row.found
+    status, why = ("", "") if one is not None else without_result(grid, defence, place)
     harm, backdoor = (None, None) if one is None else (one.harm, one.backdoor)
     attacked = None if harm is None else grid.attacked(harm.attack, defence, strength, place)
     rows = [] if backdoor is None else grid.rows(backdoor.attack, defence, strength, place)
     return {
         "attackers": None if one is None else one.attackers,
         "built_for": None if one is None else one.built_for,
-        "finding": None if one is None else one.word,
+        "finding": status if one is None else one.word,
         "seeds": None if harm is None else harm.lost.count,
         "seeds_played": len(grid.about["seeds"]),
         "clean": _mean(grid.clean(defence, place)),
@@ -73,7 +77,7 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "loss_bound": grid.bounds.loss,
         "success_bound": grid.bounds.success,
         "unit": SHARE,
-        "reason": None if one is not None else grid.idle(defence, place) or ": ".join(without_result(grid, defence, place)),
+        "reason": why or None,
     }
 
 
@@ -113,7 +117,8 @@ def markdown(grid: Grid) -> str:
     heads += ["backdoor", "its success, %", "on clean models, %", "gained, points"]
     body = []
     for row in _rows(grid):
-        words = [f"{row.strength:g}" if name == "strength" else str(row.names[name]) for name in kept]
+        at = DASH if row.strength is None else f"{row.strength:g}"
+        words = [at if name == "strength" else str(row.names[name]) for name in kept]
         body.append([*words, *_cells(grid, row)])
     notes = [f"- {line}" for place in grid.protections for line in reasons(grid, place)]
     known: dict[str, str] = grid.about.get("known_breaks", {})
