@@ -9,7 +9,6 @@ user, 143 by SIGTERM.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from typing import Annotated
@@ -27,6 +26,7 @@ from .flags import Command, Group
 from .flowing import flowing
 from .join_command import join
 from .keys_command import keys
+from .plain_letters import make_printable
 from .repeating import rerun
 from .report_command import report
 from .run_command import run
@@ -88,8 +88,7 @@ keys.info.help = flowing(str(keys.info.help))
 def main() -> None:
     """Entry point of the `cloister` command."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a dash is a question mark where the terminal knows ASCII alone
+        make_printable(stream)
     try:
         app()
         sys.stdout.flush()

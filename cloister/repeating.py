@@ -43,7 +43,7 @@ def rerun(
     if as_json:
         sys.stdout.write(json.dumps(found.as_dict()) + "\n")
     else:
-        for line in in_words(found, other):
+        for line in in_words(found, other, played=against is None):
             typer.echo(line)
     if not found.same:
         raise typer.Exit(OTHERWISE)

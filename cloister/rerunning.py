@@ -125,9 +125,9 @@ def _scenario(folder: Path, recorded: dict[str, Any]) -> Scenario:
     return Origin(recorded["source"], name, tuple(recorded["settings"])).scenario(str(folder / ORIGIN))
 
 
-def in_words(found: Repetition, other: Path) -> list[str]:
-    """A line on whether it is the same, then what is not, then what is different here."""
-    again = f"again in    {other}"
+def in_words(found: Repetition, other: Path, played: bool = True) -> list[str]:
+    """A line on whether it is the same, then what is not, then what is different here. played: whether just now."""
+    again = f"{'again in   ' if played else 'compared with'} {other}"
     if found.same:
         parts = (_counted(found.models, "model"), _counted(found.rounds, "round"), _counted(found.answers, "answer"))
         counted = "{}, the numbers of {}, {}, accounts and summary".format(*parts)

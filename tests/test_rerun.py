@@ -96,6 +96,7 @@ def test_what_came_out_otherwise_is_said_and_what_is_different(command):
     code, said, _ = command("rerun", "r", "--against", "other")
     assert code == 4
     assert said.startswith("not the same: models are up to ")
+    assert "compared with other" in said.splitlines()
     assert "the data: their checksums differ" in said
     assert "the scenario: another partition" in said
     shutil.copytree("r", "moved")

@@ -347,14 +347,14 @@ def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch, capsys):
     assert str(file) in said
 
 
-def test_a_terminal_that_knows_ascii_alone_has_question_marks(monkeypatch):
+def test_a_terminal_that_knows_ascii_alone_has_dashes_and_question_marks(monkeypatch):
     shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.setattr(sys, "argv", ["cloister", "run", "caf\u00e9.py"])
+    monkeypatch.setattr(sys, "argv", ["cloister", "run", "caf\u00e9\u2013.py"])
     with pytest.raises(SystemExit):
         cli.main()
     shown.flush()
-    assert b"there is no file caf?.py" in shown.buffer.getvalue()
+    assert b"there is no file caf?-.py" in shown.buffer.getvalue()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")

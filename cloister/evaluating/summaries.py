@@ -16,13 +16,13 @@ from .verdict import verdict
 def defence_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each defence at each strength, under each protection on each partition; what was measured is in shares of 1.
 
-    One without a result at any strength has one row there, its strength None, and for the reason.
+    One without a result at any strength has one row there, its strength None, with the reason.
     attackers: the most at work in one round; built_for: None where the defence states none. finding: over all attacks and seeds;
-    "refused", "failed", "never moved" or "not played yet" where there is no result. clean, absent, attacked: accuracy of loyal clients late in the run without
-    attack, without the attackers' data and under `attack`, the one that costs most, means over seeds; held_against: of each seed
-    the lower of the first two, where both were played. lost: held_against less attacked; gained: of the
-    backdoor that succeeds most, whose rates stand beside: both with Student's t interval of the mean at 95 %, cut to what can be
-    (None of fewer than three seeds), and the least and the most of any seed.
+    "refused", "failed", "never moved" or "not played yet" where there is no result. clean, absent, attacked: accuracy of loyal
+    clients late in the run without attack, without the attackers' data and under `attack`, the one that costs most, means over
+    seeds; held_against: of each seed the lower of the first two, where both were played. lost: held_against less attacked; of the
+    backdoor that succeeds most, whose rates stand beside, gained: both with Student's t interval of the mean at 95 %, cut to what
+    can be (None of fewer than three seeds), and the least and the most of any seed.
     """
     return [{**row.names, **_numbers(grid, row)} for row in _rows(grid)]
 
