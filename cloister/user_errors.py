@@ -37,14 +37,14 @@ def in_words(error: BaseException, file: str) -> str:
 
 
 def _of_a_field(error: BaseException) -> str:
-    """What is wrong with a field of a part of ours that was being built; empty where that is not why it failed."""
+    """What is wrong with a field of a part of ours that was being built; empty where that is not why it failed. The part that
+    was asked for comes first: what it makes of its fields has names that its user does not know.
+    """
     from .fl.field_types import wrong_types
 
-    for place in reversed(list(_places(error.__traceback__))):
-        part = place.tb_frame.f_locals.get("self")
-        if place.tb_frame.f_code.co_name == "__post_init__":
-            return next(wrong_types(part, type(part).__name__), "")
-    return ""
+    places = _places(error.__traceback__)
+    built = (one.tb_frame.f_locals.get("self") for one in places if one.tb_frame.f_code.co_name == "__post_init__")
+    return next((words for part in built for words in wrong_types(part, type(part).__name__)), "")
 
 
 def line_of(error: BaseException) -> int | None:

@@ -65,6 +65,11 @@ MISTAKES = {
         "algorithms.RobustFedAvg(rule=rules.Krum('1'))",
         "line 9: Krum.f is '1'; give a whole number$",
     ),
+    "a text in what a part hands on": (
+        "protections.Masked()",
+        "protections.Masked(noise=protections.Noise(epsilon=2, delta=1e-5, rounds='3', l2=1.0))",
+        "line 10: Noise.rounds is '3'; give a whole number$",
+    ),
     "a step of a paper that is the training's": (
         "algorithms.FedAvg()",
         "algorithms.PerFedAvg(alpha=0.1, beta=0.2)",
