@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .auditing.folder import claimed, free_folder, write_audit
+from .auditing.folder import claimed, folder_to_write, write_audit
 from .auditing.play import BUDGETS, audited
 from .auditing.report import write_audit_report
 from .auditing.result import Audited
@@ -137,6 +137,7 @@ def audit(
     seeds: Sequence[int] = (),
     attacks: Sequence[Experiment] = (),
     against: Sequence[str | Observer] | str | Observer = (),
+    resume: bool = False,
     quiet: bool = False,
 ) -> Audited:
     """Attack what each party of a run really sees, and say which claims of its threat model stand; what came out.
@@ -145,7 +146,8 @@ def audit(
     data sets. budget: "quick" (minutes, two seeds) or "full". seeds: others than the budget's. attacks: of one's own, beside
     ours (`threats.Attack`); one that fails is in `summary["failed"]`. against: who is corrupt, for example "server+client:0,3" or
     "client:site3", in the place of the usual observers: each party, and the server with as many clients as the protection's
-    `corrupt`. quiet: no progress.
+    `corrupt`. resume: an audit that was stopped goes on; what it played and tried is in its folder, with clients' data, until it
+    is over. quiet: no progress.
 
     Raises ValueError of one line for input that does not fit. A claim that is refuted is no error: see `summary`.
     """
@@ -155,10 +157,11 @@ def audit(
         raise ValueError(f"budget is {' or '.join(map(repr, BUDGETS))}, not {budget!r}")
     made = load(scenario) if isinstance(scenario, str) else scenario
     whom = (against,) if isinstance(against, str | Observer) else tuple(against)
-    folder = free_folder(None if out is None else Path(out), made.name)
+    folder = folder_to_write(None if out is None else Path(out), made.name, resume)
     where = None if data is None else Path(data)
     with claimed(folder):
-        found = audited(made, BUDGETS[budget], tuple(seeds), where, quiet, whom, further=tuple(attacks), always=False)
+        spend, further = BUDGETS[budget], tuple(attacks)
+        found = audited(made, spend, tuple(seeds), where, quiet, whom, further=further, always=False, into=folder, resume=resume)
         write_audit(folder, found)
     write_audit_report(folder)
     return Audited(folder)

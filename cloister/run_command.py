@@ -139,8 +139,8 @@ def _watch(
             return recorded(scenario, folder, data, origin, engine, file, tell)
         return play(scenario, folder, data, resume, engine=engine, given={"file": file, **asdict(origin)}, tell=tell)
 
-    unrecorded = "in the place of --record goes on, unrecorded" if record else "goes on"
-    with stoppable(folder, f"the same command with --out {{folder}} --resume {unrecorded}"), said_in_a_line():
+    unrecorded = "in the place of --record goes on, unrecorded" if record else ""
+    with stoppable(folder, unrecorded), said_in_a_line():
         for _ in watched(rounds, scenario.name, scenario.rounds, sys.stderr, always=True):
             pass
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloister.auditing.folder import free_folder
+from cloister.auditing.folder import folder_to_write
 from cloister.fl.runs.held_alone import HOLD, folder_may_be
 from cloister.fl.runs.results_folder import ResultsFolder
 from cloister.fl.runs.run_folder import RunFolder
@@ -21,7 +21,7 @@ def test_every_other_kind_is_refused_and_nothing_is_written(kind: str, tmp_path:
             folder_may_be(tmp_path, other)
     begin: dict[str, Callable[[], object]] = {
         "run": lambda: RunFolder(tmp_path).begin({}),
-        "audit": lambda: free_folder(tmp_path, "x"),
+        "audit": lambda: folder_to_write(tmp_path, "x", False),
     }
     for grid in ("evaluation", "comparison", "search"):
         begin[grid] = partial(ResultsFolder(tmp_path, grid).open, {}, False)

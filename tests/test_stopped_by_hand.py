@@ -71,7 +71,7 @@ def test_an_evaluation_with_workers_ends_in_one_line(number, code, tmp_path):
     ("command", "words"),
     [
         ("run", "stopped; the same command with --out {out} --resume goes on"),
-        ("audit", "stopped; nothing of it is kept, and the same command begins again"),
+        ("audit", "stopped; nothing of it was over, and the same command begins again"),  # not even its first run
     ],
 )
 def test_a_run_and_an_audit_that_are_terminated_end_in_one_line(command, words, tmp_path):

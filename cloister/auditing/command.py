@@ -31,6 +31,10 @@ HowMuch = Annotated[
         " optimisers; minutes. full: 5 seeds, 200 records each of 24 clients, 128 shadow models, 2000 steps; an hour and more."
     ),
 ]
+AuditResume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on: what was played and tried is in the folder, with clients' data, until it is over."),
+]
 AuditSeeds = Annotated[
     str | None,
     typer.Option(
@@ -89,6 +93,7 @@ def audit(
     attack: Attacks = None,
     against: Against = None,
     mechanism: Mechanisms = None,
+    resume: AuditResume = False,
     as_json: Json = False,
 ) -> None:
     """Attack what each party of a run really saw, and say which claims of its threat model stand.
@@ -110,10 +115,20 @@ def audit(
     """
     with one_line_errors():
         if self_test:
-            others = {"FILE": file, "--attack": attack, "--set": set_, "--seeds": seeds, "--against": against, "--out": out}
+            others = {
+                "FILE": file,
+                "--attack": attack,
+                "--set": set_,
+                "--seeds": seeds,
+                "--against": against,
+                "--out": out,
+                "--resume": resume,
+            }
             check_self_test({**others, "--data": data}, mechanism or ())
         else:
             check_asked(file, seeds, attack or (), against or (), mechanism or ())
     from .play import play
 
-    play(file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json, mechanism or ())
+    play(
+        file, budget.value, self_test, out, seeds, data, set_ or (), attack or (), against or (), as_json, mechanism or (), resume
+    )

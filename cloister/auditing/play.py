@@ -29,6 +29,7 @@ from ..scenario_file import load, load_attack, with_settings
 from ..tables_out import print_table
 from ..threat_models.audit.experiment import FULL, QUICK, Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
+from ..threat_models.audit.kept import NOTHING_KEPT, kept_in
 from ..threat_models.audit.observer import NAMES, Observer, named, parts, with_names
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
@@ -38,7 +39,7 @@ from ..threat_models.claims import CLAIMS
 from ..threat_models.claims.runs import absent_in_words, in_words
 from .fewest import too_few
 from .first_words import headline, notes
-from .folder import claimed, free_folder, write_audit
+from .folder import PLAYING, claimed, folder_to_write, write_audit
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
 from .tables import NARROW, reasons, tables
@@ -47,8 +48,6 @@ from .which_runs import recorded_in
 BUDGETS = {"quick": QUICK, "full": FULL}
 REFUTED = 4
 """The exit code where a claim of Cloister's is refuted."""
-AGAIN = "nothing of it is kept, and the same command begins again"
-"""What is said of an audit that was stopped."""
 FAILED = 3
 """The exit code where no claim is, and an attack of the user's own ended in an error."""
 
@@ -65,6 +64,7 @@ def play(
     against: Sequence[str],
     as_json: bool,
     mechanisms: Sequence[str] = (),
+    resume: bool = False,
 ) -> None:
     """The arguments are those of the command, one by one. Raises Failure."""
     with one_line_errors(file, settings):
@@ -77,16 +77,18 @@ def play(
             raise ValueError("name a scenario to audit, for example cloister:quickstart, or give --self-test")
         folder = Path(file)
         if (folder / "audit.json").is_file():
-            asked = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
-            asked["--against"] = against
+            asked: dict[str, Any] = {"--out": out, "--seeds": seeds, "--data": data, "--set": settings, "--attack": attacks}
+            asked |= {"--against": against, "--resume": resume}
             _only_shown(folder, [name for name, value in asked.items() if value] + ["--budget full"] * (budget == "full"))
         else:
             scenario, recorded = _to_audit(file, settings)
-            folder, folder_of_run = free_folder(out, scenario.name), folder
+            folder, folder_of_run = folder_to_write(out, scenario.name, resume), folder
             further = tuple(load_attack(attack) for attack in attacks)
             spend = BUDGETS[budget]
-            with stoppable(folder, AGAIN), claimed(folder):
-                found = audited(scenario, spend, seeds_of(seeds), data, as_json, against, recorded, further, into=folder)
+            with stoppable(folder), claimed(folder):
+                found = audited(
+                    scenario, spend, seeds_of(seeds), data, as_json, against, recorded, further, into=folder, resume=resume
+                )
                 found["recorded_in"] = {
                     str(seed): recorded_in(folder_of_run) | {"left_out": list(run.left_out)} for seed, run in recorded.items()
                 }
@@ -184,11 +186,13 @@ def audited(
     experiments: Sequence[Experiment] = (),
     always: bool = True,
     into: Path | None = None,
+    resume: bool = False,
 ) -> dict[str, Any]:
     """The whole audit, plain JSON values.
 
-    quiet: shows no progress; always: shows it where no terminal is, too. into: where the results go, which is said with what is
-    played before anything is; None to say neither.
+    quiet: shows no progress; always: shows it where no terminal is, too. into: the folder that the results will be in, which is
+    said with what is going to be played; what is done is kept in it, by which an audit that was stopped goes on (resume); None to
+    say and keep nothing.
 
     against: whose views are attacked, observers or what `named` reads; empty for all of `observers_of`. recorded: runs that are
     there already, by seed, which must be among the seeds. further: experiments beside ours, an `Attack` of one's own for
@@ -212,15 +216,20 @@ def audited(
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):
         raise ValueError(f"the recorded run is of seed {missing[0]}; name it among --seeds (seeds= in Python), or leave them out")
-    if into is not None:
+    if into is not None and always:
         begun(_ahead(scenario, budget, seeds, recorded), into)
+    kept = NOTHING_KEPT
+    if into is not None:
+        of: dict[str, Any] = {"scenario": described(scenario), "set of data": checksum(of_runs), "budget": asdict(budget)}
+        of |= {"recorded run": [one.public.run.hex() for one in recorded.values()], "version of Cloister": versions()["cloister"]}
+        kept = kept_in(into / PLAYING, of, resume)
     clients = len(of_runs.clients)
     if not quiet and (words := too_few(CLAIMS, scenario.protection, scenario.algorithm, clients, budget.victims, len(seeds))):
         noted(words)
     played: list[Stage] = []
     measured: list[Row] = []
     with shown(sys.stderr, always=always, quiet=quiet) as tell:
-        for one in stages(scenario, seeds, data, recorded):
+        for one in stages(scenario, seeds, data, recorded, kept):
             if isinstance(one, Stage):
                 played.append(one)
             else:
@@ -235,7 +244,7 @@ def audited(
             took = time_words(time.perf_counter() - started)
             noted(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
         pace = Pace("tries", tries, due=len(tried))
-        for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further]):
+        for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further], kept):
             measured.append(row)
             tell("attacking", len(measured), tries, f"{row.experiment}, {row.observer}")
             if (words := pace.over()) and told:

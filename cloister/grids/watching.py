@@ -44,13 +44,14 @@ def folder_for(name: str, kind: str, resume: bool) -> Path:
 
 
 @contextmanager
-def stoppable(folder: Path, how: str = "the same command with --out {folder} --resume goes on") -> Iterator[None]:
-    """Ctrl-C and SIGTERM say how to go on, once what is inside has ended."""
+def stoppable(folder: Path, beside: str = "") -> Iterator[None]:
+    """Ctrl-C and SIGTERM say how to go on, once what is inside has ended. beside: what else is to be said of that."""
     try:
         with on_signals(interrupting):
             yield
     except KeyboardInterrupt as stopped:
-        say(f"stopped; {how.format(folder=folder)}")
+        going = f"the same command with --out {folder} --resume {beside or 'goes on'}"
+        say(f"stopped; {going if folder.exists() else 'nothing of it was over, and the same command begins again'}")
         raise typer.Exit(STOPPED[stopped.args[0] if stopped.args else signal.SIGINT]) from None
 
 

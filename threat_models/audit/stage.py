@@ -16,6 +16,7 @@ from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
+from .kept import NOTHING_KEPT, Kept
 from .made_up import MadeUp
 from .observer import SERVER_ALONE, Observer, server_and
 from .recorded import Recorded
@@ -81,12 +82,16 @@ class Stage:
 
 
 def stages(
-    scenario: Scenario, seeds: Sequence[int], data: Path | None, recorded: Mapping[int, Recorded] = MappingProxyType({})
+    scenario: Scenario,
+    seeds: Sequence[int],
+    data: Path | None,
+    recorded: Mapping[int, Recorded] = MappingProxyType({}),
+    kept: Kept = NOTHING_KEPT,
 ) -> Iterator[Stage | tuple[int, str]]:
     """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits.
 
     In clear means without noise in training too: what attacks must find there is what a protection is measured by. recorded: by
-    seed, runs of the scenario that are there already and are audited as they are.
+    seed, runs of the scenario that are there already and are audited as they are. kept: runs that were played before.
     """
     for seed in seeds:
         played: list[Recorded] = []
@@ -105,17 +110,21 @@ def stages(
                 continue
             yield seed, words
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
+            name, readings = f"seed {seed}, {words}", 0 if played else READINGS
             if one == seed or not isinstance(this.partition, Natural):
-                played.append(_played(this, data, 0 if played else READINGS))
+                played.append(kept.run(name, this, partial(_played, this, data, readings)))
                 continue
-            dealt = HeldOut(this.training.batch, even)
-            try:
-                played.append(_played(replace(this, partition=dealt), data, 0))
-            except NothingLearned:  # one of the clients that are made up has too much of every sum
-                if even:
-                    raise
-                even = True
-                played.append(_played(replace(this, partition=replace(dealt, even=True)), data, 0))
+            for evenly in (True,) if even else (False, True):  # where one of those made up has too much of every sum
+                dealt = replace(this, partition=HeldOut(this.training.batch, evenly))
+                try:
+                    one_of = kept.run(f"{name}, evenly" if evenly else name, dealt, partial(_played, dealt, data, 0))
+                except NothingLearned:
+                    if evenly:
+                        raise
+                    continue
+                played.append(one_of)
+                even = evenly
+                break
         yield Stage(seed, replace(scenario, seed=seed), data, *played)
 
 

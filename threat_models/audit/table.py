@@ -8,6 +8,7 @@ import numpy as np
 
 from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding, Values
+from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
 from .scoring import BOUND, Interval, Leakage, auc, leakage, remedy, tpr_at
 from .stage import Stage
@@ -118,12 +119,14 @@ def rows(
     claims: Sequence[Claim],
     budget: Budget,
     mine: Collection[str] = (),
+    kept: Kept = NOTHING_KEPT,
 ) -> Iterator[Row]:
     """Every experiment on every observer's view: of a coalition, the best guess that any of its parties, or some together that
-    are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so.
+    are tried too, could make, or all together. mine: names of experiments that may fail, and are then a row that says so. kept:
+    what others found before.
     """
     public, sums = played[0].audited.public, [stage.audited.sums for stage in played]
-    tries = Tries(played, budget, mine)
+    tries = Tries(played, budget, mine, kept)
     tried = {experiment.name for experiment in experiments}
     everybody, done = members_first(observers), set[Observer]()
     for observer in dict.fromkeys(observers):

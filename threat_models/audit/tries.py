@@ -11,6 +11,7 @@ import numpy as np
 
 from ...fl.near_names import meant
 from .experiment import Anchor, Budget, Evidence, Experiment, Finding
+from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
 from .stage import Stage
 from .truth import Truth
@@ -36,11 +37,14 @@ class Untried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tries:
-    """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error."""
+    """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error.
+    kept: what of ours was found before.
+    """
 
     played: Sequence[Stage]
     budget: Budget
     mine: Collection[str] = ()
+    kept: Kept = NOTHING_KEPT
     _views: dict[tuple[Observer, str], Findings | Untried] = field(default_factory=dict, init=False, repr=False)
     _anchors: dict[tuple[str, Anchor], tuple[Findings, Findings] | Untried] = field(default_factory=dict, init=False, repr=False)
 
@@ -51,7 +55,7 @@ class Tries:
             if reason := experiment.applies(evidence[0]):
                 return Untried(reason)
             pairs = zip(self.played, evidence, strict=True)
-            return tuple(self._found(experiment, seen, stage.audited.truth, stage.seed) for stage, seen in pairs)
+            return tuple(self._found(experiment, observer.name, seen, stage.audited.truth, stage.seed) for stage, seen in pairs)
 
         key = observer, experiment.name
         if key not in self._views:
@@ -65,8 +69,8 @@ class Tries:
             low, high = list[Finding](), list[Finding]()
             for stage in self.played:
                 seen = stage.aggregate if anchor == "sums alone" else stage.nothing
-                low.append(self._found(experiment, seen, stage.audited.truth, stage.seed))
-                high.append(self._found(experiment, stage.plain, stage.clear.truth, stage.seed))
+                low.append(self._found(experiment, anchor, seen, stage.audited.truth, stage.seed))
+                high.append(self._found(experiment, "everything", stage.plain, stage.clear.truth, stage.seed))
             return tuple(low), tuple(high)
 
         key = experiment.name, anchor
@@ -79,7 +83,8 @@ class Tries:
 
         def made() -> Findings:
             pairs = [(stage.less_own_part(observer), stage) for stage in self.played]
-            return tuple(self._found(experiment, seen, stage.audited.truth, stage.seed) for seen, stage in pairs)
+            known = f"sums less their own part, {observer.name}"
+            return tuple(self._found(experiment, known, seen, stage.audited.truth, stage.seed) for seen, stage in pairs)
 
         return self._guarded(experiment, made, "given what clients may know of sums, it ")
 
@@ -90,10 +95,15 @@ class Tries:
         }
         return {name: f for name, f in found.items() if not isinstance(f, Untried)}
 
-    def _found(self, experiment: Experiment, seen: Evidence, truth: Truth, seed: int) -> Finding:
-        found = experiment(seen, truth, self.budget, np.random.default_rng(seed))
-        if experiment.name in self.mine:
-            check(found)
+    def _found(self, experiment: Experiment, given: str, seen: Evidence, truth: Truth, seed: int) -> Finding:
+        """given: what was, in words, whoever it is."""
+
+        def find() -> Finding:
+            return experiment(seen, truth, self.budget, np.random.default_rng(seed))
+
+        if experiment.name not in self.mine:
+            return self.kept.finding(f"{experiment.name} | {given} | seed {seed}", find)
+        check(found := find())
         return found
 
     def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried], when: str = "") -> T | Untried:
