@@ -125,7 +125,7 @@ def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for unit, of in summary.get("privacy", {}).items():
         most, mean = (
             f"at most {up(of['epsilon_worst'])} for any {unit} ({of['adjacency']})",
-            f"{of['epsilon_mean']:.3g} on average",
+            f"{up(of['epsilon_mean'])} on average",
         )
         words = f"{most}, {mean}, at delta {of['delta']:.3g} (budget {of['budget']:.3g}), of {of['of']} alone"
         yield "epsilon", words + (f"; {of['beside']}" if of["beside"] else "")

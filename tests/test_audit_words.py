@@ -39,7 +39,7 @@ from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.scoring import leakage, remedy
+from cloister.threat_models.audit.scoring import fewest_victims, leakage, remedy
 from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.audit.uncovered import leaks, unclaimed
 from cloister.threat_models.claims import CLAIMS
@@ -198,6 +198,13 @@ def test_where_there_are_too_few_victims_their_number_decides(value):
     assert judged(claim, first).verdict == "inconclusive"
     assert f"about {first.needed} victims would tell, and 8 were tried" in remedy(first, 2)
     assert judged(claim, leak(3 * first.needed)).verdict == ("refuted" if value > claim.bound else "not refuted")
+
+
+def test_the_two_sided_interval_is_two_sided_where_nothing_was_found():
+    """Clopper and Pearson (1934): 0 of 24 is below 1 - .025^(1/24) with 97.5 %, and below 1 - .05^(1/24) with 95 %."""
+    leak = leakage(np.zeros(24), np.zeros(24), np.ones(24), np.random.default_rng(0))
+    assert (leak.low, leak.high, leak.upper) == pytest.approx((0, 1 - 0.025 ** (1 / 24), 1 - 0.05 ** (1 / 24)))
+    assert leak.needed == fewest_victims(0.1) == 29
 
 
 def test_a_row_and_its_claim_give_one_remedy():
@@ -453,7 +460,7 @@ def with_records(observer, read, alone=0):
 
 def test_a_record_that_was_read_is_told_though_its_row_can_not_be_judged():
     words = headline(found(with_records("server and client 0", 1)))
-    assert "Records were recovered at 30 dB or better: 1 of client 3 of seed 0 by server and client 0 (images)." in words
+    assert "Records were recovered at 30 dB or better: 1 of 240, of client 3 of seed 0, by server and client 0 (images)." in words
     assert "recovered" not in headline(found(with_records("server", 0)))
     assert "recovered" not in headline(found(with_records("server", 1, alone=1)))
     page = render(found(with_records("server", 2)))

@@ -169,7 +169,7 @@ def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
         whose = [str(Victim(one["client"], one["seed"], names.get(str(one["client"]), ""))) for one in of["whose"]]
         owners = ", ".join(whose) if len(whose) <= NAMED else f"{of['clients']} of {of['victims']} clients"
         more = f" ({row['anchor']}: {alone})" if alone else ""
-        parts.append(f"{of['read']} of {owners} by {row['observer']} ({row['experiment']}){more}")
+        parts.append(f"{of['read']} of {of['of']}, of {owners}, by {row['observer']} ({row['experiment']}){more}")
     if parts:
         yield f"Records were recovered at {GOOD:.0f} dB or better: {'; '.join(parts)}."
 

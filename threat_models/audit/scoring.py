@@ -66,8 +66,9 @@ EXPOSED = 0.5
 class Leakage:
     """How much of the way from sums alone (0) to everything (1) a view goes. here, aggregate, plain: mean values on the way.
 
-    low, value, high: as in `Interval`; upper: at least what is exceeded with probability 1 - CONFIDENCE, and no less than the
-    share of exposed victims that there may be among others, if of these none or so few are. exposed: which of them are, by
+    low, value, high: as in `Interval`; value is above 1 where a coalition's view tells more than the updates in clear alone.
+    upper: at least what is exceeded with probability 1 - CONFIDENCE. high and upper are no less than the share of exposed victims
+    that there may be among others, if of these none or so few are. exposed: which of them are, by
     place. needed: victims at which the interval would be on one side of `bound`, if it went on like this; 0 where it is, and
     where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are.
     """
@@ -117,7 +118,8 @@ def leakage(
     valid, spread = apart >= APART, (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
     undecided = valid and low <= bound < upper and not found
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
-    return Leakage(there, alone, all_, float(low), value, float(max(high, upper)), float(upper), n, needed, valid, found)
+    high = max(float(high), share_at_most(len(found), n, 1 - tail))  # each of two sides is exceeded with half the probability
+    return Leakage(there, alone, all_, float(low), value, high, float(upper), n, needed, valid, found)
 
 
 def _resampled(stacked: Values, runs: NDArray[np.int64], rng: np.random.Generator) -> Values:
@@ -143,9 +145,9 @@ def exposed_of(here: Values, aggregate: Values, plain: Values) -> tuple[int, ...
     return tuple(np.flatnonzero(np.isfinite(beyond) & (beyond >= least)).tolist())
 
 
-def share_at_most(hits: int, of: int) -> float:
-    """What a share is above with probability 1 - CONFIDENCE at most, by Clopper and Pearson (1934), one-sided."""
-    return float(beta.ppf(CONFIDENCE, hits + 1, of - hits)) if hits < of else 1.0
+def share_at_most(hits: int, of: int, confidence: float = CONFIDENCE) -> float:
+    """What a share is above with probability 1 - confidence at most, by Clopper and Pearson (1934), one-sided."""
+    return float(beta.ppf(confidence, hits + 1, of - hits)) if hits < of else 1.0
 
 
 def fewest_victims(bound: float) -> int:
@@ -175,6 +177,4 @@ def _needed(value: float, spread: tuple[float, float], n: int, bound: float) -> 
         return 0
     side = spread[0] if value > bound else spread[1]
     most = max(n + 1, int(min(np.ceil(n * (side / (bound - value)) ** 2), MANY)))
-    while value < bound and share_at_most(0, most) > bound:
-        most = int(np.ceil(1.1 * most))
-    return most
+    return max(most, fewest_victims(bound)) if value < bound else most
