@@ -66,7 +66,8 @@ result.plot("leakage")
 #
 # `cloister audit` plays the scenario again, and once more in clear, gives each attack exactly what a corrupt party sent, received and
 # holds, and scores its guesses between two ends: 0, what the published sums alone tell, and 1, what the updates tell. One seed is
-# enough to see how it works; the default is two, and `--budget full` takes five.
+# enough to see how it works; the default is two, and `--budget full` takes five, and an hour and more: one that is stopped goes on
+# with `--resume`.
 
 # %%
 # !cloister audit quickstart.py --set rounds=25 --set partition.clients=33 --seeds 0 --out runs/audit >audit.txt 2>&1; tail -n 2 audit.txt
