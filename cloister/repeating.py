@@ -30,7 +30,8 @@ def rerun(
     The folder's origin.json has the source of the scenario's file, its settings, a checksum of the data, versions and commit. The
     source is run like the file it was: repeat folders that you trust. What is compared, bit for bit: models, the numbers of each
     round, what each party was told, the accounts of opened sums and of privacy, and the summary. Where it came
-    out otherwise, it is said by how much, and what is different here: versions, processor, data or scenario.
+    out otherwise, it is said by how much, and what is different here: versions, processor, data or scenario. A run under
+    Encrypted always does: TenSEAL draws the noise of ciphertexts anew.
 
     Exit codes: 0 the same, 4 otherwise, or where the folder's scenario.json is not what its origin.json makes.
     """

@@ -18,7 +18,7 @@ from .progress import watched
 from .repeating import OTHERWISE
 from .reporting.folders_within import near_folder
 from .reporting.gaps import gaps
-from .reporting.repeat import DRAWN, is_finished_module
+from .reporting.repeat import CKKS_DRAWS, DRAWN, ENCRYPTED, is_finished_module
 from .reporting.report import write_report
 from .reporting.run_data import read_run
 from .running import free_folder
@@ -140,8 +140,17 @@ def in_words(found: Repetition, other: Path, played: bool = True) -> list[str]:
         if any(what.startswith("the scenario:") and "model" in what for what in found.different) and _finished(other):
             lines.append(f"  its model is a finished module: {DRAWN}")
     elif not found.same:
-        lines.append("versions, processor, data and scenario are the same; a library may draw or order by itself (TenSEAL does)")
+        lines.append("versions, processor, data and scenario are the same; a library may draw or order by itself")
+    if not found.same and _encrypted(other):
+        lines.append(CKKS_DRAWS)
     return lines
+
+
+def _encrypted(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / "summary.json").read_text(encoding="utf-8")).get("protection") == ENCRYPTED)
+    except (OSError, ValueError):
+        return False
 
 
 def _finished(folder: Path) -> bool:

@@ -17,6 +17,7 @@ from .fl.runs.doubted import doubted
 from .fl.runs.scenario import NoField, Scenario, changed, described, replaced
 from .lines_of_fields import place_of_field
 from .parts_from_text import made, names, tree_of
+from .protocol.core.errors import Refused
 from .reading_a_file import Read, Unbuilt, executed
 from .shipped import SHIPPED, file_there
 from .threat_models.evaluation import Evaluation
@@ -207,15 +208,31 @@ def _a(kind: type[Any]) -> str:
 
 
 def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
-    """The scenario with every PATH=VALUE applied in order; a value may be a call of a part, Masked(floor=5).
+    """The scenario with every PATH=VALUE applied in order; a value may be a call of a part, Masked(floor=5). One that does not
+    fit yet waits for those of other fields: a protection may fit the algorithm alone that is named after it.
 
-    Raises ValueError of one line.
+    Raises ValueError of one line, or Refused.
     """
+    waiting: list[tuple[str, str]] = []
     for setting in settings:
         path, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"--set takes PATH=VALUE, for example training.lr=0.05, not {setting!r}")
-        scenario = _set(scenario, path.strip(), value.strip())
+        waiting.append((path.strip(), value.strip()))
+    while waiting:
+        left, failed = list[tuple[str, str]](), dict[str, Exception]()
+        for path, value in waiting:
+            field = path.partition(".")[0]
+            try:
+                if field not in failed:
+                    scenario = _set(scenario, path, value)
+                    continue
+            except (ValueError, Refused) as error:
+                failed[field] = error
+            left.append((path, value))
+        if len(left) == len(waiting):
+            raise next(iter(failed.values()))
+        waiting = left
     return scenario
 
 

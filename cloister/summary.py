@@ -93,12 +93,12 @@ def _groups(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     planted: dict[int, list[int]] = {}
     for client, group in summary["groups"].items():
         planted.setdefault(group, []).append(int(client))
-    if planted:
+    if len(planted) > 1:
         yield "groups planted", "  ".join(spans(sorted(members)) for _, members in sorted(planted.items()))
     yield "clusters found", "  ".join(spans(sorted(members)) for members in sorted(summary["clusters"]))
     if names := summary.get("names"):
         yield "by name", ";  ".join(", ".join(names[str(i)] for i in members) for members in sorted(summary["clusters"]))
-    if planted and (agreement := agreement_in_words(summary)):
+    if agreement := agreement_in_words(summary):
         yield "agreement", ", ".join(agreement)
     yield from worth_in_words(summary)
     if unsure := undecided_in_words(summary):

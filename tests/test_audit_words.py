@@ -140,7 +140,7 @@ def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason()
     first = next(line for line in lines if "from the server alone" in line)
     assert first.startswith("Cloister does not promise for this run to hide from the server alone: single clients' updates, ")
     assert first.endswith("It does so only under Masked, keys of one session, only differences of updates compared")
-    assert lines[-1] == "this run is of another kind: CFL asks for gram"
+    assert lines[-1] == "why these are not promised for this run: CFL asks for gram"
     assert "keys of one session" in render(plain)
 
 
@@ -219,7 +219,7 @@ def test_a_page_of_an_invalid_row_says_the_remedy_and_no_number_of_victims():
 
 def test_a_verdict_has_what_is_claimed_beside_what_was_found():
     page = render(found(row("not refuted", value=0.03)))
-    assert '<td class="n" data-of="found at most">0.03</td><td class="n" data-of="claimed at most">0.10</td>' in page
+    assert '<td class="n" data-of="found at most">0.030</td><td class="n" data-of="claimed at most">0.10</td>' in page
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------

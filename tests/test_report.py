@@ -23,7 +23,7 @@ from cloister.protocol.core.errors import OF_TRAINING
 from cloister.report_command import _of_client
 from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
-from cloister.reporting.gaps import missing_answers
+from cloister.reporting.gaps import missing_answers, other_privacy
 from cloister.reporting.headline import rejected_in_words
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.of_client import of_client
@@ -227,6 +227,20 @@ def test_lines_that_the_log_of_disclosures_has_lost_are_said(tmp_path: Path, lef
     path.write_text("".join(lines[:left]))
     said = missing_answers(read_run(tmp_path))
     assert said.startswith(f"disclosure.jsonl {words} {len(lines):,} were counted when the run ended: the log was changed since")
+    assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
+def test_a_record_of_privacy_that_is_not_the_runs_is_said(tmp_path: Path) -> None:
+    write_sample(tmp_path, USUAL)
+    of = {"budget": 8.0, "delta": 1e-5, "epsilon_worst": 6.5, "epsilon_mean": 6.5}
+    change(tmp_path, "summary.json", privacy={"client": of})
+    (tmp_path / "privacy.json").write_text(json.dumps({"client": of | {"clients": {"0": {"epsilon": 6.5}}}}))
+    assert other_privacy(read_run(tmp_path)) == ""
+    (tmp_path / "privacy.json").write_text(json.dumps({"client": of | {"epsilon_worst": 2.5}}))
+    said = other_privacy(read_run(tmp_path))
+    assert said.startswith(
+        "privacy.json and summary.json say different things of the privacy that was spent; one was changed since"
+    )
     assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 

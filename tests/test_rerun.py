@@ -17,6 +17,7 @@ import cloister as face
 from cloister import cli
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.runs import origin
+from cloister.reporting.repeat import CKKS_DRAWS
 from cloister.scenario_file import load
 
 SMALL = """
@@ -87,6 +88,16 @@ def test_a_run_that_was_gone_on_with_is_repeated_as_a_whole(command):
     assert command("run", "small.py", "--rounds", "1", "--out", "r")[0] == 0
     assert command("run", "small.py", "--rounds", "3", "--out", "r", "--resume")[0] == 0
     assert "the numbers of 3 rounds" in command("rerun", "r", "--out", "again")[1]
+
+
+@pytest.mark.trains
+def test_under_encryption_it_is_said_why_nothing_comes_out_the_same(command):
+    named = ("--set", "protection=Encrypted()", "--set", "algorithm=FedAvg(by_samples=False)", "--rounds", "1")
+    assert command("run", "small.py", *named, "--out", "r")[0] == 0
+    code, said, _ = command("rerun", "r", "--out", "again")
+    assert code == 4
+    assert said.splitlines()[-1] == CKKS_DRAWS
+    assert CKKS_DRAWS in html.unescape(Path("r/report.html").read_text())
 
 
 @pytest.mark.trains

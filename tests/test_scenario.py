@@ -123,6 +123,17 @@ def test_settings_apply_in_order_and_leave_the_scenario_as_it_was() -> None:
         with_settings(SMALL, ["training.lr"])
 
 
+def test_a_setting_that_fits_with_others_alone_waits_for_them() -> None:
+    plain = replace(SMALL, algorithm=FedAvg())
+    encrypted = ["protection=Encrypted()", "rounds=4", "algorithm=FedAvg(by_samples=False)", "rounds=5"]
+    found = with_settings(plain, encrypted)
+    assert (found.rounds, found.protection, found.algorithm) == (5, Encrypted(), FedAvg(by_samples=False))
+    with pytest.raises(Refused, match="FedAvg weighs clients by their samples"):
+        with_settings(plain, encrypted[:2])
+    with pytest.raises(ValueError, match="rounds"):
+        with_settings(plain, ["rounds=x", "rounds=5"])
+
+
 # --- construction -----------------------------------------------------------------------------------------------------
 
 
@@ -486,6 +497,16 @@ def test_overlapping_means_that_count_samples_are_refused_under_masks_when_the_s
     with pytest.raises(Refused, match="means over neighbourhoods overlap"):
         replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked(), validation=0.1)
     replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked(), validation=0.1)
+
+
+def test_a_rule_that_remembers_updates_about_the_origin_is_told_what_to_leave_out() -> None:
+    """Masks keep no sketch over rounds, so the table of protections has this rule without its memory."""
+    printed = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), similarities="every round")
+    with pytest.raises(
+        Refused, match=r"needs gram\(remember\), which .*; or algorithm.remember=False, with which no client joins"
+    ):
+        replace(SMALL, algorithm=printed, protection=Masked())
+    replace(SMALL, algorithm=replace(printed, remember=False), protection=Masked())
 
 
 @pytest.mark.parametrize(("algorithm", "lacks"), [(FPFC(rounds=3), "fusion"), (PACFL(beta=5.0), "pairs")], ids=["FPFC", "PACFL"])

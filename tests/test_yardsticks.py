@@ -72,6 +72,7 @@ def test_words_name_every_measure():
     assert agreement_in_words(summary) == ["ARI 0.50", "purity 0.70 (as FLIC defines it 0.40)", "1 of 2 groups isolated"]
     assert agreement_in_words(summary | {"corrupt": [1]}) == []
     assert agreement_in_words({}) == []
+    assert agreement_in_words(summary | {"groups": {"0": 0, "1": 0}}) == [], "of one group any single cluster is a match"
     yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, 1.0, 0.8, (1, 2)).as_dict()
     words = dict(worth_in_words({"silhouette": {"value": 0.61, "round": 9, "clients": 12}, "yardsticks": yardsticks}))
     assert words["silhouette"].startswith("0.61, by the similarities of 12 clients that the server saw in round 9")

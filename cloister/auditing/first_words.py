@@ -35,6 +35,8 @@ LEAKS = (
     "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where 100 %"
     " is as much as without any protection)"
 )
+WIDE = 0.2
+"""Of an interval, from which on it is told of what was found, too."""
 WATCHES = "whoever watches the network"
 GRAVEST = (
     "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership", "embeddings", "label shares", "masks",
@@ -87,10 +89,10 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         untested = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in why.items())
         lines.append(f"claims that no attack of this audit tested, so that nothing is known of them here: {untested}")
     broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
-    lines += [f"{name} {reason}" for name, reason in broken]
+    lines += [f"the attack {name} {reason}" for name, reason in broken]
     if others := found.get("unclaimed", ()):
         lines += [_not_promised(one) for one in others]
-        lines.append(f"this run is of another kind: {found['run']}")
+        lines.append(f"why these are not promised for this run: {found['run']}")
     if _promises_epsilon(found.get("scenario", {})):
         lines += epsilon_in_words(found)
         lines.append(
@@ -144,7 +146,7 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
         gravest = sorted(found, key=lambda one: GRAVEST.index(one[0]) if one[0] in GRAVEST else -1)
         for experiment, leak in gravest[:NAMED]:
-            unsure = leak["low"] <= BOUND  # then it may be less than a tenth, and that is said
+            unsure = leak["low"] <= BOUND or leak["high"] - leak["low"] > WIDE  # it may be less than a tenth, or far from this
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
             chance = ", which may be chance" if leak["low"] <= 0 else ""
             yield f"{SOUGHT.get(experiment, experiment)} ({_percent(leak['value'])}{wide}{chance})"

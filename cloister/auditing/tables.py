@@ -78,7 +78,7 @@ def claims_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
         for claim in row["claims"]:
             colour, whose = COLOURS[claim["verdict"]], "" if claim["whose"] == "Cloister" else "\nthe paper's"
             upper = found_at_most(claim, row)
-            most = "" if upper is None else f"{upper:.2f}"
+            most = "" if upper is None else f"{upper:.3f}"  # 0.10 would not say on which side of a bound it is
             cells = escape(f"{claim['claim']}{whose}"), f"[{colour}]{claim['verdict']}[/]", most, f"{claim['bound']:.2f}"
             table.add_row(*cells, *([escape(_because(claim))] if width >= NARROW else []))
     return table

@@ -12,12 +12,13 @@ Summary = Mapping[str, Any]
 def agreement_in_words(summary: Summary) -> list[str]:
     """Of a run with planted groups: ARI, purity by both of its definitions, groups isolated; nothing that is not known.
 
-    A run of attackers has groups that they are in, of which none of this is said.
+    A run of attackers has groups that they are in, of which none of this is said; nor is it of one group alone, which any single
+    cluster agrees with.
     """
-    if summary.get("corrupt"):
+    planted = len(set((summary.get("groups") or {}).values()))
+    if summary.get("corrupt") or planted < 2:
         return []
     known = {name: number(summary.get(name)) for name in ("ari", "purity", "purity_majority", "groups_isolated")}
-    planted = len(set((summary.get("groups") or {}).values()))
     words = [f"ARI {known['ari']:.2f}"] if math.isfinite(known["ari"]) else []
     if math.isfinite(known["purity_majority"]):
         words.append(f"purity {known['purity_majority']:.2f} (as FLIC defines it {known['purity']:.2f})")

@@ -1,10 +1,12 @@
 """What a run folder has lost since it was written, or while: rounds, ends of lines, answers."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..fl.runs.held_alone import GO_ON
+from ..fl.runs.privacy import headline
 
 if TYPE_CHECKING:
     from .run_data import Run
@@ -28,7 +30,7 @@ def gaps(run: "Run") -> list[str]:
     found = [_cut_off(run, name) for name in run.torn]
     if run.interrupted and not run.rounds and not (Path(run.path) / "metrics.jsonl").is_file():
         found.append(f"{Path(run.path) / 'metrics.jsonl'} is missing, so the run has no rounds to read: {DAMAGED}")
-    return [*found, *filter(None, [missing_answers(run)])]
+    return [*found, *filter(None, [missing_answers(run), other_privacy(run)])]
 
 
 def _cut_off(run: "Run", name: str) -> str:
@@ -51,3 +53,13 @@ def missing_answers(run: "Run") -> str:
         f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
         " changed since, and what is said here of who learned what is not of the whole run"
     )
+
+
+def other_privacy(run: "Run") -> str:
+    """A sentence where privacy.json says of what was spent anything else than the summary; empty where it says the same, or where
+    the run is not over.
+    """
+    told = run.summary.get("privacy")
+    if not isinstance(told, Mapping) or json.loads(json.dumps(headline(run.privacy))) == told:
+        return ""
+    return f"privacy.json and summary.json say different things of the privacy that was spent; one was changed since: {DAMAGED}"

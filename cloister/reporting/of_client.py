@@ -126,7 +126,7 @@ class OfClient:
 
     def _belonged(self) -> Iterator[tuple[str, str]]:
         stays = _stays(self.run, self.client)
-        yield "its cluster", "; ".join(stays.values()) or "none in any round"
+        yield "it was in", "; ".join(stays.values()) or "none in any round"
         last = next(reversed(stays), "")
         if in_slots(self.run):
             yield "predicts with", f"what it chooses among the models by itself, mostly {last}"
@@ -183,7 +183,7 @@ def _stays(run: Run, client: str) -> dict[str, str]:
     for name, of in found.items():
         sizes = sorted({size for _, size in of})
         size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-        words[name] = f"{name} of {size} client{'s' * (sizes[-1] != 1)} in round{_s(of)} {in_words([t for t, _ in of])}"
+        words[name] = f"cluster {name}, of {size} client{'s' * (sizes[-1] != 1)} in round{_s(of)} {in_words([t for t, _ in of])}"
     return words
 
 

@@ -12,6 +12,12 @@ DRAWN = (
     " sets them: let model be a function of shape and classes"
 )
 
+ENCRYPTED = "Encrypted"
+CKKS_DRAWS = (
+    "Under Encrypted no run comes out the same bit for bit: TenSEAL draws the noise of every ciphertext anew, which changes"
+    " sums in their seventh digit, and the bytes that are sent; later rounds may carry that on."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
@@ -44,6 +50,8 @@ def how_to_repeat(run: Run) -> Repeat | None:
         "The first command plays it again from this folder's own record, and says whether it came out the same; the second plays"
         " the file as it is by now:"
     )
+    if run.summary.get("protection") == ENCRYPTED:
+        words = f"{CKKS_DRAWS} {words}"
     if is_finished_module(run.scenario):
         words = f"Its model is a finished module: {DRAWN}. {words}"
     return Repeat(words, (f"cloister rerun {folder}", shlex.join(["cloister", "run", origin["file"], *settings])), facts)

@@ -114,7 +114,10 @@ class Scenario(Generic[V]):
                 " products alone do its work there: rules.GeometricMedian, rules.MultiKrum, rules.NNM"
                 f"{f'; or {WRITTEN_SO}' if own else ''}; or take Plain"
             )
-        check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS)
+        remembers = set(self.algorithm.needs) - self.protection.gives == {Functionality.GRAM_REMEMBER}
+        can_forget = remembers and getattr(self.algorithm, "remember", False)
+        or_else = "algorithm.remember=False, with which no client joins after a split" if can_forget else ""
+        check_composition(type(self.algorithm).__name__, self.algorithm.needs, self.protection, PROTECTIONS, or_else)
         if isinstance(self.protection, Encrypted) and getattr(self.algorithm, "by_samples", False):
             raise Refused(
                 f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"

@@ -114,7 +114,8 @@ class MaskedSums:
         record, round = self._run.record, question.updates.round
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
         words += ", and of their squared norms" if question.energy and self._noisy is None else ""
-        words += ", with the noise that its clients added" if self._noisy is not None else ""
+        noise = ", with the noise that its clients added" if self._noisy is not None else ""
+        words += noise
         record.disclose(round, "server", "sums", ended.clients, len(ended.total), words)
         try:
             with self._run.timed():
@@ -124,7 +125,7 @@ class MaskedSums:
             return None
         if total is None:
             return None
-        record.disclose(round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster")
+        record.disclose(round, "clients", "sums", ended.clients, len(total.mean), "the mean update of their own cluster" + noise)
         name = self._models.mean_name(question.label)
         self._models.means[name] = total.mean
         norm = float(np.linalg.norm(total.mean.astype(np.float64)))

@@ -98,9 +98,11 @@ class Setup:
 
 
 def check_composition(
-    algorithm: str, needs: Iterable[Functionality], protection: Protection, known: Sequence[Protection]
+    algorithm: str, needs: Iterable[Functionality], protection: Protection, known: Sequence[Protection], or_else: str = ""
 ) -> None:
-    """Raise Refused if the protection cannot give what the algorithm needs, naming both and what would fit."""
+    """Raise Refused if the protection cannot give what the algorithm needs, naming both and what would fit. or_else: what of the
+    algorithm may be changed.
+    """
     missing = sorted(set(needs) - protection.gives)
     if not missing:
         return
@@ -108,6 +110,7 @@ def check_composition(
     raise Refused(
         f"{algorithm} needs {', '.join(missing)}, which {as_written(protection)} does not give"
         + (f"; these would: {'; '.join(fits)}" if fits else "; no protection gives all that it needs")
+        + (f"; or {or_else}" if or_else else "")
     )
 
 

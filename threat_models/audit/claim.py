@@ -112,6 +112,7 @@ def judged(
     if not found.valid:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
     upper = max(0.0, found.upper)
+    beyond = "" if worst is None else f" beyond {worst.of}"
     most, claimed = "" if worst is None else f"; {worst}", f"at most {claim.bound:.2f} is claimed"
     if found.exposed:
         named = ", ".join([str(victims[k]) if victims else f"victim {k}" for k in found.exposed][:3])
@@ -119,11 +120,13 @@ def judged(
         return Judged(claim, "refuted", f"{share}, where {claimed} of each{most}", upper)
     if found.low > claim.bound:
         between = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-        return Judged(claim, "refuted", f"{between} was found, where {claimed}{most}", upper)
+        return Judged(claim, "refuted", f"{between} was found{beyond}, where {claimed}{most}", upper)
     if found.upper <= claim.bound:
-        at_most = f"at most {found.upper:.3f} was found, at 95 % one-sided, where {claimed}"
+        at_most = f"at most {found.upper:.3f} was found{beyond}, at 95 % one-sided, where {claimed}"
         return Judged(claim, "not refuted", f"{at_most}{most}", upper)
-    may = f"{max(found.value, 0.0):.3f} was found, which at 95 % one-sided may be up to {found.upper:.3f}, where {claimed}"
+    may = (
+        f"{max(found.value, 0.0):.3f} was found{beyond}, which at 95 % one-sided may be up to {found.upper:.3f}, where {claimed}"
+    )
     return Judged(claim, "inconclusive", f"{may}: {remedy(found, seeds, claim.bound)}{most}", upper)
 
 
