@@ -12,6 +12,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from .own_constants import constant_text
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -24,10 +26,10 @@ STORES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"
 def digest_of(value: FunctionType | type) -> str:
     """8 hexadecimal digits of SHA-256 of the code of a function, or of the methods and plain constants of a class.
 
-    What it uses by a global name is followed where it is the user's own (`is_own`): functions, classes, and plain constants, MOST
-    of them at most. One that was edited has another digest, and the same one has the same in every process of one version of
-    Python. What may be the state of a run is left out: numbers that are closed over, names that some function of the same file
-    assigns to, lists, dictionaries and arrays.
+    What it uses by a global name is followed where it is the user's own (`is_own`): functions, classes, and constants, MOST of
+    them at most. One that was edited has another digest, and the same one has the same in every process of one version of Python.
+    What may be the state of a run is left out: numbers that are closed over, names that some function of the same file assigns to,
+    and lists, dictionaries and arrays that one may change (`own_constants`).
     """
     found, todo, seen = hashlib.sha256(), deque[Any]([value]), {id(value): value}
     while todo:
@@ -120,8 +122,10 @@ def _used(name: str, value: Any, known: dict[str, Any]) -> Iterator[Any]:
     if plain(value):
         if name not in _stored_in(known):
             yield f"{name}={value!r}"
-    else:
-        yield from _code_in(value)
+        return
+    if (text := constant_text(name, value, known)) and name not in _stored_in(known):
+        yield text
+    yield from _code_in(value)
 
 
 def _code_in(value: Any) -> Iterator[Any]:

@@ -96,6 +96,79 @@ def test_what_a_run_changes_is_no_part_of_it(tmp_path: Path) -> None:
     assert described(rule) == before
 
 
+TABLES = """
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+DICT = {"k": [-0.3, (1, "a")]}
+LIST = [-0.3]
+SET = {1, 2}
+ARRAY = np.array([-0.3], dtype=np.float32)
+TENSOR = torch.tensor([-0.3])
+NUMBER = np.float32(-0.3)
+
+
+@dataclass(frozen=True)
+class Settings:
+    k: float = 1.0
+
+
+FROZEN = Settings(k=-0.3)
+
+
+def of_updates(own):
+    return READ * own.update
+
+
+class Fixed:
+    @property
+    def table(self):
+        return READ
+"""
+READ = {
+    "DICT": ("[-0.3, (1", "[-5.0, (1"),
+    "LIST": ("LIST = [-0.3]", "LIST = [-5.0]"),
+    "SET": ("SET = {1, 2}", "SET = {1, 3}"),
+    "ARRAY": ("array([-0.3]", "array([-5.0]"),
+    "TENSOR": ("tensor([-0.3]", "tensor([-5.0]"),
+    "NUMBER": ("float32(-0.3)", "float32(-5.0)"),
+    "FROZEN": ("Settings(k=-0.3)", "Settings(k=-5.0)"),
+}
+
+
+@pytest.mark.parametrize("name", ["of_updates", "Fixed"])
+@pytest.mark.parametrize("read", READ)
+def test_a_table_that_a_function_reads_and_nobody_changes_is_part_of_it(read: str, name: str, tmp_path: Path) -> None:
+    """Before: results of the old table were shown for the new one, after `--resume`."""
+    old, new = READ[read]
+    text = TABLES.replace("READ", read)
+    one, same, edited = (written(tmp_path / f"{k}.py", of, name) for k, of in enumerate((text, text, text.replace(old, new))))
+    assert digest_of(one) == digest_of(same) != digest_of(edited)
+
+
+CHANGED = {
+    "a part": "    DICT['seen'] = 1",
+    "a method": "    LIST.append(1)",
+    "in a function inside": "    def inner():\n        LIST.pop()\n    inner()",
+    "a slice": "    ARRAY[:] = 0",
+    "in its place": "    ARRAY[0] += 1",
+    "for good": "    global LIST\n    LIST = [1]",
+    "gone": "    del DICT['k']",
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_table_that_a_function_changes_is_the_state_of_a_run(how: str, tmp_path: Path) -> None:
+    name = next(one for one in ("DICT", "LIST", "ARRAY") if one in CHANGED[how])
+    text = TABLES.replace("READ", name) + f"\n\ndef later():\n{CHANGED[how]}\n"
+    function = written(tmp_path / "one.py", text, "of_updates")
+    before = digest_of(function)
+    function.__globals__["later"]()
+    assert digest_of(function) == before
+
+
 def test_parts_of_cloister_and_of_libraries_have_no_digest() -> None:
     assert described(rules.Median()) == {"type": "Median"}
     assert "code" not in json.dumps(described(sample.scenario))

@@ -1,0 +1,104 @@
+"""Lists, dictionaries, sets and arrays at the top of a user's file that stay as they are written there, as text for a digest.
+
+What a function of the file may change while it runs is the state of a run, and no constant: one that names it and assigns to a
+part of something, or calls a method that changes things, may do so. A function that hands it on to another is trusted.
+"""
+
+import dis
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+
+CHANGING = frozenset(
+    "append extend insert pop remove clear update setdefault add discard popitem sort reverse fill put resize appendleft popleft"
+    " add_ sub_ mul_ div_ copy_ zero_ fill_ shuffle __setitem__".split()
+)
+"""Names of methods that change what they are called on."""
+CHANGES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
+DEEPEST = 8
+"""Containers inside of one another; what is deeper is not read."""
+
+
+def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
+    """A container by its name in a file; empty where it is none, holds other things than numbers and texts, or may be state.
+
+    known: all that the file holds, by name.
+    """
+    if not isinstance(value, list | dict | set | tuple | np.ndarray | np.generic | torch.Tensor) and not _frozen(value):
+        return ""
+    try:
+        text = "".join(_parts(value, DEEPEST))
+    except TypeError:
+        return ""
+    return "" if any(_may_change(code, name) for code in _codes_in(known)) else f"{name}={text}"
+
+
+def _frozen(value: Any) -> bool:
+    params = getattr(type(value), "__dataclass_params__", None)
+    return is_dataclass(value) and not isinstance(value, type) and bool(params and params.frozen)
+
+
+def _parts(value: Any, deep: int) -> Iterator[str]:
+    """Raises TypeError for what is no constant."""
+    if deep < 0:
+        raise TypeError
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield repr(value)
+    elif isinstance(value, torch.Tensor):
+        yield from _parts(value.detach().cpu().numpy(), deep)
+    elif isinstance(value, np.ndarray | np.generic):
+        if value.dtype.hasobject:
+            raise TypeError
+        yield f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    elif isinstance(value, dict):
+        yield "{"
+        for key, inner in value.items():
+            yield from (*_parts(key, deep - 1), ":", *_parts(inner, deep - 1), ",")
+    elif isinstance(value, set | frozenset):
+        yield from ("{", *sorted("".join(_parts(inner, deep - 1)) for inner in value))
+    elif isinstance(value, list | tuple):
+        yield "["
+        for inner in value:
+            yield from (*_parts(inner, deep - 1), ",")
+    elif _frozen(value):
+        yield type(value).__qualname__
+        for one in fields(value):
+            yield from (f" {one.name}=", *_parts(getattr(value, one.name), deep - 1))
+    else:
+        raise TypeError
+
+
+def _codes_in(known: Mapping[str, Any]) -> Iterator[CodeType]:
+    """Of functions and methods that are written in the file."""
+    for value in list(known.values()):
+        inside = vars(value).values() if isinstance(value, type) and value.__module__ == known.get("__name__") else (value,)
+        for one in inside:
+            function = getattr(one, "__func__", one)
+            function = function.fget if isinstance(function, property) else function
+            if isinstance(function, FunctionType) and function.__globals__ is known:
+                yield from _inside(function.__code__)
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _inside(constant)
+
+
+@lru_cache(maxsize=4096)
+def _may_change(code: CodeType, name: str) -> bool:
+    """Whether a function names it, and does what may change it."""
+    return name in code.co_names and any(i.opname in CHANGES or _calls_to_change(i) for i in dis.get_instructions(code))
+
+
+def _calls_to_change(of: dis.Instruction) -> bool:
+    """A method, and no field of the name: `own.update` changes nothing."""
+    method = of.opname == "LOAD_METHOD" or (of.opname == "LOAD_ATTR" and "NULL" in of.argrepr)
+    return method and of.argval in CHANGING
