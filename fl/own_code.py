@@ -28,8 +28,8 @@ def digest_of(value: FunctionType | type) -> str:
 
     What it uses by a global name is followed where it is the user's own (`is_own`): functions, classes, and constants, MOST of
     them at most. One that was edited has another digest, and the same one has the same in every process of one version of Python.
-    What may be the state of a run is left out: numbers that are closed over, names that some function of the same file assigns to,
-    and lists, dictionaries and arrays that one may change (`own_constants`).
+    What may be the state of a run is left out: numbers that are closed over, names that some function of the same file assigns
+    to, and lists, dictionaries and arrays that one may change (`own_constants`).
     """
     found, todo, seen = hashlib.sha256(), deque[Any]([value]), {id(value): value}
     while todo:

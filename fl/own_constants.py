@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 CHANGING = frozenset(
-    "append extend insert pop remove clear update setdefault add discard popitem sort reverse fill put resize appendleft popleft"
-    " add_ sub_ mul_ div_ copy_ zero_ fill_ shuffle __setitem__".split()
-)
+    ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "appendleft", "popleft",
+     "update", "setdefault", "add", "discard", "popitem", "__setitem__",
+     "fill", "put", "resize", "shuffle", "add_", "sub_", "mul_", "div_", "copy_", "zero_", "fill_")
+)  # fmt: skip
 """Names of methods that change what they are called on."""
 CHANGES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 DEEPEST = 8

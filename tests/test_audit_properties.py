@@ -18,7 +18,8 @@ from cloister.protocol import Masked
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.made_up import made_up
 from cloister.threat_models.audit.observer import SERVER_ALONE
-from cloister.threat_models.audit.properties import MoreOf, PropertyInference, even_split, placements
+from cloister.threat_models.audit.properties import MoreOf, PropertyInference, even_split, moves, placements
+from cloister.threat_models.audit.scoring import leakage
 from cloister.threat_models.audit.stage import Stage, stages
 
 uneven = Scenario(
@@ -117,3 +118,20 @@ def test_the_default_property_splits_the_attackers_own_clients_most_evenly():
     assert MoreOf(3)(Examples(public.x[:2], torch.tensor([3, 3])), public)
     assert not MoreOf(3)(Examples(public.x[:2], torch.tensor([4, 4])), public)
     assert replace(chosen, label=3) == MoreOf(3)
+
+
+@pytest.mark.parametrize("sides", [(12, 12), (6, 18)])
+def test_the_interval_of_placements_covers_what_two_sides_drawn_by_chance_have(sides: tuple[int, int]) -> None:
+    """As independent values they would be drawn as if one of the two sides were known: half the spread, and "is above chance" in
+    a sixth of all cases in which nothing is known, where it may be in a fortieth.
+    """
+    rng = np.random.default_rng(0)
+    truly, ends = np.repeat([True, False], sides), (np.zeros(sum(sides)), np.ones(sum(sides)))
+    above = {"placements": 0, "moves": 0}
+    for _ in range(200):
+        values = placements(rng.standard_normal(len(truly)), truly)
+        assert moves(values, truly).mean() == pytest.approx(values.mean())
+        for name, moved in (("placements", None), ("moves", [moves(values, truly), *ends])):
+            above[name] += leakage(values, *ends, np.random.default_rng(1), moves=moved).low > 0
+    assert above["placements"] > 20
+    assert above["moves"] < 14

@@ -24,7 +24,7 @@ from .test_audit_masks import MASKED, small
 
 FOUND = Finding(
     (2, 5), np.array([0.1, 1 / 3]), np.array([1.5]), np.array([-np.inf, 2.0]), {"dB": float("inf")}, {"words": "w"},
-    {2: (3, 60)}, Examined("", "all", ""), "seen",
+    {2: (3, 60)}, Examined("", "all", ""), "seen", np.array([0.2, 0.3]),
 )  # fmt: skip
 SPEND = replace(QUICK, victims=3, records=20, steps=5, shadows=4)
 TRIED = (UpdateRecovery(), MembershipInference(), FloorKept())
@@ -36,7 +36,9 @@ def never() -> Any:
 
 def as_found(one: Finding) -> dict[str, Any]:
     names = ("victims", "figures", "pictures", "records", "examined", "noticed")
-    return {name: getattr(one, name) for name in names} | {n: getattr(one, n).tolist() for n in ("values", "members", "others")}
+    return {name: getattr(one, name) for name in names} | {
+        n: getattr(one, n).tolist() for n in ("values", "members", "others", "moves")
+    }
 
 
 def test_what_a_try_found_is_read_as_it_was(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ class Finding:
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
     by what they are called. pictures: to look at. records: of a victim, how many of its records were read, and how many it has.
-    examined: what is judged in the place of values. noticed: what refutes a claim however much was recovered, in words.
+    examined: what is judged in the place of values. noticed: what refutes a claim however much was recovered, in words. moves:
+    (n,), of values that come from comparing victims with each other, what each adds to their mean; empty of any other.
     """
 
     victims: tuple[int, ...]
@@ -106,6 +107,7 @@ class Finding:
     records: Mapping[int, tuple[int, int]] = field(default_factory=dict, repr=False)
     examined: Examined | None = None
     noticed: str = ""
+    moves: Values = field(default_factory=lambda: np.zeros(0), repr=False)
 
 
 def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:

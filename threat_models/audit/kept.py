@@ -20,6 +20,7 @@ from .recorded import Recorded
 from .recording import load, save
 
 KIND = "asked"
+ARRAYS = ("values", "members", "others", "moves")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def _plain(found: Finding) -> dict[str, Any]:
-    arrays = {name: getattr(found, name).tolist() for name in ("values", "members", "others")}
+    arrays = {name: getattr(found, name).tolist() for name in ARRAYS}
     records = [[i, *counts] for i, counts in found.records.items()]
     examined = None if found.examined is None else asdict(found.examined)
     beside = {"figures": dict(found.figures), "pictures": dict(found.pictures), "noticed": found.noticed}
@@ -93,8 +94,9 @@ def _plain(found: Finding) -> dict[str, Any]:
 
 
 def _finding(row: Row) -> Finding:
-    values, members, others = (np.array(row[name], np.float64) for name in ("values", "members", "others"))
+    arrays = {name: np.array(row[name], np.float64) for name in ARRAYS}
     records = {i: (read, of) for i, read, of in row["records"]}
     examined = None if row["examined"] is None else Examined(**row["examined"])
     figures = {name: float(value) for name, value in row["figures"].items()}
-    return Finding(tuple(row["victims"]), values, members, others, figures, row["pictures"], records, examined, row["noticed"])
+    noticed, pictures, victims = row["noticed"], row["pictures"], tuple(row["victims"])
+    return Finding(victims, figures=figures, pictures=pictures, records=records, examined=examined, noticed=noticed, **arrays)

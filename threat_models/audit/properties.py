@@ -62,7 +62,8 @@ class PropertyInference:
         if truly.all() or not truly.any():
             return Finding((), np.zeros(0))
         scores = read_property(evidence, made, holds, victims)
-        return Finding(victims, placements(scores, truly), scores[truly], scores[~truly])
+        values = placements(scores, truly)
+        return Finding(victims, values, scores[truly], scores[~truly], moves=moves(values, truly))
 
 
 def read_property(evidence: Evidence, made: MadeUp, holds: Holds, clients: tuple[int, ...]) -> Values:
@@ -97,3 +98,12 @@ def placements(scores: Values, truly: np.ndarray[tuple[int, ...], np.dtype[np.bo
         ahead = (scores[k] - scores[truly != own]) * (1 if own else -1)
         found[k] = 2 * float(np.mean((ahead > 0) + 0.5 * (ahead == 0))) - 1
     return found
+
+
+def moves(values: Values, truly: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Values:
+    """What each placement adds to the mean of all, whose spread is that of an area under a curve (DeLong, DeLong and
+    Clarke-Pearson 1988): each side has that area as its mean, however few are on it, and both are drawn by chance.
+    """
+    sizes = np.where(truly, truly.sum(), (~truly).sum())
+    mean = float(values.mean())
+    return np.asarray(mean + (values - mean) * len(values) / sizes, np.float64)

@@ -93,19 +93,21 @@ def leakage(
     rng: np.random.Generator,
     bound: float = BOUND,
     seeds: Sequence[int] = (),
+    moves: Sequence[Values] | None = None,
 ) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
     Intervals by resampling runs, and of each its victims, each of whom brings its three values (Davison and Hinkley 1997, section
     3.8). seeds: (n,), of whose run each victim is. Of fewer than SEEDS runs victims alone are resampled, as if all were of one:
-    runs of other seeds vary by more than that interval. Resampling does not see what happens to few: so the upper bound is at
+    runs of other seeds vary by more than that interval. moves: what is resampled in the place of the three values, where victims
+    were compared with each other. Resampling does not see what happens to few: so the upper bound is at
     least that of Clopper and Pearson on the share of exposed victims.
     """
     n = len(here)
     stacked = np.stack([here, aggregate, plain])
     means = stacked.mean(axis=1)
     runs = np.unique(seeds, return_inverse=True)[1] if len(set(seeds)) >= SEEDS else np.zeros(n, np.int64)
-    drawn = _resampled(stacked, runs, rng)
+    drawn = _resampled(stacked if moves is None else np.stack(moves), runs, rng)
     ways = np.abs(drawn[2] - drawn[1])
     ratios = np.where(ways > 0, (drawn[0] - drawn[1]) / np.where(ways > 0, drawn[2] - drawn[1], 1.0), 0.0)
     tail = (1 - CONFIDENCE) / 2

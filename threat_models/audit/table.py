@@ -180,13 +180,15 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         for stage, f in zip(tries.played, found, strict=True)
         for i in f[0].victims
     ]
-    measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims])
+    moved = _moves([[f[k] for f in found] for k in range(3)])
+    measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved)
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
-        verdicts = _of_clients(claims, tries.less_own_part(observer, experiment), here, plain, victims, worst.unit)
+        less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
+        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit)
     else:
         verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
@@ -197,23 +199,31 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
 
 
 def _of_clients(
-    claims: Sequence[Claim], less: Findings | Untried, here: Values, plain: Values, victims: Sequence[Victim], unit: str
+    claims: Sequence[Claim], less: Findings | Untried, here: Findings, plain: Findings, victims: Sequence[Victim], unit: str
 ) -> tuple[Judged, ...]:
     """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part."""
     if isinstance(less, Untried):
         return tuple(judged(c, None, less.reason) for c in claims)
-    seeds = list(dict.fromkeys(victim.seed for victim in victims))
-    known = {(i, seed): v for seed, f in zip(seeds, less, strict=True) for i, v in zip(f.victims, f.values, strict=True)}
-    may = np.array([known[victim.client, victim.seed] for victim in victims], np.float64)
-    most = int(np.argmax(here - may))
-    worst = Worst(victims[most], float(here[most]), float(may[most]), "sums less their own part", unit)
-    found = [leakage(here, may, plain, np.random.default_rng(0), c.bound, [victim.seed for victim in victims]) for c in claims]
-    return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, found, strict=True))
+    may = tuple(_about(known, of.victims) for known, of in zip(less, here, strict=True))
+    found, known, everything = (np.concatenate([f.values for f in of]) for of in (here, may, plain))
+    most = int(np.argmax(found - known))
+    worst = Worst(victims[most], float(found[most]), float(known[most]), "sums less their own part", unit)
+    seeds, moved = [victim.seed for victim in victims], _moves([here, may, plain])
+    leaks = [leakage(found, known, everything, np.random.default_rng(0), c.bound, seeds, moved) for c in claims]
+    return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, leaks, strict=True))
+
+
+def _moves(three: Sequence[Sequence[Finding]]) -> list[Values] | None:
+    """What is resampled of findings here, at 0 and at 1, all seeds together; None where that is their values."""
+    if not any(len(f.moves) for found in three for f in found):
+        return None
+    return [np.concatenate([f.moves if len(f.moves) else f.values for f in found]) for found in three]
 
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:
     at = [finding.victims.index(i) for i in victims]
-    return replace(finding, victims=tuple(victims), values=finding.values[at])
+    moves = finding.moves[at] if len(finding.moves) else finding.moves
+    return replace(finding, victims=tuple(victims), values=finding.values[at], moves=moves)
 
 
 def _joined(findings: Sequence[Finding]) -> Finding:

@@ -152,15 +152,18 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
             best, name = also, member
     if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
         pairs = zip(own, best, strict=True)
-        return tuple(replace(mine, values=found.values, records=found.records) for mine, found in pairs), ""
+        return tuple(replace(mine, values=found.values, moves=found.moves, records=found.records) for mine, found in pairs), ""
     return best, name
 
 
 def _on_victims(alone: Finding, mine: Finding) -> Finding:
     known = dict(zip(alone.victims, alone.values, strict=True))
     values = [known.get(i, value) for i, value in zip(mine.victims, mine.values, strict=True)]
+    moved = dict(zip(alone.victims, alone.moves, strict=True)) if len(alone.moves) else {}
+    moves = [moved.get(i, move) for i, move in zip(mine.victims, mine.moves, strict=True)] if len(mine.moves) else []
     records = {**mine.records, **{i: n for i, n in alone.records.items() if i in known}}
-    return replace(alone, victims=mine.victims, values=np.array(values, np.float64), records=records)
+    arrays = np.array(values, np.float64), np.array(moves, np.float64)
+    return replace(alone, victims=mine.victims, values=arrays[0], moves=arrays[1], records=records)
 
 
 def _mean(findings: Findings) -> float:
