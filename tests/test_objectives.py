@@ -326,6 +326,37 @@ def test_a_single_output_learns_two_labels_and_metrics_stand_beside_accuracy(tmp
     assert {"AUC", "macro F1"} <= result.metrics[0].keys()
 
 
+def focal(outputs, targets):
+    """Lin et al. 2017, of labels."""
+    sure = outputs.softmax(1).gather(1, targets[:, None])[:, 0]
+    return (1 - sure) ** 2 * functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def of_numbers(outputs, targets):
+    return (outputs[:, 0] - targets) ** 2
+
+
+@pytest.mark.trains
+def test_a_loss_of_ones_own_has_attacks_on_uploads_and_data(tmp_path):
+    """Before: any adversary was refused, though neither a turned update nor a label that is another looks at the loss."""
+    scenario = cloister.Scenario(
+        name="focal", data=data.Digits(), partition=partitions.Iid(clients=6, samples=60), model=models.Mlp(hidden=(16,)),
+        training=cloister.Training(epochs=2, batch=10, lr=0.3, loss=focal), algorithm=algorithms.FedAvg(),
+        protection=protections.Plain(), rounds=6,
+    )  # fmt: skip
+    clean = cloister.run(scenario, tmp_path / "clean", quiet=True).accuracy
+    for name, attack in (("upload", {"upload": attacks.MinusGradient()}), ("data", {"data": attacks.LabelFlip()})):
+        attacked = replace(scenario, adversary=attacks.Adversary(members=attacks.Pool(3), **attack))
+        assert cloister.run(attacked, tmp_path / name, quiet=True).accuracy < clean - 0.1
+    with pytest.raises(Refused, match=r"adversary with GradientAscent train by cross entropy of their own; take training.loss="):
+        replace(scenario, adversary=attacks.Adversary(members=attacks.Pool(1), local=attacks.GradientAscent()))
+    named = attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())
+    numbers = regression(clinics(tmp_path / "csv"))
+    wrong = replace(numbers, adversary=None, training=replace(numbers.training, loss=of_numbers))
+    with pytest.raises(ValueError, match="targets are numbers, and members of an adversary attack what predicts labels"):
+        cloister.run(replace(wrong, adversary=named), tmp_path / "r", quiet=True)
+
+
 def test_what_does_not_fit_is_refused_in_words(tmp_path):
     scenario = regression(clinics(tmp_path / "csv"))
     training = scenario.training
@@ -333,7 +364,10 @@ def test_what_does_not_fit_is_refused_in_words(tmp_path):
         ({"algorithm": algorithms.IFCA(models=2)}, "clients of IFCA weigh models by cross entropy"),
         ({"algorithm": algorithms.PerFedAvg(alpha=0.1)}, "PerFedAvg makes clients' models by steps on cross entropy"),
         ({"algorithm": algorithms.EMDCFL(), "validation": 0.2}, "EMDCFL compares clients by embeddings or gradients of labels"),
-        ({"adversary": attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())}, "attack labels"),
+        (
+            {"adversary": attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())},
+            "attack what predicts labels",
+        ),
     ):
         with pytest.raises(Refused, match=words):
             replace(scenario, **fields)

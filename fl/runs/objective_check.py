@@ -32,12 +32,22 @@ def check_objective(algorithm: Any, training: Training, adversary: object) -> No
         )
     if getattr(algorithm, "adapt", None) is not None:
         raise Refused(f"{name} makes clients' models by steps on cross entropy{instead}")
-    if adversary is not None:
-        raise Refused(f"members of an adversary attack labels, by cross entropy{instead}, or leave the adversary out")
+    if adversary is not None and training.loss in OF_NUMBERS:
+        raise Refused(f"members of an adversary attack what predicts labels{instead}, or leave the adversary out")
+    poison, local = getattr(adversary, "data", None), getattr(adversary, "local", None)
+    if local is not None or hasattr(poison, "learn"):
+        which = type(poison if local is None else local).__name__
+        raise Refused(
+            f"members of an adversary with {which} train by cross entropy of their own{instead}, or attack uploads or data"
+        )
 
 
-def check_targets(training: Training, y: Tensor, classes: int) -> None:
-    """Raises ValueError where the data's targets are of another kind than the loss. classes: how many labels there are."""
+def check_targets(training: Training, y: Tensor, classes: int, attacked: bool = False) -> None:
+    """Raises ValueError where the data's targets are of another kind than the loss. classes: how many labels there are. attacked:
+    whether there is an adversary.
+    """
+    if attacked and y.is_floating_point():
+        raise ValueError("targets are numbers, and members of an adversary attack what predicts labels: leave the adversary out")
     named, numbers = isinstance(training.loss, str), y.is_floating_point()
     if named and numbers and training.loss not in OF_NUMBERS:
         raise ValueError(

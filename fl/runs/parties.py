@@ -68,7 +68,7 @@ class Parties:
         if unknown:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         one = next(iter(population.clients.values())).train
-        check_targets(scenario.training, one.y, population.classes)
+        check_targets(scenario.training, one.y, population.classes, scenario.adversary is not None)
         self.outputs = outputs_needed(scenario.training, one.y, population.classes)
         self.measures = measures(scenario.training.metrics, one.y.is_floating_point())
         with about("model"):
