@@ -29,7 +29,7 @@ from cloister.comparing.cell import play_cell
 from cloister.comparing.data import Found, Spot, read_comparison
 from cloister.comparing.lines import ALL_UPDATES, block_lines
 from cloister.comparing.matrix import Looked, drawn
-from cloister.comparing.notes import fits, fits_words
+from cloister.comparing.notes import at_an_end_words, fits, fits_words
 from cloister.comparing.panels import matrices
 from cloister.comparing.report import render, write_comparison_report
 from cloister.comparing.run import Choice, Ledger, choice_of, count_of, play_comparison
@@ -817,6 +817,22 @@ def test_a_measure_that_was_edited_is_taken_anew(tmp_path: Path) -> None:
         keys.append(key_of(Origin(f"{file}:tiny").load(), Cell("iid", "LOCAL", "Plain", 0, 0)))
     assert keys[0] == keys[1]
     assert keys[0] != keys[2]
+
+
+@pytest.mark.trains
+def test_a_number_that_was_chosen_at_an_end_of_its_grid_is_named(whole: Path) -> None:
+    """A larger one may be better still, which a reader asks first."""
+    found = read_comparison(whole)
+    (place,) = {data for data, _ in found.blocks}
+    for chosen, said in ((0.5, True), (0.1, False), (0.01, True), (0.02, False)):
+        grid = [{"training.lr": lr, "algorithm.mu": 0.0} for lr in (0.01, 0.1, 0.5)] + [{"training.lr": "x"}]
+        method = {**found.method("FedProx"), "configurations": [*grid, {"training.lr": 0.02}]}
+        number = next(k for k, one in enumerate(method["configurations"]) if one["training.lr"] == chosen)
+        choices = {**found.choices, (place, "FedProx"): Choice(number)}
+        about = {**found.about, "methods": {**found.about["methods"], "FedProx": method}}
+        words = " ".join(at_an_end_words(replace(found, about=about, choices=choices)))
+        assert (f"training.lr = {chosen:g} of FedProx on {place} (0.01, 0.02, 0.1, 0.5)" in words) == said
+        assert "mu" not in words
 
 
 # --- what is written --------------------------------------------------------------------------------------------------

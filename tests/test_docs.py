@@ -9,15 +9,17 @@ import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 import torch
 import typer
 
 import cloister
+from cloister import rules
 from cloister.evaluating.texts import JUDGED
 from cloister.fl.data.population import Examples
 from cloister.fl.runs.run_folder import LOGS
@@ -110,6 +112,9 @@ def test_python_of_a_page_can_be_read(name: str) -> None:
         ast.parse(block)
 
 
+RULES_TOLD = {"mean": rules.Mean(), "krum": rules.Krum(2)}
+
+
 def test_an_attack_of_ones_own_is_written_as_the_page_shows() -> None:
     found: dict[str, Any] = {}
     for block in CODE.findall((ROOT / "docs/how-to/my-attack.md").read_text()):
@@ -120,6 +125,9 @@ def test_an_attack_of_ones_own_is_written_as_the_page_shows() -> None:
         tested = target.test(held_out, 10)
         assert tested.y.tolist() == [1] * 5
         assert (tested.x.flatten(1).amax(1) == 1).all()
+    seen = list(np.random.default_rng(0).normal(1, 0.1, (7, 5)).astype(np.float32))
+    told = {n: found["FarthestBack"]()(SimpleNamespace(seen=seen, faulty=2, rule=rule)) for n, rule in RULES_TOLD.items()}
+    assert {n: round(float(-sent.mean() / np.mean(seen)), 1) for n, sent in told.items()} == {"mean": 3.0, "krum": 0.3}
     assert place_of(found["corner"]) == "data"
     assert not held_out.x.any()  # stamped are copies
 

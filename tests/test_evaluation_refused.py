@@ -45,6 +45,14 @@ def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
     assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
 
 
+def test_a_share_of_an_attack_that_counts_members_is_refused_with_what_to_write() -> None:
+    """Before, every cell was played and failed: strength="share of clients" is only what strengths are called."""
+    with pytest.raises(
+        ValueError, match=r"a strength is its number of members, which 0.25 is not; .*members=attacks.Share\(s\), upl"
+    ):
+        replace(sample.evaluation, attacks={"minus": MinusGradient()}, targets={}, strengths=(0.25,), strength="share of clients")
+
+
 def test_attackers_that_leave_nobody_loyal_are_refused_as_a_number_and_as_a_share() -> None:
     """Before, every cell was played, and had no accuracy to judge by."""
     words = "'minus' of strength {} makes attackers of all 8 clients: nobody loyal is left"

@@ -135,7 +135,7 @@ class Evaluation:
             if not isinstance(getattr(self, name), Mapping):
                 raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
         check_defences(self.defences, self.scenario)
-        check_attacks(self.attacks, self.strengths[0], self.scenario)
+        check_attacks(self.attacks, self.strengths, self.scenario)
         check_somebody_loyal(self.attacks, self.strengths, self.scenario, self.partitions.values() or (self.scenario.partition,))
         if unknown := sorted(self.targets.keys() - self.attacks.keys()):
             raise ValueError(f"targets names attacks that are not there: {not_there(unknown, self.attacks)}")

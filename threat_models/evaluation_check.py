@@ -110,16 +110,28 @@ def _no_change(defence: Any, scenario: Scenario) -> str:
     return f"{called(defence)} was called with the scenario and returned {brief(found)}; {A_CHANGE}, and {rule}"
 
 
-def check_attacks(attacks: Mapping[str, Any], strength: float, scenario: Scenario) -> None:
-    """Raises ValueError of one line for the first that is none. What an attack raises by itself, its cells say."""
+def check_attacks(attacks: Mapping[str, Any], strengths: Sequence[float], scenario: Scenario) -> None:
+    """Raises ValueError of one line for the first that is none, or has as many members as a strength says that is no number of
+    them, whatever strengths are said to be. What an attack raises by itself, its cells say.
+    """
     if ABSENT in attacks:
         raise ValueError(
             f"no attack is called {ABSENT!r}, the name of the run without the attackers' data, which harm is held against: give"
             " it another name"
         )
     for name, attack in attacks.items():
-        if wrong := _no_attack(name, attack, strength, scenario):
+        if wrong := _no_attack(name, attack, strengths[0], scenario):
             raise ValueError(wrong)
+        if (broken := [s for s in strengths if s < 0 or s != int(s)]) and (place := _by_itself(attack)):
+            raise ValueError(
+                f"attack {name!r} stands there by itself, so that a strength is its number of members, which {broken[0]:g} is"
+                f" not; let it be a function of the strength: lambda s: Adversary(members=attacks.Share(s), {place}=...)"
+            )
+
+
+def _by_itself(attack: Any) -> str | None:
+    """The field of `Adversary` that an attack belongs in which is no function of a strength."""
+    return None if isinstance(attack, Informed | type) else place_of(attack)
 
 
 def _no_attack(name: str, attack: Any, strength: float, scenario: Scenario) -> str:

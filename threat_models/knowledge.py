@@ -113,7 +113,9 @@ class Omniscient(Colluding):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Insider(Omniscient):
-    """K3. rule: the server's, with its parameters and state: any of the forms that `line_search.damage_of` takes."""
+    """K3. rule: the server's, with its parameters and state, for `rules.aggregate`; of one that takes a vector beside the
+    updates, a `WithExtra`: that rule, and `row`, the vector by a member's `Own`.
+    """
 
     rule: Any
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import comb, isfinite
 
 from ..threat_models.broken import points as in_points
@@ -43,7 +44,7 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
-    notes += [*unsummed_words(found), *diverged_words(found)]
+    notes += [*at_an_end_words(found), *unsummed_words(found), *diverged_words(found)]
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
@@ -65,6 +66,20 @@ def footnotes(found: Found) -> list[str]:
             " clients; how often a backdoor opens: share of triggered test examples with the attacker's label."
         )
     return notes
+
+
+def at_an_end_words(found: Found) -> list[str]:
+    """A line: which chosen numbers are the least or the largest of those that were searched; nothing where none is."""
+    said = []
+    for data, method in product(dict.fromkeys(data for data, _ in found.blocks), found.methods):
+        configurations, choice = found.method(method)["configurations"], found.choices[data, method]
+        if choice is None or choice.configuration is None:
+            continue
+        for path, value in configurations[choice.configuration].items():
+            tried = {v for one in configurations if type(v := one.get(path)) in (int, float)}
+            if len(tried) > 1 and value in (min(tried), max(tried)):
+                said.append(f"{path} = {value:g} of {method} on {data} ({', '.join(f'{v:g}' for v in sorted(tried))})")
+    return [f"Chosen at an end of what was searched, so that more beyond it may do better: {'; '.join(said)}."] if said else []
 
 
 def diverged_words(found: Found) -> list[str]:

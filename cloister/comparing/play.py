@@ -24,7 +24,7 @@ from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
-from .notes import fits, fits_words
+from .notes import at_an_end_words, fits, fits_words
 from .report import write_comparison_report
 from .run import Ledger, count_of, current_cells, play_comparison
 from .texts import as_json as in_json
@@ -76,7 +76,9 @@ def _say(found: Found, folder: Path, report: Path) -> None:
             if line.instead:
                 words = f"{marked(found, line.method)} under {protection}: {line.instead}"
                 console.print(words, highlight=False, markup=False, soft_wrap=True)
-    for words in (headline(found), fits_words(found, fits(found))):
+    if len(found.seeds) > 2:
+        console.print("\u00b1 is the standard deviation over seeds", highlight=False, markup=False)
+    for words in (headline(found), fits_words(found, fits(found)), *at_an_end_words(found)):
         console.print(words, highlight=False, markup=False)
     if found.earlier:
         console.print(f"left aside  {found.earlier} runs of other settings, seeds or configurations")

@@ -260,9 +260,7 @@ def backdoor_courses(grid: Grid) -> list[dict[str, str]]:
             "strength": f"{spot.strength:g}",
         }
         rounds = grid.over_seeds(cells, "success", "last_poisoned_round")
-        said |= {name: percent(value) for name, value in of.items()} | {
-            "round": DASH if rounds is None else f"{rounds.mean + 1:g}"
-        }
+        said |= {name: percent(value) for name, value in of.items()} | {"round": DASH if rounds is None else f"{rounds.mean:g}"}
         rows.append(said | {"decay": f"{100 * (last.mean - end.mean):.1f}", "half": lasting(cells)})
     return rows
 
