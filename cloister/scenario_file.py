@@ -182,6 +182,10 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
             raise ValueError(f"{file} holds nothing named {not_there([name], there)}" if there else f"{file} holds no {name!r}")
         of_it = f":{name}" if name else ""
         for other, command in ((Evaluation, "evaluate"), (Comparison, "compare"), (Scenario, "run")):
+            it = isinstance(read.holds.get(name), other)
+            if it and other is not kind and found:
+                said = f"{file}:{name} is {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}{of_it}"
+                raise ValueError(f"{said}; {_a(kind)} there is {file}:{next(iter(found))}")
             if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}{of_it}")
         if not found and file.startswith(f"{SHIPPED}:"):

@@ -115,12 +115,18 @@ def _meant_field(name: str, takes: Iterable[str], others: Mapping[str, tuple[str
 
 
 def _in_a_part(error: BaseException) -> str:
-    """The module of ours that has what was imported from the package itself; empty where none has."""
+    """The module of ours that has what was looked for in the package itself, or in one of its others; empty where none has."""
+    package = __name__.partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{package}."):
+        return near_names.near(error.name or "", [f"{package}.{part}" for part in PARTS])
     found = near_names.IMPORTED.search(str(error)) if isinstance(error, ImportError) else None
-    if found is None or found[2] != (package := __name__.partition(".")[0]):
+    wanted, where = (found[1], found[2]) if found else ("", "")
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == package:
+        wanted, where = error.name or "", package
+    if where.partition(".")[0] != package or where.removeprefix(f"{package}.") in PARTS:
         return ""
-    there = [part for part in PARTS if found[1] in vars(import_module(f"{package}.{part}")).get("__all__", ())]
-    return f"; it is {there[0]}.{found[1]}: from {package} import {there[0]}" if there else ""
+    there = [part for part in PARTS if wanted in vars(import_module(f"{package}.{part}")).get("__all__", ())]
+    return f"; it is {there[0]}.{wanted}: from {package} import {there[0]}" if there else ""
 
 
 def _fields(of: Any) -> list[str]:

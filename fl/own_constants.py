@@ -6,6 +6,7 @@ part of something, or calls a method that changes things, may do so. A function 
 
 import dis
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -13,7 +14,6 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
-import torch
 
 CHANGING = frozenset(
     ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "appendleft", "popleft",
@@ -31,13 +31,20 @@ def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
 
     known: all that the file holds, by name.
     """
-    if not isinstance(value, list | dict | set | tuple | np.ndarray | np.generic | torch.Tensor) and not _frozen(value):
+    table = isinstance(value, list | dict | set | tuple | np.ndarray | np.generic) or _is_tensor(value) or _frozen(value)
+    if not table:
         return ""
     try:
         text = "".join(_parts(value, DEEPEST))
     except TypeError:
         return ""
     return "" if any(_may_change(code, name) for code in _codes_in(known)) else f"{name}={text}"
+
+
+def _is_tensor(value: Any) -> bool:
+    """Of torch, which is not imported for it: where it is not there yet, nothing is a tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _frozen(value: Any) -> bool:
@@ -51,7 +58,7 @@ def _parts(value: Any, deep: int) -> Iterator[str]:
         raise TypeError
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value)
-    elif isinstance(value, torch.Tensor):
+    elif _is_tensor(value):
         yield from _parts(value.detach().cpu().numpy(), deep)
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype.hasobject:

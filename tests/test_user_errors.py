@@ -244,7 +244,7 @@ def test_a_scenario_in_the_place_of_an_evaluation_names_its_command(tmp_path, mo
     line = complaint(monkeypatch, capsys, "report", "nothing-here")
     assert line.startswith("cloister: there is no folder nothing-here; ")
     line = complaint(monkeypatch, capsys, "run", "grid.py:evaluation", "--out", "r")
-    assert "grid.py holds no scenario named 'evaluation'; it has: base" in line
+    assert "grid.py:evaluation is an evaluation, not a scenario; play it with: cloister evaluate grid.py:evaluation" in line
 
 
 LOSSES = {
@@ -373,3 +373,44 @@ def test_what_cannot_be_printed_is_one_line(monkeypatch, capsys):
         full.close()
     assert caught.value.code == 1
     assert capsys.readouterr().err.endswith("what this prints has no room where it goes\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "from cloister.fl.robust import TrimmedMean",
+            r"line 1: cannot import .*; it is rules.TrimmedMean: from cloister import rules",
+        ),
+        (
+            "import cloister\nx = cloister.CFL()",
+            "line 2: .* no attribute 'CFL'; it is algorithms.CFL: from cloister import algorithms",
+        ),
+        ("import cloister.algorithm", r"line 1: No module named 'cloister.algorithm'; did you mean 'cloister.algorithms'"),
+    ],
+    ids=["an inner module", "an attribute of the package", "a module misspelt"],
+)
+def test_what_is_looked_for_in_another_module_of_ours_is_found(text, words, monkeypatch, capsys, tmp_path):
+    (tmp_path / "mine.py").write_text(text + "\n")
+    assert re.search(words, complaint(monkeypatch, capsys, "run", tmp_path / "mine.py"))
+
+
+OF_TWO = """
+from cloister import *
+base = Scenario(name="b", data=data.Digits(), partition=partitions.Iid(clients=8), model=models.Mlp(hidden=(8,)), rounds=2,
+    training=Training(epochs=1, batch=10, lr=0.1), algorithm=algorithms.FedAvg(), protection=protections.Masked())
+evaluation = Evaluation(name="e", scenario=base, attacks={"m": attacks.MinusGradient()}, strengths=(2,), seeds=(0,),
+    defences={"f": algorithms.FedAvg()})
+"""
+
+
+def test_what_is_named_and_is_of_another_kind_says_which_command_plays_it(monkeypatch, capsys, tmp_path):
+    (file := tmp_path / "mine.py").write_text(OF_TWO)
+    for command in ("run", "audit", "cost"):
+        said = complaint(monkeypatch, capsys, command, f"{file}:evaluation")
+        assert f"evaluation is an evaluation, not a scenario; play it with: cloister evaluate {file}:evaluation" in said
+    file.write_text(OF_TWO.replace("seeds=(0,)", "seeds=0"))
+    assert "seeds are several, in brackets: seeds=(0,)" in complaint(monkeypatch, capsys, "evaluate", file)
+    mixed = "algorithms.RobustFedAvg(rule=rules.Mixed((rules.NNM(f=2),), rules.Median()))"
+    file.write_text(OF_TWO.replace("algorithm=algorithms.FedAvg()", f"algorithm={mixed}"))
+    assert "Median works coordinate by coordinate" in complaint(monkeypatch, capsys, "run", f"{file}:base")

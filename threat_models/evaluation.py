@@ -114,6 +114,9 @@ class Evaluation:
             raise ValueError("an evaluation is by accuracy, and the scenario's targets are numbers (its training.loss)")
         if self.scenario.adversary is not None:
             raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
+        for name in ("strengths", "seeds"):
+            if not isinstance(getattr(self, name), Sequence) or isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} are several, in brackets: {name}=({getattr(self, name)!r},)")
         for name in ("attacks", "defences", "strengths", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"an evaluation needs {name}")
@@ -122,8 +125,6 @@ class Evaluation:
         if not isinstance(self.limits, Mapping):
             raise ValueError(f"limits are a dict, attackers by a defence's name, not {brief(self.limits)}")
         for name in ("strengths", "seeds"):
-            if not isinstance(getattr(self, name), Sequence) or isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} are several, in brackets: {name}=({getattr(self, name)!r},)")
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
         if not all(isfinite(s) for s in self.strengths):

@@ -107,7 +107,7 @@ class Scenario(Generic[V]):
             last = innermost(rule)
             own = isinstance(last, FunctionRule)
             works = (
-                f"{called(last.function)} reads whole updates" if own else f"{type(rule).__name__} works coordinate by coordinate"
+                f"{called(last.function)} reads whole updates" if own else f"{type(last).__name__} works coordinate by coordinate"
             )
             raise Refused(
                 f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {works}; rules that need inner"
