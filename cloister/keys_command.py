@@ -223,6 +223,8 @@ def rotate(
         )
     _say(f"rotated      {party}")
     _say(f"fingerprint  {_groups(done.fingerprint)}")
+    if sent is None:
+        _say(f"carry over   {folder / office.PARTIES / party}: to {party}, in the place of the keys that it has")
     _say(f"hand out     {folder / office.PUBLIC}")
 
 

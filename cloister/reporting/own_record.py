@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .headline import up
+from .own_bounds import bounded
 from .own_choices import choices, who_can_tell
 from .own_presence import absences, is_left, outcome, rounds_of, without_it
 from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED
@@ -85,6 +86,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     apart = without_it(rounds, protection, is_left(lines))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
+    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind for row in rows})
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     return (
         environment()
@@ -92,7 +94,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=" ".join(filter(None, [ended, failures(lines), f"{in_short(rows, spent)}{CHOSE if chosen else ''}", apart])),
+            verdict=" ".join(filter(None, [ended, failures(lines), f"{revealing}{CHOSE if chosen else ''}", bounds, apart])),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),

@@ -225,7 +225,10 @@ def _checked(
         folder, _link, lambda path: private_keys.load_link(path, unlock), lambda key: key_hash(key.public_key()), entry.key
     )
     if link is None:
-        raise Untrusted(f"the directory lists another key of {name_of(party)}'s link than the one in {folder}")
+        raise Untrusted(
+            f"the directory lists another key of {name_of(party)}'s link than the one in {folder}: if the authority made it"
+            f" another (keys rotate), take its folder parties/{name_of(party)} in the place of this one"
+        )
     own = {}
     for use, public in entry.identities.items():
         name = partial(_identity, use)
