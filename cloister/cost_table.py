@@ -119,7 +119,10 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
             if unsummed == load.rounds and load.clusters == 1 and not load.dropped
             else ""
         )
-        table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}")
+        share, reckoned = load.dropped / load.clients, getattr(measured.protection, "dropped", None)
+        remedy = f"; the protection reckons with a share of {reckoned:g} that falls silent, for more --set protection.dropped={share:.2g}"
+        fewer = remedy if reckoned is not None and share > reckoned else ""
+        table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}{fewer}")
     if load.pairs is not None:
         of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"
         clients = f"{sum(p.pairs for p in measured.rounds):,} pairs of clients decided in all, by {of}"

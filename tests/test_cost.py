@@ -420,7 +420,10 @@ def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_
     assert below in first["trouble"]
     table = command(QUICKSTART, *SMALL, "--set", "protection.floor=7").out
     assert "2 of 2 sums could not be published" in table
+    assert "falls silent, for more" not in table
     assert below in table
+    silent = command(QUICKSTART, *SMALL, "--drop", "0.5").out
+    assert "reckons with a share of 0.25 that falls silent, for more --set protection.dropped=0.5" in " ".join(silent.split())
 
 
 def test_protections_are_named_by_class_or_as_they_print() -> None:

@@ -307,6 +307,8 @@ def test_a_batch_of_one_is_foreseen_where_the_model_needs_two():
     module = with_norm(nn.BatchNorm1d(6, track_running_stats=False))
     check_batches(module, x, {0: 64, 1: 90}, 32)
     check_batches(with_norm(nn.LayerNorm(6)), x, {0: 65}, 32)
+    with pytest.raises(ValueError, match=r"client 0 has 64 records, of which batches of 1 have one, .* set training.batch=2"):
+        check_batches(module, x, {0: 64, 1: 90}, 1)
     with pytest.raises(ValueError, match=r"client 1 has 65 records, of which batches of 32 leave one.*set training.batch=31"):
         check_batches(module, x, {0: 62, 1: 65}, 32)
     with pytest.raises(ValueError, match="take LayerNorm in the place of BatchNorm"):

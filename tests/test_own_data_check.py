@@ -148,7 +148,7 @@ def test_a_folder_of_tables_is_not_the_data_of_one_client(names, said, tmp_path)
         dict(seen(tmp_path, None))
 
 
-@pytest.mark.parametrize("drawn", ["__import__('numpy').random.randn()", "float(__import__('torch').seed() % 97)"])
+@pytest.mark.parametrize("drawn", ["__import__('numpy').random.randn()", "float(__import__('torch').seed() % 1_000_003)"])
 def test_weights_that_are_not_of_torchs_seeded_generator_are_told_and_no_coordinator_is_blamed(folder, drawn):
     own = f"    net = nn.Linear(shape[0], classes)\n    nn.init.constant_(net.bias, {drawn})\n    return net\n"
     (folder / "agreed.py").write_text(re.sub(r"    return nn\.Sequential.*\n", own.replace("\\", r"\\"), AGREED))

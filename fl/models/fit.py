@@ -77,16 +77,18 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
 
     like: inputs as clients have them, (n, ...). sizes: number of training examples by client. batch: records of one step.
     """
-    alone = [client for client, size in sizes.items() if size % batch == 1 or size == 1]
+    alone = [client for client, size in sizes.items() if size % batch == 1 or 1 in (size, batch)]
     if not alone or not needs_two(module, like):
         return
     client = alone[0]
-    fitting = next((b for b in range(batch - 1, 1, -1) if all(size % b != 1 for size in sizes.values())), None)
+    others = (*range(batch - 1, 1, -1), *range(batch + 1, max(sizes.values()) + 1))
+    fitting = next((b for b in others if all(size % b != 1 for size in sizes.values())), None)
     how = f"set training.batch={fitting}, or leave one record out"
     if not fitting:
         how = "give it another, or take LayerNorm in the place of BatchNorm"
+    leave = "have" if batch == 1 else "leave"
     raise ValueError(
-        f"client {client} has {sizes[client]} records, of which batches of {batch} leave one, and the model needs two: {how}"
+        f"client {client} has {sizes[client]} records, of which batches of {batch} {leave} one, and the model needs two: {how}"
     )
 
 
