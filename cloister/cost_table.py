@@ -120,8 +120,10 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
             else ""
         )
         share, reckoned = load.dropped / load.clients, getattr(measured.protection, "dropped", None)
-        remedy = f"; the protection reckons with a share of {reckoned:g} that falls silent, for more --set protection.dropped={share:.2g}"
-        fewer = remedy if reckoned is not None and share > reckoned else ""
+        fewer = ""
+        if reckoned is not None and share > reckoned:
+            fewer = f"; the protection reckons with a share of {reckoned:g} that falls silent, for more"
+            fewer += f" --set protection.dropped={share:.2g}"
         table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}{fewer}")
     if load.pairs is not None:
         of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"
