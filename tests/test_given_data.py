@@ -210,6 +210,15 @@ def test_data_sets_of_torch_by_client():
     given = data.from_datasets(sets, test=sets, classes=6)(None)
     assert (len(given.train), len(given.test), given.classes) == (120, 120, 6)
     assert torch.equal(given.train.x[40:80], x + 1)
+    arrays = {who: (of.tensors[0].numpy(), of.tensors[1].numpy()) for who, of in sets.items()}
+    for one in (arrays, {who: of.tensors for who, of in sets.items()}):
+        same = data.from_datasets(one, test=one, classes=6)(None)
+        assert torch.equal(same.train.x, given.train.x)
+        assert torch.equal(same.train.y, given.train.y)
+    with pytest.raises(ValueError, match="client 'site 0' has 40 inputs and 39 labels"):
+        data.from_datasets({"site 0": (arrays["site 0"][0], arrays["site 0"][1][:-1])})
+    pairs = {"a": ((np.zeros(2), 0), (np.ones(2), 1)), "b": [(np.zeros(2), 1)] * 2}  # two records, and no arrays
+    assert data.from_datasets(pairs, test=pairs)(None).train.y.tolist() == [0, 1, 1, 1]
     with pytest.raises(ValueError, match="have to name the same clients"):
         data.from_datasets(sets, test={"site 0": sets["site 0"]})
     with pytest.raises(ValueError, match=r"clients are a dict of data sets by client, .*, not a list"):

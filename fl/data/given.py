@@ -195,6 +195,15 @@ def from_dataframe(
     return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
 
 
+def _records(client: Any, of: Any) -> Any:
+    """Arrays of inputs and of labels as records; anything else as it is. Raises ValueError where they are not of one length."""
+    if not isinstance(of, tuple) or len(of) != 2 or not all(getattr(part, "ndim", 0) for part in of) or of[1].ndim != 1:
+        return of
+    if len(of[0]) != len(of[1]):
+        raise ValueError(f"client {client!r} has {len(of[0])} inputs and {len(of[1])} labels")
+    return list(zip(*of, strict=True))
+
+
 def from_datasets(
     clients: Mapping[Any, Dataset],
     *,
@@ -203,8 +212,8 @@ def from_datasets(
     name: str = "data sets",
     test_share: float = 0.2,
 ) -> Given:
-    """Data sets of torch, or sequences of (input, label), by client; inputs are tensors or arrays of one shape, labels whole
-    numbers.
+    """Data sets of torch, sequences of (input, label), or (inputs, labels) of two arrays, by client; inputs are tensors or arrays
+    of one shape, labels whole numbers.
 
     test: what each client's models are scored on; None to hold out a share. classes: how many labels there are; None: those seen.
     """
@@ -215,6 +224,7 @@ def from_datasets(
         raise ValueError("clients and test have to name the same clients")
     if len({str(client) for client in clients}) < len(clients):
         raise ValueError("two clients have one name, as text")
+    clients, test = {i: _records(i, of) for i, of in clients.items()}, test and {i: _records(i, of) for i, of in test.items()}
     for client, of in (*clients.items(), *(test or {}).items()):
         if not hasattr(of, "__len__") or not hasattr(of, "__getitem__"):
             raise ValueError(f"the records of client {client!r} cannot be counted and indexed; give list(...) of them")
