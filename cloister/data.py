@@ -2,7 +2,7 @@
 
 `from_csv`, `from_dataframe`, `from_datasets`, `from_folders`, `from_hugging_face` and `from_leaf` make a loader of clients that
 are there already, and need no partition. `agreed_columns` and `agreed_images` are for deployments, in which no party has
-another's records.
+another's records. `population_of` is who has what in a scenario.
 """
 
 import typing as _typing
@@ -15,6 +15,7 @@ from .fl.data.leaf import from_leaf
 from .fl.data.population import Client, Examples, Population, Source
 from .fl.data.synthetic import SoftmaxGroups
 from .fl.data.text import AgNews
+from .fl.runs.dealt import population_of
 from .told_in_python import told as _told
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "from_folders",
     "from_hugging_face",
     "from_leaf",
+    "population_of",
 ]
 
 if not _typing.TYPE_CHECKING:  # a type checker sees the names above, and no others

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from torch import nn
 from torch.utils.data import IterableDataset
 
+import cloister
 from cloister import Scenario, Training, algorithms, data, partitions, protections
 from cloister.fl.data.gathered import in_order
 from cloister.fl.data.natural import Natural
@@ -21,6 +23,7 @@ from cloister.fl.runs.experiment import run
 from cloister.fl.runs.scenario import described
 from cloister.reporting.report import write_report
 from cloister.result import load
+from cloister.scenario_file import load as load_scenario
 
 from .frame import Frame
 
@@ -401,3 +404,18 @@ def test_digits_in_groups_are_no_number():
     assert number_in("1000") == 1000
     with pytest.raises(ValueError, match=r"line 3 of x has '1_000', which is no number"):
         finite_number("1_000", "line 3 of x")
+
+
+@pytest.mark.trains
+def test_an_accuracy_is_computed_again_from_the_folder_and_the_scenario(tmp_path):
+    """As the guide on keeping results shows it: models as files, and who is scored by what."""
+    kept = replace(load_scenario("cloister:quickstart"), rounds=2)
+    result = cloister.run(kept, tmp_path / "r", quiet=True)
+    dealt = data.population_of(kept)
+    for row in [row for row in result.metrics if row["round"] == 1][:4]:
+        client = dealt.clients[row["client"]]
+        module = kept.model(client.train.x.shape[1:], dealt.classes)
+        module.load_state_dict(load_file(result.folder / "models" / f"{row['cluster']}.safetensors"))
+        with torch.no_grad():
+            again = float((module.eval()(client.test.x).argmax(1) == client.test.y).float().mean())
+        assert again == pytest.approx(row["accuracy"], abs=1e-6)

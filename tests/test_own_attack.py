@@ -22,12 +22,13 @@ from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
-from cloister.protocol import Masked
+from cloister.protocol import Masked, Plain
+from cloister.protocol.core.session import DEALER
 from cloister.threat_models.audit.attack import Attack
 from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import start_of
-from cloister.threat_models.audit.observer import SERVER_ALONE
+from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import HeldOut, Stage, stages
 from cloister.threat_models.audit.table import rows
@@ -152,6 +153,27 @@ def test_labels_and_images_that_say_nothing_are_worth_what_everybody_knows():
     assert 0 < labels.here < 1
     images = row_of(Attack("mine", nothing_seen, "images")).leakage
     assert images.here == images.plain == images.aggregate == 0
+
+
+def misled_by_sums(evidence, client, records, rng):
+    """Right in clear, worse by sums than by nothing at all."""
+    if isinstance(evidence.view.public.protection, Plain):
+        return np.bincount(played().clear.truth.population.clients[client].train.y, minlength=10)
+    return np.eye(10)[0] if evidence.view.sums else np.ones(10)
+
+
+def takes_sums(evidence, client, records, rng):
+    return np.abs(evidence.view.sums[0].mean[:10]) + 1
+
+
+def test_who_saw_nothing_does_not_find_more_than_an_attack_that_sums_mislead():
+    """Before: the first words of an audit said that a second server, which sees nothing, could tell a quarter."""
+    nobody, attack = Observer(servers=frozenset({DEALER})), Attack("mine", misled_by_sums, "labels")
+    (with_sums, without) = rows([played()], [SERVER_ALONE, nobody], [attack], (), SPEND, ["mine"])
+    assert with_sums.leakage.aggregate == without.leakage.here > with_sums.leakage.here
+    assert without.leakage.value == pytest.approx(0)
+    (row,) = rows([played()], [SERVER_ALONE], [Attack("mine", takes_sums, "labels")], (), SPEND, ["mine"])
+    assert not row.failed  # what takes sums to guess by is scored as before
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,14 @@ def test_a_connection_that_breaks_off_is_said_without_grpcs_words():
         assert why_ended(grpc.StatusCode.UNAVAILABLE, details, -1, True).startswith("the connection broke off")
 
 
+def test_who_is_not_let_in_yet_is_told_in_the_other_ends_words_alone():
+    import grpc
+
+    said = why_ended(grpc.StatusCode.UNAUTHENTICATED, "the certificate is revoked: a newer one took its place", -1, True)
+    assert said == "not let in for now: the certificate is revoked: a newer one took its place"
+    assert why_ended(grpc.StatusCode.RESOURCE_EXHAUSTED, "too often", -1, True) == "not let in for now: too often"
+
+
 @pytest.mark.parametrize("heard", [["a newer one", BROKE_OFF], [BROKE_OFF, "a newer one", BROKE_OFF]], ids=["lost", "between"])
 def test_a_reason_that_was_heard_is_what_is_said_where_the_last_streams_broke_off(heard, monkeypatch):
     """A refusal is lost where it comes while this end still writes."""

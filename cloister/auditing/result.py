@@ -68,8 +68,8 @@ class Audited:
         return write_rows(self._chosen(rows), path)
 
     def plot(self, what: str = "leakage") -> "Figure":
-        """ "leakage" of every experiment that means something, with its interval. Raises ValueError for another picture, or
-        where none does.
+        """ "leakage" of every experiment that means something, with its interval; how many do not stands below. Raises ValueError
+        for another picture, or where none does.
         """
         if what != "leakage":
             raise ValueError(f"there is a picture of leakage, and none of {what!r}")
@@ -84,9 +84,9 @@ class Audited:
         ends = [[row["value"] - row["low"] for row in known], [row["high"] - row["value"] for row in known]]
         axes.errorbar([row["value"] for row in known], range(len(known)), xerr=ends, fmt="o")
         axes.set_yticks(range(len(known)), names, fontsize=8)
-        axes.set(
-            xlabel="leakage: 0 as the published sums, 1 as updates in clear; lower is better", title=str(self._found["name"])
-        )
+        left = len(self.rows) - len(known)
+        out = f"\nleft out: {left} inconclusive, whose attacks fail in clear too" if left else ""
+        axes.set(xlabel=f"leakage: 0 as the sums, 1 as updates in clear; lower is better{out}", title=str(self._found["name"]))
         return figure
 
     def _chosen(self, rows: str) -> list[dict[str, Any]]:

@@ -63,3 +63,11 @@ class Apportioned:
             population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
             validation = {i: out for i, (_, out) in parts.items()}
         return cls(population, validation, of_data)
+
+
+def population_of(scenario: Scenario, data: str | Path | None = None) -> Population:
+    """All clients of a scenario, with what each trains on and what its models are scored by, as its runs deal it by its seed.
+
+    data: folder of data sets. `.clients[i].test` has tensors x and y, by which a run's accuracy can be computed again.
+    """
+    return Apportioned.of(scenario, None if data is None else Path(data)).population

@@ -52,6 +52,8 @@ def why_ended(code: "grpc.StatusCode | None", details: str | None, server: int, 
     if code in final:
         raise LinkRefused(f"the {name_of(server)} refuses this party: {details or final[code]}")
     said = str(details)
+    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED):  # words of ours, at the other end
+        return f"not let in for now: {said[:200]}"
     return _of_address(said) or _of_tls(said, secure) or f"{code.name if code is not None else 'lost'}: {said[:200]}"
 
 

@@ -71,12 +71,25 @@ class Tries:
                 seen = stage.aggregate if anchor == "sums alone" else stage.nothing
                 low.append(self._found(experiment, anchor, seen, stage.audited.truth, stage.seed))
                 high.append(self._found(experiment, "everything", stage.plain, stage.clear.truth, stage.seed))
-            return tuple(low), tuple(high)
+            return self._no_worse_than_a_guess(experiment, tuple(low)) if anchor == "sums alone" else tuple(low), tuple(high)
 
         key = experiment.name, anchor
         if key not in self._anchors:
             self._anchors[key] = self._guarded(experiment, made, "given what an end of the scale has, it ")
         return self._anchors[key]
+
+    def _no_worse_than_a_guess(self, experiment: Experiment, by_sums: Findings) -> Findings:
+        """Of an attack of the user's own, what it finds by sums, or by nothing where that is more: who is told sums may leave
+        them aside, and a guess in the blue is no leak of a party that saw nothing.
+        """
+        if experiment.name not in self.mine:
+            return by_sums
+        try:
+            seen = [(stage.nothing, stage.audited.truth, stage.seed) for stage in self.played]
+            blind = tuple(self._found(experiment, "chance", *one) for one in seen)
+        except (Exception, SystemExit):
+            return by_sums  # it takes something to guess by
+        return strongest(by_sums, {"nothing": blind})[0]
 
     def less_own_part(self, observer: Observer, experiment: Experiment) -> Findings | Untried:
         """Of what its clients may find out by sums: 0 of what is claimed against them."""
