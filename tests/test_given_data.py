@@ -292,6 +292,49 @@ def test_a_model_that_cannot_be_averaged_or_fed_is_refused_before_anything_is_tr
     assert not (tmp_path / "r").exists()
 
 
+class Keeps(nn.Module):
+    """Scales inputs by what it saw in training, which it keeps in a buffer or in a field; or keeps what does no harm."""
+
+    def __init__(self, how, first=0.0):
+        super().__init__()
+        self.how, self.linear, self.calls, self.last = how, nn.Linear(6, 3), 0, None
+        kept = torch.full((6,), first)
+        if how.startswith("buffer"):
+            self.register_buffer("kept", kept)
+        else:
+            self.kept = kept
+
+    def forward(self, x):
+        self.calls, self.last = self.calls + 1, x
+        if self.training and "mean" in self.how:
+            self.kept = 0.9 * self.kept + 0.1 * x.detach().mean(0)
+        if self.training and "largest" in self.how:
+            self.kept = torch.maximum(self.kept, x.detach().abs().amax(0))
+        return self.linear(x - self.kept if "mean" in self.how else x / (self.kept + 1))
+
+
+@pytest.mark.parametrize("how", ["buffer, mean", "field, mean", "buffer, largest", "field, largest"])
+@pytest.mark.parametrize("first", [0.0, 5.0])
+def test_statistics_of_a_modules_own_are_refused_wherever_it_keeps_them(how, first):
+    """Before, made-up records of zeros left a running mean that began at 0 as it was."""
+    x, y = torch.rand(40, 6) * 10 + 30, torch.arange(40) % 3
+    with pytest.raises(ValueError, match=r"which no update carries, .*: reckon it from the batch at hand, make it a parameter"):
+        check_model(Keeps(how, first), x, y, 3)
+    with pytest.raises(ValueError, match="which no update carries"):
+        check_model(Keeps(how, first), 0.01 * (x - 35), y, 3)
+
+
+def test_what_a_module_keeps_without_an_effect_is_its_own_business():
+    x, y = torch.rand(40, 6) * 10 + 30, torch.arange(40) % 3
+    check_model(Keeps("field"), x, y, 3)
+    check_model(nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 3)), x, y, 3)
+    check_model(with_norm(nn.BatchNorm1d(6, track_running_stats=False)), x, y, 3)
+    check_model(with_norm(nn.LayerNorm(6)), x[:1], y[:1], 3)
+    normed = nn.Sequential(nn.utils.spectral_norm(nn.Linear(6, 3)))
+    with pytest.raises(ValueError, match=r"\(Linear\) keeps numbers beside its parameters \(0.weight_u\) that training changes"):
+        check_model(normed, x, y, 3)
+
+
 class Squeezed(nn.Module):
     def forward(self, x):
         return x.squeeze()

@@ -1,6 +1,7 @@
 """Whether a module can be a run's model: tried on made-up records before anything is trained."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 
 import torch
@@ -10,6 +11,11 @@ from .papers import ONE_GENERATOR
 
 TRIED = 4
 """Made-up records of the trial."""
+SEEN, FAR = 64, 1000.0
+"""Records, at most, that a model is shown to find out whether it keeps something of them; and how large made-up ones are then."""
+
+WITHOUT = "reckon it from the batch at hand, make it a parameter, or take another layer (GroupNorm or LayerNorm to scale inputs)"
+"""What to do about what a model keeps."""
 
 
 def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
@@ -17,9 +23,10 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     inputs, has too few outputs, or keeps what no update carries.
 
     An update is what parameters learned. Running statistics (of BatchNorm, for example) are no parameters: each client would have
-    its own, and the model that is scored those of nobody.
+    its own, and the model that is scored those of nobody. Whatever a module keeps of records, in a buffer or anywhere, is found
+    by what it predicts before it is shown some and afterwards.
 
-    x, y: examples as clients have them, (n, ...); their values are not looked at. classes: numbers that it has to put out.
+    x, y: examples as clients have them, (n, ...). classes: numbers that it has to put out.
     """
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("the model has no parameter to learn")
@@ -41,11 +48,13 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     for name, buffer in trial.named_buffers():
         if name not in before or not torch.equal(buffer, before[name]):
             owner = name.rpartition(".")[0]
-            kind = type(trial.get_submodule(owner)).__name__
+            layer = trial.get_submodule(owner)
+            kind, tracks = type(layer).__name__, hasattr(layer, "track_running_stats")
+            keeps = "running statistics" if tracks else f"numbers beside its parameters ({name}) that training changes"
+            instead = f"make it {kind}(..., track_running_stats=False), or take GroupNorm or LayerNorm" if tracks else WITHOUT
             raise ValueError(
-                f"the model's {owner or 'module'} ({kind}) keeps running statistics, which no update carries, so that models"
-                f" would be scored with those of nobody: make it {kind}(..., track_running_stats=False), or take GroupNorm or"
-                " LayerNorm"
+                f"the model's {owner or 'module'} ({kind}) keeps {keeps}, which no update carries, so that models would be scored"
+                f" with those of nobody: {instead}"
             )
     shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
     if y.is_floating_point() or classes == 1:
@@ -56,6 +65,32 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
             f"the model gives {shape} for {TRIED} records of {classes} classes, where ({TRIED}, {classes}) is needed"
         )
     _check_one(trial, made_up[:1], found)
+    _check_nothing_kept(deepcopy(module), x[:SEEN].to(made_up.device))
+
+
+def _check_nothing_kept(trial: nn.Module, x: Tensor) -> None:
+    """Raises ValueError where what it predicts is another thing once it was shown records in training, without a step."""
+
+    def predicted() -> Tensor | None:
+        torch.manual_seed(0)
+        found = trial.eval()(x[:TRIED])
+        return found.clone() if isinstance(found, Tensor) else None
+
+    far = [FAR * torch.randn(len(x), *x.shape[1:], device=x.device, dtype=x.dtype)] if x.is_floating_point() else []
+    try:
+        with ONE_GENERATOR, torch.random.fork_rng(devices=[x.device] if x.device.type == "cuda" else []), torch.no_grad():
+            before = predicted()
+            for given in (x, *far):
+                with suppress(RuntimeError, ValueError, TypeError, IndexError):  # it may not take records as large
+                    trial.train()(given)
+            after = predicted()
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return  # it needs others than the first few, which its training will show
+    if before is not None and after is not None and not torch.allclose(before, after, rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise ValueError(
+            f"the model predicts otherwise once it was shown records in training: it keeps something of them, which no update"
+            f" carries, so that models would be scored with what nobody has: {WITHOUT}"
+        )
 
 
 def _check_one(trial: nn.Module, one: Tensor, several: object) -> None:
