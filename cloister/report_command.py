@@ -49,6 +49,8 @@ def report(
         folder = folders[0] if out is None else merge(folders, out)
         if client is not None:
             print_table(Console(), _of_client(folder, client))
+            for words in gaps(read_run(folder)):
+                say(f"note: {words}")
             return
         lost: list[str] = []
         if is_record(folder):

@@ -235,9 +235,19 @@ def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
                 failed[field] = error
             left.append((path, value))
         if len(left) == len(waiting):
-            raise next(iter(failed.values()))
+            return _set_together(scenario, left, next(iter(failed.values())))
         waiting = left
     return scenario
+
+
+def _set_together(scenario: Scenario, settings: Sequence[tuple[str, str]], failed: Exception) -> Scenario:
+    """With parts that none of fits what is there, which may fit each other. Raises what is wrong with them then, or else why one
+    of them failed by itself.
+    """
+    parts = {path: tree_of(text) for path, text in settings}
+    if len(parts) != len(settings) or len(parts) == 1 or any("." in path or tree is None for path, tree in parts.items()):
+        raise failed
+    return replace(scenario, **{path: made(tree, path) for path, tree in parts.items() if tree is not None})
 
 
 def _set(scenario: Scenario, path: str, text: str) -> Any:

@@ -1,6 +1,7 @@
 """Functions that users give in the place of parts of ours: what they are called, and whether what they return fits."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,8 +116,10 @@ def called(value: object) -> str:
     """What it is called, and where it is written."""
     kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     name = getattr(kind, "__name__", type(kind).__name__)
-    ours = str(getattr(kind, "__module__", "")).startswith(OWN)  # a line there says nothing to who gave it
-    return f"{name} ({place})" if not ours and (place := place_of_code(value)) else str(name)
+    ours = str(getattr(kind, "__module__", "")).startswith(OWN)  # a line there, or of a library, says nothing to who gave it
+    file = getattr(sys.modules.get(str(getattr(kind, "__module__", ""))), "__file__", None)
+    place = "" if ours or (file and installed(file)) else place_of_code(value)
+    return f"{name} ({place})" if place else str(name)
 
 
 def misfit(function: Any, given: Sequence[str]) -> str:

@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from cloister import attacks, rules
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.population import Examples, Source
-from cloister.fl.functions import Unfit
+from cloister.fl.functions import Unfit, called
 from cloister.fl.own_code import digest_of
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.coordinates import Median
@@ -466,6 +467,11 @@ def test_a_mistake_in_a_function_of_ones_own_is_no_round_without_a_sum():
         Simulation(small, None).step()
     with pytest.raises(Unfit, match=words):
         rules.OfGram(Crooked()).weights(np.eye(3), np.random.default_rng(0))
+
+
+def test_a_place_in_a_library_is_no_place_of_the_users() -> None:
+    assert called(nn.CrossEntropyLoss()) == "CrossEntropyLoss"
+    assert called(spirals).startswith("spirals (test_functions.py, line ")
 
 
 @pytest.mark.trains

@@ -236,6 +236,8 @@ def test_a_record_of_privacy_that_is_not_the_runs_is_said(tmp_path: Path) -> Non
     change(tmp_path, "summary.json", privacy={"client": of})
     (tmp_path / "privacy.json").write_text(json.dumps({"client": of | {"clients": {"0": {"epsilon": 6.5}}}}))
     assert other_privacy(read_run(tmp_path)) == ""
+    (tmp_path / "privacy.json").write_text(json.dumps({"client": of | {"clients": {"0": {"epsilon": 2.5}}}}))
+    assert "one was changed since" in other_privacy(read_run(tmp_path)), "a single client's alone"
     (tmp_path / "privacy.json").write_text(json.dumps({"client": of | {"epsilon_worst": 2.5}}))
     said = other_privacy(read_run(tmp_path))
     assert said.startswith(

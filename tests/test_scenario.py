@@ -132,6 +132,8 @@ def test_a_setting_that_fits_with_others_alone_waits_for_them() -> None:
         with_settings(plain, encrypted[:2])
     with pytest.raises(ValueError, match="rounds"):
         with_settings(plain, ["rounds=x", "rounds=5"])
+    with pytest.raises(Refused, match="RobustFedAvg needs coordinates, which Encrypted does not give"):  # and no word of FedAvg
+        with_settings(plain, ["protection=Encrypted()", "algorithm=RobustFedAvg(rule=Median())"])
 
 
 # --- construction -----------------------------------------------------------------------------------------------------

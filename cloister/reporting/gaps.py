@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,19 @@ def other_privacy(run: "Run") -> str:
     the run is not over.
     """
     told = run.summary.get("privacy")
-    if not isinstance(told, Mapping) or json.loads(json.dumps(headline(run.privacy))) == told:
+    if not isinstance(told, Mapping):
         return ""
-    return f"privacy.json and summary.json say different things of the privacy that was spent; one was changed since: {DAMAGED}"
+    if json.loads(json.dumps(headline(run.privacy))) != told or not all(map(_of_its_clients, run.privacy.values())):
+        return (
+            f"privacy.json and summary.json say different things of the privacy that was spent; one was changed since: {DAMAGED}"
+        )
+    return ""
+
+
+def _of_its_clients(of: Mapping[str, Any]) -> bool:
+    """Whether what is said of all clients together is what single ones have spent, where that is there."""
+    clients = of.get("clients") or {}
+    spent = [row.get("epsilon") for row in clients.values()]
+    if not spent or not all(isinstance(one, int | float) for one in spent):
+        return not spent
+    return bool(isclose(max(spent), of["epsilon_worst"]) and isclose(sum(spent) / len(spent), of["epsilon_mean"]))

@@ -11,6 +11,7 @@ from ...protocol.view.functionality import Functionality
 from ..clients.losses import CROSS_ENTROPY, OF_NUMBERS, ignores_targets
 from ..clients.training import Training
 from ..data.population import Examples
+from ..fields_at_fault import about
 from ..functions import called
 
 TRIED = 32
@@ -72,7 +73,8 @@ def loss_doubts(training: Training, module: nn.Module, examples: Examples, class
         return []
     first, trial = examples.take(torch.arange(min(TRIED, len(examples)))), deepcopy(module).eval()
     device = next(trial.parameters()).device
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+    drawing = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with about("training"), drawing, torch.no_grad():
         same = ignores_targets(trial(first.x.to(device)), first.y.to(device), classes, training.loss)
     words = f"training.loss, {called(training.loss)}, gives the same for other targets: models learn nothing of them; compute it"
     return [f"{words} from its second argument"] if same else []

@@ -102,7 +102,7 @@ class Scenario(Generic[V]):
             raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
         if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
-        if isinstance(self.protection, Masked) and Functionality.COORDINATES in self.algorithm.needs:
+        if isinstance(self.protection, Masked | TwoServer | Encrypted) and Functionality.COORDINATES in self.algorithm.needs:
             rule = getattr(self.algorithm, "rule", self.algorithm)
             last = innermost(rule)
             own = isinstance(last, FunctionRule)
@@ -110,8 +110,9 @@ class Scenario(Generic[V]):
                 f"{called(last.function)} reads whole updates" if own else f"{type(last).__name__} works coordinate by coordinate"
             )
             raise Refused(
-                f"{type(self.algorithm).__name__} needs coordinates, which Masked does not give: {works}; rules that need inner"
-                " products alone do its work there: rules.GeometricMedian, rules.MultiKrum, rules.NNM"
+                f"{type(self.algorithm).__name__} needs coordinates, which {type(self.protection).__name__} does not give:"
+                f" {works}; rules that need inner products alone do its work there: rules.GeometricMedian, rules.MultiKrum,"
+                " rules.NNM"
                 f"{f'; or {WRITTEN_SO}' if own else ''}; or take Plain"
             )
         remembers = set(self.algorithm.needs) - self.protection.gives == {Functionality.GRAM_REMEMBER}
