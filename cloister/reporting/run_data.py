@@ -85,10 +85,13 @@ class Run:
 
     @property
     def groups(self) -> dict[str, str]:
-        """Planted group of every client id; the corrupt clients are one of their own. Empty when the data has none."""
+        """Planted group of every client id; the corrupt clients are one of their own. Empty when the data has none, or one alone,
+        of which no cluster can tell anything.
+        """
         corrupt = {str(i) for i in self.summary.get("corrupt") or []}
         planted = {str(i): str(g) for i, g in (self.summary.get("groups") or {}).items()}
-        return {i: "corrupt" if i in corrupt else g for i, g in planted.items()}
+        found = {i: "corrupt" if i in corrupt else g for i, g in planted.items()}
+        return found if len({*found.values()}) > 1 else {}
 
     @property
     def kin(self) -> dict[str, str]:
@@ -233,7 +236,7 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
 def client_ids(run: Run) -> list[str]:
     """Every client that the run speaks of."""
     members = {str(i) for line in run.rounds for inside in (line.get("clusters") or {}).values() for i in inside}
-    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | set(run.groups))
+    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | set(map(str, run.summary.get("groups") or {})))
 
 
 def sorted_ids(ids: Iterable[object]) -> list[str]:
