@@ -29,7 +29,7 @@ from cloister.comparing.cell import play_cell
 from cloister.comparing.data import Found, Spot, read_comparison
 from cloister.comparing.lines import ALL_UPDATES, block_lines
 from cloister.comparing.matrix import Looked, drawn
-from cloister.comparing.notes import at_an_end_words, fits, fits_words
+from cloister.comparing.notes import at_an_end_words, fits, fits_words, footnotes, unattacked_words
 from cloister.comparing.panels import matrices
 from cloister.comparing.report import render, write_comparison_report
 from cloister.comparing.run import Choice, Ledger, choice_of, count_of, play_comparison
@@ -817,6 +817,19 @@ def test_a_measure_that_was_edited_is_taken_anew(tmp_path: Path) -> None:
         keys.append(key_of(Origin(f"{file}:tiny").load(), Cell("iid", "LOCAL", "Plain", 0, 0)))
     assert keys[0] == keys[1]
     assert keys[0] != keys[2]
+
+
+@pytest.mark.trains
+def test_why_an_attack_has_no_result_stands_below_the_table(whole: Path) -> None:
+    """Before, its cell said "refused", and only a line of results.jsonl why."""
+    found = read_comparison(whole)
+    spot = next(spot for spot in found.cells if spot.attack and spot.method == "IFCA")
+    assert not unattacked_words(found)
+    refused = [{**row, "status": "refused", "reason": "it is about slots"} for row in found.cells[spot]]
+    told = replace(found, cells={**found.cells, spot: refused})
+    (words,) = unattacked_words(told)
+    assert words == f"No result: {spot.attack} on IFCA, {spot.data} under {spot.protection}: refused: it is about slots"
+    assert words in footnotes(told)
 
 
 @pytest.mark.trains

@@ -297,7 +297,7 @@ class Keeps(nn.Module):
 
     def __init__(self, how, first=0.0):
         super().__init__()
-        self.how, self.linear, self.calls, self.last = how, nn.Linear(6, 3), 0, None
+        self.how, self.linear, self.calls, self.last, self.set = how, nn.Linear(6, 3), 0, None, False
         kept = torch.full((6,), first)
         if how.startswith("buffer"):
             self.register_buffer("kept", kept)
@@ -308,12 +308,15 @@ class Keeps(nn.Module):
         self.calls, self.last = self.calls + 1, x
         if self.training and "mean" in self.how:
             self.kept = 0.9 * self.kept + 0.1 * x.detach().mean(0)
+        if "first" in self.how and not self.set:
+            self.kept, self.set = x.detach().mean(0), True
         if self.training and "largest" in self.how:
             self.kept = torch.maximum(self.kept, x.detach().abs().amax(0))
-        return self.linear(x - self.kept if "mean" in self.how else x / (self.kept + 1))
+        x = x + np.random.default_rng().normal() if "numpy" in self.how else x
+        return self.linear(x / (self.kept + 1) if "largest" in self.how else x - self.kept)
 
 
-@pytest.mark.parametrize("how", ["buffer, mean", "field, mean", "buffer, largest", "field, largest"])
+@pytest.mark.parametrize("how", ["buffer, mean", "field, mean", "buffer, largest", "field, largest", "field, first"])
 @pytest.mark.parametrize("first", [0.0, 5.0])
 def test_statistics_of_a_modules_own_are_refused_wherever_it_keeps_them(how, first):
     """Before, made-up records of zeros left a running mean that began at 0 as it was."""
@@ -327,6 +330,7 @@ def test_statistics_of_a_modules_own_are_refused_wherever_it_keeps_them(how, fir
 def test_what_a_module_keeps_without_an_effect_is_its_own_business():
     x, y = torch.rand(40, 6) * 10 + 30, torch.arange(40) % 3
     check_model(Keeps("field"), x, y, 3)
+    check_model(Keeps("field, numpy"), x, y, 3)  # which draws by itself, and of which nothing can be said
     check_model(nn.Sequential(nn.Dropout(0.5), nn.Linear(6, 3)), x, y, 3)
     check_model(with_norm(nn.BatchNorm1d(6, track_running_stats=False)), x, y, 3)
     check_model(with_norm(nn.LayerNorm(6)), x[:1], y[:1], 3)

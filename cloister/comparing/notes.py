@@ -44,7 +44,7 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
-    notes += [*at_an_end_words(found), *unsummed_words(found), *diverged_words(found)]
+    notes += [*unattacked_words(found), *at_an_end_words(found), *unsummed_words(found), *diverged_words(found)]
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
@@ -66,6 +66,17 @@ def footnotes(found: Found) -> list[str]:
             " clients; how often a backdoor opens: share of triggered test examples with the attacker's label."
         )
     return notes
+
+
+def unattacked_words(found: Found) -> list[str]:
+    """A line for each reason for which an attack has no result against a method that has one without it."""
+    why: dict[str, list[str]] = {}
+    for (data, protection), method, attack in product(found.blocks, found.methods, found.attacks):
+        spot = Spot(data, method, protection)
+        if protection in found.attacked and found.lines(spot):
+            reason = found.without(Spot(data, method, protection, attack))
+            why.setdefault(reason, []).append(f"{attack} on {method}, {data} under {protection}")
+    return [f"No result: {'; '.join(of)}: {reason}" for reason, of in why.items() if reason]
 
 
 def at_an_end_words(found: Found) -> list[str]:

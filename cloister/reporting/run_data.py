@@ -236,7 +236,8 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
 def client_ids(run: Run) -> list[str]:
     """Every client that the run speaks of."""
     members = {str(i) for line in run.rounds for inside in (line.get("clusters") or {}).values() for i in inside}
-    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | set(map(str, run.summary.get("groups") or {})))
+    dealt = set(map(str, run.summary.get("groups") or {}))
+    return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | dealt)
 
 
 def sorted_ids(ids: Iterable[object]) -> list[str]:
