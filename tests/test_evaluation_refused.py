@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from cloister import cli
+from cloister import attacks, cli
 from cloister.comparing.cell import play_cell
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
@@ -43,6 +45,55 @@ def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
     assert replace(sample.evaluation, strengths=(7,)).strengths == (7,)
     assert replace(sample.evaluation, strengths=(9,), strength="share of attackers").strengths == (9,)
     assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
+
+
+def test_a_suite_in_the_place_of_an_attack_is_told_where_it_belongs() -> None:
+    beside = r"attacks by name: put them beside the others, attacks=\{\*\*attacks.strongest\(\), 'mine': mine\}"
+    for one, verb in ((attacks.backdoors(), "is"), (lambda count: attacks.strongest(), "makes")):
+        with pytest.raises(ValueError, match=f"attack 'b' {verb} a dict of {beside}"):
+            replace(sample.evaluation, attacks={"b": one}, targets={})
+    with pytest.raises(ValueError, match=r"attacks are a dict by name, .*; a function that makes one is called: strongest\(\)"):
+        replace(sample.evaluation, attacks=attacks.strongest, targets={})  # type: ignore[arg-type]
+
+
+class RunningMean(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat, self.linear = nn.Flatten(), nn.Linear(64, 10)
+        self.register_buffer("mean", torch.zeros(64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.flat(x)
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return self.linear(x - self.mean)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "attack", "compare"])
+def test_a_model_that_no_cell_could_train_is_said_before_anything_is_played(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before, every cell failed for it, without the file and the line."""
+    kind = {"evaluate": "evaluation_sample", "attack": "evaluation_sample", "compare": "comparison_sample"}[command]
+    name = "evaluation" if command != "compare" else "comparison"
+    lines = ["from dataclasses import replace", f"from tests.{kind} import {name} as sample"]
+    lines += ["from tests.test_evaluation_refused import RunningMean", "model = lambda shape, classes: RunningMean()"]
+    changed = "scenario=replace(sample.scenario, model=model)"
+    if command == "compare":
+        changed = "data={k: replace(v, model=model) for k, v in sample.data.items()}"
+    lines += [f"{name} = replace(sample, {changed})"]
+    (tmp_path / "mine.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        sys, "argv", ["cloister", command, "mine.py", "--out", "out", *([] if command != "attack" else ["--budget", "4"])]
+    )
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    said = capsys.readouterr().err
+    assert caught.value.code == 1
+    assert "which no update carries" in said
+    assert "mine.py" in said
+    assert not Path("out").exists()
 
 
 def test_a_share_of_an_attack_that_counts_members_is_refused_with_what_to_write() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from ..fl.algorithms.algorithm import Algorithm
 from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
-from ..fl.functions import brief
+from ..fl.functions import brief, name_of
 from ..fl.near_names import in_short, not_there
 from ..fl.runs.parts_check import check_named
 from ..fl.runs.scenario import Scenario, described
@@ -134,7 +134,9 @@ class Evaluation:
         check_strengths(self.strengths, self.strength, self.partitions.values() or (self.scenario.partition,))
         for name in ("attacks", "defences"):
             if not isinstance(getattr(self, name), Mapping):
-                raise ValueError(f"{name} are a dict by name, not {brief(getattr(self, name))}")
+                given = getattr(self, name)
+                call = f"; a function that makes one is called: {name_of(given)}()" if callable(given) else ""
+                raise ValueError(f"{name} are a dict by name, not {brief(given)}{call}")
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths, self.scenario)
         check_somebody_loyal(self.attacks, self.strengths, self.scenario, self.partitions.values() or (self.scenario.partition,))

@@ -36,6 +36,9 @@ class Informed:
     make: Callable[[float, Scenario], Corruption]
 
 
+SUITE = "attacks by name: put them beside the others, attacks={**attacks.strongest(), 'mine': mine}"
+"""What is to be done with a suite that stands in the place of an attack."""
+
 Attack = Callable[[Any], Any] | Informed
 """An adversary of a given strength: a function of the strength (a number or share of attackers, or whatever the evaluation's
 strengths are), or `Informed`. Or what its members do, by as many of them as the strength says: an attack of this package, or a
@@ -51,8 +54,12 @@ def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario)
         found = by_members(place, attack, strength, scenario)
     elif callable(attack):
         found = attack(strength)
+    elif isinstance(attack, Mapping):
+        raise Unfit(f"attack {name!r} is a dict of {SUITE}")
     else:
         raise Unfit(f"attack {name!r} is {brief(attack)}; give a function from a strength to an Adversary")
+    if isinstance(found, Mapping):
+        raise Unfit(f"attack {name!r} makes a dict of {SUITE}")
     if not hasattr(found, "corrupt"):
         raise Unfit(
             f"attack {name!r} gave {brief(found)} for the strength {strength:g}; it is taken for a function from a strength to an"

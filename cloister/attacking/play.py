@@ -16,6 +16,7 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.runs.doubted import doubted
+from ..fl.runs.model_check import check_model_of
 from ..fl.runs.results_folder import Row, write
 from ..fl.runs.rule_check import rule_doubts
 from ..grids.ahead import Pace, begun, hands_words, noted
@@ -105,12 +106,14 @@ def play_search(
     clients = len(clients_of(space.scenario, asked.data))
     plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
     named = Named.of(space)
+    source = space.scenario.data(asked.data)
+    check_model_of(space.scenario, source)
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)
-    anew = dealt_anew(space.scenario.data(asked.data), space.scenario.partition)
+    anew = dealt_anew(source, space.scenario.partition)
     for words in (*([unread] if unread else []), *anew, *rule_doubts(space.scenario, clients)):
         doubted(words)
     known = len(ledger.rows)

@@ -17,6 +17,7 @@ from ..fl.near_names import in_short
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
 from ..fl.runs.doubted import doubted
+from ..fl.runs.model_check import check_model_of
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -105,7 +106,9 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
     for name, scenario in comparison.data.items():
         try:
             with about("data"):
-                dealt |= dict.fromkeys(dealt_anew(scenario.data(data), scenario.partition))
+                source = scenario.data(data)
+            check_model_of(scenario, source)
+            dealt |= dict.fromkeys(dealt_anew(source, scenario.partition))
         except Exception as error:  # a loader may be the user's own
             lost[name] = error
     if len(lost) == len(comparison.data):
