@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
+from math import ceil
 from statistics import fmean
 from typing import Any, cast
 
@@ -119,11 +120,11 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
             if unsummed == load.rounds and load.clusters == 1 and not load.dropped
             else ""
         )
-        share, reckoned = load.dropped / load.clients, getattr(measured.protection, "dropped", None)
+        share, reckoned = ceil(100 * load.dropped / load.clients) / 100, getattr(measured.protection, "dropped", None)
         fewer = ""
         if reckoned is not None and share > reckoned:
             fewer = f"; the protection reckons with a share of {reckoned:g} that falls silent, for more"
-            fewer += f" --set protection.dropped={share:.2g}"
+            fewer += f" --set protection.dropped={share:g}"
         table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}{fewer}")
     if load.pairs is not None:
         of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"

@@ -54,7 +54,7 @@ def test_one_client_has_what_depends_on_it_alone(folder):
     rows = dict(of.rows)
     assert rows["smallest sum with it"].startswith("over 2 clients, in round 3")
     assert "as in a group of 4" in rows["taking part"]
-    assert rows["epsilon"].startswith("1.24 for any client of it")
+    assert rows["epsilon"].startswith("1.24 for it, at delta")
     assert "nothing of it" not in str(of)
     assert dict(run.client(5).rows)["epsilon"].startswith("none")
     spent = {"epsilon_client": 1.234, "delta_client": 1e-5}

@@ -120,7 +120,8 @@ class OfClient:
             of = self.run.privacy[unit]
             beside = f"; {of['beside']}" if of.get("beside") else ""
             at = f"at delta {number(of.get('delta')):.3g} (budget {number(of.get('budget')):.3g})"
-            yield "epsilon", f"{up(epsilon)} for any {unit} of it, {at}, of {of.get('of')} alone{beside}"
+            whom = "it" if unit == "client" else f"any {unit} of it"
+            yield "epsilon", f"{up(epsilon)} for {whom}, {at}, of {of.get('of')} alone{beside}"
         if not self.epsilon:
             yield "epsilon", "none: no differential privacy bounds what is said here of it"
 
