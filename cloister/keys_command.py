@@ -53,6 +53,10 @@ Encrypt = Annotated[bool, typer.Option("--encrypt", help=f"Encrypt new private k
 Force = Annotated[bool, typer.Option("--force", help="Write over keys that exist. Whoever trusted them trusts these no more.")]
 RequestFile = Annotated[Path | None, typer.Option("--request", metavar="FILE", help="Its new certificate request.")]
 IdentityFile = Annotated[Path | None, typer.Option("--identity", metavar="FILE", help="Its new identity file.")]
+Told = Annotated[
+    str | None,
+    typer.Option("--fingerprint", metavar="FINGERPRINT", help="As the party reads it to you; files of another one are refused."),
+]
 NewIdentities = Annotated[
     bool, typer.Option("--new-identities", help="Other identities too: between runs, as charters name those of their clients.")
 ]
@@ -137,9 +141,7 @@ def enrol(
     identity: Annotated[Path, typer.Option("--identity", metavar="FILE", help="The identity file that came with it.")],
     server_name: Hosts = None,
     days: Days = 365,
-    fingerprint: Annotated[
-        str | None, typer.Option(metavar="FINGERPRINT", help="As the party reads it to you; files of another one are refused.")
-    ] = None,
+    fingerprint: Told = None,
 ) -> None:
     """Enrol a party that made its keys elsewhere.
 
@@ -198,6 +200,7 @@ def rotate(
     party: Who,
     request: RequestFile = None,
     identity: IdentityFile = None,
+    fingerprint: Told = None,
     new_identities: NewIdentities = False,
     days: Days = 365,
     encrypt: Encrypt = False,
@@ -207,7 +210,7 @@ def rotate(
     Try:  cloister keys rotate pki client-2
 
     A party whose keys are not in FOLDER/parties makes them with `cloister keys request --again` and sends both files:
-    cloister keys rotate pki client-4 --request request.csr --identity request.identity
+    cloister keys rotate pki client-4 --request request.csr --identity request.identity --fingerprint FINGERPRINT
     """
     with one_line_errors():
         from .protocol.pki import office
@@ -215,11 +218,22 @@ def rotate(
 
         if (request is None) != (identity is None):
             raise ValueError("--request and --identity come together")
+        if fingerprint is not None and request is None:
+            raise ValueError("--fingerprint is of files that the party sent: --request and --identity")
         sent = None if request is None or identity is None else _sent(request, identity)
+        told = None if fingerprint is None else _bytes_of(fingerprint)
         lock = new_passphrase(encrypt)
         unlock = (lambda: lock) if encrypt else passphrase()  # one passphrase for all keys of a folder
         done = office.rotate(
-            folder, id_of(party), sent, identities=new_identities, now=_now(), days=days, unlock=unlock, lock=lock
+            folder,
+            id_of(party),
+            sent,
+            identities=new_identities,
+            now=_now(),
+            days=days,
+            fingerprint=told,
+            unlock=unlock,
+            lock=lock,
         )
     _say(f"rotated      {party}")
     _say(f"fingerprint  {_groups(done.fingerprint)}")

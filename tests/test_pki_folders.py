@@ -14,7 +14,7 @@ from cloister.protocol.pki import office, party, private_files, private_keys
 from cloister.protocol.pki.admission import party_of
 from cloister.protocol.pki.certificates import Untrusted, key_hash
 from cloister.protocol.pki.listing import listing
-from cloister.protocol.pki.statement import stated
+from cloister.protocol.pki.statement import Statement, stated
 
 from .pki_sample import DAY, NOW
 
@@ -189,7 +189,11 @@ def test_rotation_of_keys_that_are_elsewhere(folder: Path, tmp_path: Path) -> No
     assert party.credentials(mine, 7, NOW) == old  # until the new one is certified
     office.revoke(folder, 0, now=NOW)
     party.accept(mine, 7, folder / "public", NOW)  # news that came between
-    office.rotate(folder, 7, sent, now=NOW)
+    before = (folder / "public" / "directory.cbor").read_bytes()
+    with pytest.raises(Untrusted, match="another fingerprint than the party told: .*; nothing is replaced"):
+        office.rotate(folder, 7, sent, now=NOW, fingerprint=bytes(32))
+    assert (folder / "public" / "directory.cbor").read_bytes() == before
+    office.rotate(folder, 7, sent, now=NOW, fingerprint=Statement.open(sent[1], "trial").fingerprint)
     party.accept(mine, 7, folder / "public", NOW)
     assert party.credentials(mine, 7, NOW).key != old.key
     assert not list(mine.glob("next-*"))

@@ -112,6 +112,14 @@ def init(
     return parties.Trust(office.authority, _directory(office), _revoked(office))
 
 
+def _check_told(stated: Statement, told: bytes | None, so: str) -> None:
+    if told is not None and told != stated.fingerprint:
+        raise Untrusted(
+            "the identity file has another fingerprint than the party told: it was swapped on its way, or is of another request;"
+            f" {so}"
+        )
+
+
 def enrol(
     folder: Path,
     asked: bytes,
@@ -131,11 +139,7 @@ def enrol(
     with alone(folder):
         office = opened(folder, now, days, unlock)
         stated = Statement.open(statement, office.authority.run)
-        if fingerprint is not None and fingerprint != stated.fingerprint:
-            raise Untrusted(
-                "the identity file has another fingerprint than the party told: it was swapped on its way, or is of another"
-                " request; nobody is enrolled"
-            )
+        _check_told(stated, fingerprint, "nobody is enrolled")
         entries = _directory(office).entries
         if stated.party in entries:
             raise Untrusted(f"{name_of(stated.party)} is enrolled already; rotate replaces its certificate")
@@ -153,13 +157,14 @@ def rotate(
     identities: bool = False,
     now: int,
     days: int = DAYS,
+    fingerprint: bytes | None = None,
     unlock: Passphrase = private_keys.none,
     lock: bytes = b"",
 ) -> Enrolled:
     """Another key and certificate for a party's link, and other identities if asked for; the old certificate is revoked.
 
     lock: the passphrase of new keys made here, which `unlock` gives, or none. sent: its request and identity file; None: its keys
-    are here, and the new ones are made here. The hosts of a server stay.
+    are here, and the new ones are made here. The hosts of a server stay. fingerprint: of what it sent, as in `enrol`.
     """
     with alone(folder):
         office = opened(folder, now, days, unlock)
@@ -170,6 +175,7 @@ def rotate(
         run = office.authority.run
         asked, statement = sent or parties.request(own, run, party, again=True, identities=identities, unlock=unlock, lock=lock)
         stated = Statement.open(statement, run)
+        _check_told(stated, fingerprint, "nothing is replaced")
         if stated.party != party:
             raise Untrusted(f"the identity file is of {name_of(stated.party)}, not of {name_of(party)}")
         if not identities and stated.identities != dict(old.identities):
