@@ -190,7 +190,7 @@ def test_rotation_of_keys_that_are_elsewhere(folder: Path, tmp_path: Path) -> No
     office.revoke(folder, 0, now=NOW)
     party.accept(mine, 7, folder / "public", NOW)  # news that came between
     before = (folder / "public" / "directory.cbor").read_bytes()
-    with pytest.raises(Untrusted, match="another fingerprint than the party told: .*; nothing is replaced"):
+    with pytest.raises(Untrusted, match=r"another fingerprint than the party told: .*; nothing is replaced"):
         office.rotate(folder, 7, sent, now=NOW, fingerprint=bytes(32))
     assert (folder / "public" / "directory.cbor").read_bytes() == before
     office.rotate(folder, 7, sent, now=NOW, fingerprint=Statement.open(sent[1], "trial").fingerprint)
