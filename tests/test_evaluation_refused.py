@@ -47,6 +47,40 @@ def test_more_attackers_than_clients_are_refused_and_not_played() -> None:
     assert replace(sample.evaluation, strengths=(9,), partitions={"many": Iid(clients=20)}).strengths == (9,)
 
 
+@pytest.mark.parametrize("field", ["attacks", "defences", "protections", "partitions"])
+def test_a_name_that_is_no_text_is_refused_before_anything_is_played(field: str) -> None:
+    """Before, every cell was played, and none was found again under its name."""
+    part: Any = {
+        "attacks": MinusGradient(), "defences": FedAvg(), "protections": Masked(), "partitions": Iid(clients=8),
+    }[field]  # fmt: skip
+    for name, words in ((0.1, "0.1 is none: write '0.1'"), (2, "2 is none: write '2'"), (("a", 1), "is none"), ("", "is empty")):
+        with pytest.raises(ValueError, match=f"^{field} are named by texts, and .*{re.escape(words)}"):
+            replace(sample.evaluation, targets={}, **{field: {name: part}})
+    compared = replace_comparison()
+    for other in ("data", "methods", "protections", "attacks"):
+        known = {**getattr(compared, other)}
+        one = next(iter(known.values()), Adversary(members=Pool(1), upload=MinusGradient()))
+        with pytest.raises(ValueError, match=f"^{other} are named by texts, and 1 is none: write '1'"):
+            replace(compared, **{other: {1: one}})
+
+
+def replace_comparison() -> Comparison:
+    return Comparison(
+        name="c", data={"d": sample.scenario}, methods={"m": Method(algorithm=FedAvg())}, protections={"Masked": Masked()},
+        seeds=(0,), scale="quick",
+    )  # fmt: skip
+
+
+def test_what_stands_in_the_place_of_a_dict_is_shown_in_one() -> None:
+    for given in (MinusGradient, MinusGradient()):
+        with pytest.raises(ValueError, match=r"for example attacks=\{'MinusGradient': MinusGradient\(...\)\}"):
+            replace(sample.evaluation, attacks=given, targets={})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"for example defences=\{'FedAvg': FedAvg\(...\)\}"):
+        replace(sample.evaluation, defences=FedAvg())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no attack is called 'no attack'"):
+        replace(sample.evaluation, attacks={"no attack": MinusGradient()}, targets={})
+
+
 def test_a_suite_in_the_place_of_an_attack_is_told_where_it_belongs() -> None:
     beside = r"attacks by name: put them beside the others, attacks=\{\*\*attacks.strongest\(\), 'mine': mine\}"
     for one, verb in ((attacks.backdoors(), "is"), (lambda count: attacks.strongest(), "makes")):

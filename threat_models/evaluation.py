@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from inspect import isroutine
 from itertools import product
 from math import isfinite
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from ..fl.clients.losses import OF_NUMBERS
 from ..fl.data.partition import Partition
 from ..fl.functions import brief, name_of
 from ..fl.near_names import in_short, not_there
-from ..fl.runs.parts_check import check_named
+from ..fl.runs.parts_check import check_named, check_names
 from ..fl.runs.scenario import Scenario, described
 from ..protocol.uploaded.plain import Plain
 from ..protocol.view.protection import Protection
@@ -133,10 +134,10 @@ class Evaluation:
             check_named(kind, getattr(self, f"{kind}s"))
         check_strengths(self.strengths, self.strength, self.partitions.values() or (self.scenario.partition,))
         for name in ("attacks", "defences"):
-            if not isinstance(getattr(self, name), Mapping):
-                given = getattr(self, name)
-                call = f"; a function that makes one is called: {name_of(given)}()" if callable(given) else ""
-                raise ValueError(f"{name} are a dict by name, not {brief(given)}{call}")
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise ValueError(f"{name} are a dict by name, not {brief(given)}{_as_dict(name, given)}")
+            check_names(name, given)
         check_defences(self.defences, self.scenario)
         check_attacks(self.attacks, self.strengths, self.scenario)
         check_somebody_loyal(self.attacks, self.strengths, self.scenario, self.partitions.values() or (self.scenario.partition,))
@@ -152,6 +153,14 @@ class Evaluation:
     def named_protections(self) -> Mapping[str, Protection]:
         """The protections, the scenario's own by the name of its type where none are named."""
         return self.protections or {type(self.scenario.protection).__name__: self.scenario.protection}
+
+
+def _as_dict(field: str, given: Any) -> str:
+    """How what stands in the place of a dict would be written in one, as the end of a sentence; empty where nobody knows."""
+    if isroutine(given):
+        return f"; a function that makes one is called: {name_of(given)}()"
+    made = name_of(given) if isinstance(given, type) or hasattr(type(given), "__dataclass_fields__") else ""
+    return f"; for example {field}={{{made!r}: {made}(...)}}" if made else ""
 
 
 def clean_cells(evaluation: Evaluation) -> list[Cell]:

@@ -15,6 +15,8 @@ from ..protocol.uploaded.plain import Plain
 from .evaluation_attack import ABSENT, Informed, adversary_of
 from .functions import no_level, of_others_form, place_of
 
+NO_ATTACK = "no attack"
+"""What the run without any is called in tables."""
 ATTACKERS = "attackers"
 """What strengths are where nothing else is said."""
 A_RULE = "a robust rule stands in an algorithm: RobustFedAvg(rule={})"
@@ -114,10 +116,10 @@ def check_attacks(attacks: Mapping[str, Any], strengths: Sequence[float], scenar
     """Raises ValueError of one line for the first that is none, or has as many members as a strength says that is no number of
     them, whatever strengths are said to be. What an attack raises by itself, its cells say.
     """
-    if ABSENT in attacks:
+    if taken := [name for name in (ABSENT, NO_ATTACK) if name in attacks]:
         raise ValueError(
-            f"no attack is called {ABSENT!r}, the name of the run without the attackers' data, which harm is held against: give"
-            " it another name"
+            f"no attack is called {taken[0]!r}, the name of the run without "
+            + ("the attackers' data, which harm is held against: give it another name" if taken[0] == ABSENT else "any")
         )
     for name, attack in attacks.items():
         if wrong := _no_attack(name, attack, strengths[0], scenario):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..functions import brief
-from .parts_check import check_named, check_part
+from .parts_check import check_named, check_names, check_part
 from .scenario import Scenario
 
 
@@ -49,6 +49,7 @@ def check_parts(built: Any, method: type[Any], search: type[Any]) -> None:
 def _check_named(field: str, given: object, example: str) -> None:
     if not isinstance(given, Mapping):
         raise ValueError(f"a comparison's {field} go by name, {field}={example}, and not {brief(given)}")
+    check_names(field, given)
 
 
 def _check_list(field: str, given: object, what: str) -> None:

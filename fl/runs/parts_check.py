@@ -70,9 +70,19 @@ def _check(kind: str, part: Any, name: str, fits: Callable[[Any], bool], example
         raise ValueError(f"{name} is {brief(part)}, which is none; give one, for example {kind}={example}")
 
 
+def check_names(field: str, given: Mapping[Any, Any]) -> None:
+    """Raises ValueError of one line for a name that is no text: what is written down by it would not be found again."""
+    for name in given:
+        if not isinstance(name, str):
+            raise ValueError(f"{field} are named by texts, and {name!r} is none: write {str(name)!r}")
+        if not name.strip():
+            raise ValueError(f"{field} are named by texts, and {name!r} is empty: give it a name")
+
+
 def check_named(kind: str, given: Any) -> None:
     """The same of several by name, in the field of an evaluation or a comparison that has the plural's name."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{kind}s are a dict by name, not {brief(given)}; for example {kind}s={{'a': {PARTS[kind][1]}}}")
+    check_names(f"{kind}s", given)
     for name, part in given.items():
         check_part(kind, part, f"{kind}s[{name!r}]")
