@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 from torch import nn
 
-from cloister import Scenario, Training, algorithms, data, protections
+import cloister
+from cloister import Scenario, Training, algorithms, attacks, data, protections
 from cloister.fl.data.agreed import agreed_on
 from cloister.fl.data.own import OwnData
 from cloister.fl.runs.agreement import terms_of
@@ -122,6 +123,34 @@ def test_a_coordinator_scores_nothing_by_made_up_rows(tmp_path):
 def test_what_is_no_agreement_is_refused_in_a_line(columns, given, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         data.agreed_columns(columns, **{"label": "found", "labels": ["ill", "well"], "clients": 3, **given})
+
+
+def test_no_verdict_is_about_records_that_are_made_up(tmp_path):
+    """Before, audits, evaluations, searches and comparisons played them without a word, and spoke of leaks and accuracies."""
+    made = agreed()
+    evaluation = cloister.Evaluation(
+        name="e",
+        scenario=made,
+        attacks={"minus": attacks.MinusGradient()},
+        defences={"mean": algorithms.FedAvg()},
+        strengths=(1,),
+    )
+    comparison = cloister.Comparison(
+        name="c", data={"agreed": made}, methods={"mean": cloister.Method(algorithm=algorithms.FedAvg())},
+        protections={"Plain": protections.Plain()}, seeds=(0,), scale="quick",
+    )  # fmt: skip
+    plays = {
+        "audit": lambda out: cloister.audit(made, out, quiet=True),
+        "evaluate": lambda out: cloister.evaluate(evaluation, out, quiet=True, workers=1),
+        "attack": lambda out: cloister.attack(made, out, budget=4, quiet=True, workers=1),
+        "compare": lambda out: cloister.compare(comparison, out, quiet=True, workers=1),
+    }
+    for name, play in plays.items():
+        with pytest.raises(
+            ValueError, match=r"the rows of agreed_columns are made up, .*: simulate with records that you have, --set"
+        ):
+            play(tmp_path / name)
+        assert not (tmp_path / name).exists()
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------

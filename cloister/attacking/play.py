@@ -15,8 +15,8 @@ from rich.console import Console
 from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
+from ..fl.runs.before_grids import check_fits
 from ..fl.runs.doubted import doubted
-from ..fl.runs.model_check import check_model_of
 from ..fl.runs.results_folder import Row, write
 from ..fl.runs.rule_check import rule_doubts
 from ..grids.ahead import Pace, begun, hands_words, noted
@@ -107,7 +107,7 @@ def play_search(
     plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
     named = Named.of(space)
     source = space.scenario.data(asked.data)
-    check_model_of(space.scenario, source)
+    check_fits(space.scenario, source)
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)

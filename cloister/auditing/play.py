@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.clients.losses import CROSS_ENTROPY
+from ..fl.runs.before_grids import check_records
 from ..fl.runs.doubted import doubted
 from ..fl.runs.origin import checksum, commit
 from ..fl.runs.run_folder import machine, versions
@@ -202,6 +203,7 @@ def audited(
     """
     if scenario.training.loss != CROSS_ENTROPY:
         raise ValueError(f"attacks of an audit are on labels that are learned by {CROSS_ENTROPY}, and training.loss is another")
+    check_records(scenario)
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
         raise ValueError(f"two experiments are called {twice[0]!r}; give yours another name")

@@ -14,10 +14,10 @@ from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.near_names import in_short
+from ..fl.runs.before_grids import check_fits
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
 from ..fl.runs.doubted import doubted
-from ..fl.runs.model_check import check_model_of
 from ..fl.runs.results_folder import ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -107,7 +107,7 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
         try:
             with about("data"):
                 source = scenario.data(data)
-            check_model_of(scenario, source)
+            check_fits(scenario, source)
             dealt |= dict.fromkeys(dealt_anew(source, scenario.partition))
         except Exception as error:  # a loader may be the user's own
             lost[name] = error

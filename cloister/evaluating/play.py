@@ -16,8 +16,8 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line, say
 from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
+from ..fl.runs.before_grids import check_fits
 from ..fl.runs.doubted import doubted
-from ..fl.runs.model_check import check_model_of
 from ..fl.runs.results_folder import Row
 from ..fl.runs.rule_check import rule_doubts
 from ..fl.runs.run_folder import machine, versions
@@ -106,7 +106,7 @@ def opened(
     """
     with about("data"):
         source = evaluation.scenario.data(data)
-    check_model_of(evaluation.scenario, source)
+    check_fits(evaluation.scenario, source)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
