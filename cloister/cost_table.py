@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
-from math import ceil
 from statistics import fmean
 from typing import Any, cast
 
@@ -120,11 +119,12 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
             if unsummed == load.rounds and load.clusters == 1 and not load.dropped
             else ""
         )
-        share, reckoned = ceil(100 * load.dropped / load.clients) / 100, getattr(measured.protection, "dropped", None)
-        fewer = ""
-        if reckoned is not None and share > reckoned:
-            fewer = f"; the protection reckons with a share of {reckoned:g} that falls silent, for more"
-            fewer += f" --set protection.dropped={share:g}"
+        reckoned, fewer = getattr(measured.protection, "dropped", None), ""
+        if reckoned is not None and load.dropped > reckoned * load.clients:
+            fewer = (
+                f"; the protection reckons with a share of {reckoned:g} that falls silent: a higher protection.dropped, or more"
+            )
+            fewer += " clients, may open them"
         table.add_row("no sum", f"{unsummed} of {whole} sums could not be published{none}{fewer}")
     if load.pairs is not None:
         of = f"{load.pairs.rows:,} embeddings of {load.pairs.d:,} coordinates each"
