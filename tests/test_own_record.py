@@ -212,6 +212,23 @@ def test_the_headline_says_what_was_revealed_of_its_data_and_what_bounds_it(reve
     assert in_short(rows, spent).endswith(words)
 
 
+def test_sketches_about_the_origin_are_named_and_no_epsilon_is_said_to_bound_them():
+    """Before, the page called them the result of its work, and lacked who could read them, where more is sent than of a split."""
+    of = "Masked(sketch=64, keys='session', floor=3, corrupt=1, noise=Noise())"
+    spent = {"client": {"epsilon_worst": 17.0, "delta": 1e-5, "budget": 20.0}}
+    lines = [{**JOINED, "protection": of}, task(0), update(0, "Upload"), update(0), update(0, "Score"), {"spent": spent}]
+    page = " ".join(render(lines).split())
+    sketch = "a sketch of its whole update, by a secret of the clients"
+    assert f"It does not bound what has no noise: {sketch}; how well it predicts its own test records." in page
+    assert "The coordinator and any one other client could read its sketch: 64 numbers" in page
+    assert "the result of its work" not in page
+    trained = {"record": spent["client"]}
+    rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8}]} for kind in ("Upload, sketch", "MaskedInput")], "Masked()")
+    assert "no noise" not in in_short(rows, trained), "a sketch of what was trained with noise has it"
+    plain = render([{**JOINED, "protection": "Plain()"}, task(0), update(0, "Upload")])
+    assert "its update and the number of its records, as they are" in plain
+
+
 def test_the_headline_tells_a_client_that_said_how_well_it_predicts_from_one_that_kept_it():
     sent = {"revealed": [{"what": "Score", "bytes": 8}]}
     kept = [{"withheld": "how well it predicts its own test records"}, sent] * 3

@@ -3,6 +3,10 @@
 import re
 from collections.abc import Collection
 
+from .own_words import SKETCHES
+
+IN_SUMS = ("Masked", "Encrypted", "TwoServer")
+"""Protections under which nobody sees an update as it is."""
 TOGETHER = {
     "Encrypted": "The coordinator and any one other client could open its update together: clients share the key.",
     "TwoServer": "The coordinator and the second server could put its update together.",
@@ -16,7 +20,7 @@ def bounded(protection: str, kinds: Collection[str]) -> str:
     """
     name = protection.partition("(")[0]
     floor, corrupt, sketch = (_field(protection, field) for field in ("floor", "corrupt", "sketch"))
-    if name not in ("Masked", "Encrypted", "TwoServer"):
+    if name not in IN_SUMS:
         return ""
     said = []
     if floor:
@@ -24,7 +28,7 @@ def bounded(protection: str, kinds: Collection[str]) -> str:
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
         said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
     said += [TOGETHER[name]] if name in TOGETHER else []
-    if name == "Masked" and "OffsetSketched" in kinds:
+    if name == "Masked" and SKETCHES & {*kinds}:
         numbers = f"{sketch} numbers, each a sum over" if sketch else "weighted sums of"
         of = f"{numbers} all of its update's, which tell most of its labels"
         said.append(f"The coordinator and any one other client could read its sketch: {of}.")

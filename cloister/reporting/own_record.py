@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .headline import up
-from .own_bounds import bounded
+from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
 from .own_presence import absences, is_left, outcome, rounds_of, without_it
-from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED
+from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .report import Tile
 from .run_data import DASH, number
@@ -75,6 +75,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     joined = [line for line in lines if "joined" in line]
     starts = sum("started" in line for line in lines) or len(joined)
     last, protection = joined[-1], str(joined[-1].get("protection", DASH))
+    lines = [_sketches_named(line) for line in lines] if protection.startswith(IN_SUMS) else lines
     rows = revealed(lines, protection)
     refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
     learned = [name for line in lines for name in line.get("learned", ())]
@@ -135,8 +136,18 @@ def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
     delta = {unit: f" at delta {number(of['delta']):g}" if "delta" in of else "" for unit, of in spent.items()}
     bounds = [f"{up(number(of.get('epsilon_worst')))}{delta[unit]} for a single {unit}" for unit, of in spent.items()]
     if bounds:
-        return f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
+        said = f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
+        bare = [row.words for row in rows if any(row.kind in WITHOUT_NOISE.get(unit, ()) for unit in spent)]
+        return f"{said} It does not bound what has no noise: {'; '.join(bare)}." if bare else said
     return f"{words} No epsilon bounds it." if told else words
+
+
+def _sketches_named(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Under a protection that shows no update, what is uploaded as it is is a sketch of one."""
+    if not any(one.get("what") == "Upload" for one in line.get("revealed", ())):
+        return line
+    named = [{**one, "what": "Upload, sketch"} if one.get("what") == "Upload" else one for one in line["revealed"]]
+    return {**line, "revealed": named}
 
 
 def messages_words(count: int) -> str:

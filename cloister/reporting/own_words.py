@@ -18,6 +18,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "SlotShare": ("shares of its update for slots, which say nothing without the others", COORDINATOR),
     "SlotKey": ("the other shares of its update for slots, as a key", "the second server"),
     "OffsetSketched": ("a sketch of its update, under a secret of the clients", COORDINATOR),
+    "Upload, sketch": ("a sketch of its whole update, by a secret of the clients", COORDINATOR),
     "SumOpened": ("what a sum that it opened says, of slots how many chose each", COORDINATOR),
     "RoundedScores": ("cosines and norms of updates, rounded", COORDINATOR),
     "OpenedTotal": ("a sum that it opened", COORDINATOR),
@@ -40,7 +41,8 @@ SAID: Mapping[str, tuple[str, str]] = {
     "OfferedKey": ("a key of a sum", CLIENTS),
 }
 """Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else. "Score, empty" is of a
-client that keeps it, "MaskedInput, weights" of a sum that comes before updates."""
+client that keeps it, "MaskedInput, weights" of a sum that comes before updates, "Upload, sketch" of one under a protection that
+shows no update."""
 KEYS = ("keys, signatures and what they are of", COORDINATOR)
 UPLOADED = {
     "Plain": "its update and the number of its records, as they are",
@@ -51,6 +53,7 @@ UPDATES = frozenset({"Upload", "MaskedInput", "EncryptedInput", "ExplicitShare",
 OF_DATA = UPDATES | {
     "MaskedInput, weights",
     "OffsetSketched",
+    "Upload, sketch",
     "Choice",
     "Score",
     "PairClouds",
@@ -59,6 +62,9 @@ OF_DATA = UPDATES | {
     "SealedEmbedding",
 }
 """Messages that say something of its data, in whatever form, and of nobody else's."""
+SKETCHES = frozenset({"OffsetSketched", "Upload, sketch"})
+WITHOUT_NOISE: Mapping[str, frozenset[str]] = {"client": SKETCHES | {"Score"}, "record": frozenset({"Score"})}
+"""Of `OF_DATA`, by whom an epsilon is for, what has no noise: under noise in training a sketch is of what was trained with it."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",
     "Mean": "the mean of its cluster's updates",
