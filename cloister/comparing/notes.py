@@ -63,7 +63,8 @@ def footnotes(found: Found) -> list[str]:
     if found.attacks:
         notes.append(
             f"Attacks are played under {', '.join(found.attacked)} alone. Under attack: mean accuracy of the loyal clients and,"
-            " in brackets, the change against the run without attack, same clients; how often a backdoor opens: share of triggered test examples with the attacker's label."
+            " in brackets, the change against the run without attack, same clients; how often a backdoor opens: share of"
+            " triggered test examples with the attacker's label."
         )
     return notes
 
