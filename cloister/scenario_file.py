@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.abc import InspectLoader
+from inspect import isroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -174,6 +175,10 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
         if wanted in read.unbuilt or (read.unbuilt and not found):
             raise Unbuilt(read.unbuilt.get(wanted) or next(iter(read.unbuilt.values())))
         other_than = f"; name it: {file}:{next(iter(found))}" if found and not name else ""
+        others = any(isinstance(value, Scenario | Evaluation | Comparison) for value in read.holds.values())
+        if file.startswith(f"{SHIPPED}:") and (isroutine(read.holds.get(wanted)) or not others):
+            script = file.removeprefix(f"{SHIPPED}:")
+            raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         if wanted in read.holds and not isinstance(read.holds[wanted], Scenario | Evaluation | Comparison):
             where = place_of_field(f"{file}:{wanted}", "", ()) or file
             raise ValueError(f"{where}: {wanted} is {brief(read.holds[wanted])}; give {kind.__name__}(...){other_than}")
@@ -188,9 +193,6 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
                 raise ValueError(f"{said}; {_a(kind)} there is {file}:{next(iter(found))}")
             if not found and other is not kind and any(isinstance(value, other) for value in read.holds.values()):
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}{of_it}")
-        if not found and file.startswith(f"{SHIPPED}:"):
-            script = file.removeprefix(f"{SHIPPED}:")
-            raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         hint = other_than + (_of_another_kind(read, kind) if not name else "")
         raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}{hint}")
     return found[wanted]

@@ -43,7 +43,8 @@ def _listed(asked: bool) -> None:
         wide = max(map(len, [*Kind, *examples()]))
         for kind in Kind:
             typer.echo(f"{kind.value:{wide}}  {ABOUT[kind]}")
-        typer.echo(f"\nExamples, to be copied likewise, or played as they are: cloister run {SHIPPED}:NAME\n")
+        played = f"cloister run {SHIPPED}:NAME, which says of another kind what plays it"
+        typer.echo(f"\nExamples, to be copied likewise, or played as they are: {played}\n")
         for name, about in examples().items():
             typer.echo(f"{name:{wide}}  {about}")
         raise typer.Exit

@@ -7,8 +7,8 @@ Run it:  cloister evaluate examples/hardened_flic_adaptive.py:quick     digits, 
          cloister evaluate examples/hardened_flic_adaptive.py:groups    two planted groups, which bridge and capture are about
          python examples/hardened_flic_adaptive.py RESULTS.JSONL        a Markdown table of what an evaluation wrote
 
-"absent" is no attack: its members never answer. What it costs is what the data of that many clients are worth; no defence that
-leaves members out can do better, so it is what the attacks are to be held against.
+Beside the attacks an evaluation plays "absent", whose members never answer. What it costs is what the data of that many clients
+are worth; no defence that leaves members out can do better, so it is what the attacks are to be held against.
 """
 
 import json
@@ -36,7 +36,7 @@ from cloister.threat_models.cluster_timing import Fragmentation, last_impression
 from cloister.threat_models.evaluation import Attack, Evaluation
 from cloister.threat_models.forged_choices import WorstModel
 from cloister.threat_models.knowledge import Level
-from cloister.threat_models.membership import ALWAYS, Pool
+from cloister.threat_models.membership import Pool
 from cloister.threat_models.simple_attacks import MinusGradient
 
 T = 10
@@ -51,7 +51,6 @@ def uploading(attack: UploadAttack) -> Attack:
 
 
 adaptive: dict[str, Attack] = {
-    "absent": lambda count: Adversary(members=Pool(int(count)), silent=ALWAYS),
     "minus gradient": uploading(MinusGradient()),
     "tilted": uploading(Tilted(angle=1.0)),
     "hider": uploading(Hider(0.1)),
@@ -123,8 +122,7 @@ groups = replace(
     name="hardened FLIC under adaptive attacks, two planted groups",
     scenario=replace(evaluation.scenario, partition=LabelSwap(clients=20, groups=2, pairs=((0, 1), (2, 3)))),
     attacks={
-        name: adaptive[name]
-        for name in ("absent", "minus gradient", "hider", "cloaked", "bridge", "victim capture", "late, forged choice")
+        name: adaptive[name] for name in ("minus gradient", "hider", "cloaked", "bridge", "victim capture", "late, forged choice")
     },
     defences={name: evaluation.defences[name] for name in ("FLIC", "hardened FLIC")},
     strengths=(2, 4, 6, 8),

@@ -16,6 +16,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked
 from cloister.protocol.masked.cohorts import Cohorts
+from cloister.scenario_file import load as load_scenario
 
 from .example_files import EXAMPLES, load
 
@@ -37,6 +38,23 @@ def some_articles(name: str, tmp_path: Path) -> Path | None:
         with (home / file).open(encoding="utf-8") as lines:
             (copy / file).write_text("".join(islice(lines, ARTICLES)), encoding="utf-8")
     return tmp_path
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_an_example_is_read_whole(name: str) -> None:
+    """One named an attack that evaluations have themselves, and was refused."""
+    try:
+        load(name)
+    except ModuleNotFoundError as missing:
+        pytest.skip(f"needs {missing.name}, an extra")
+
+
+def test_an_example_that_is_a_script_says_how_it_is_played() -> None:
+    for name in ("own_data", "fpfc_fig1", "label_leak"):
+        with pytest.raises(
+            ValueError, match=f"cloister:{name} is a script, and holds no scenario: cloister new {name}, then: python"
+        ):
+            load_scenario(f"cloister:{name}")
 
 
 def test_all_figures_have_a_quick_scenario() -> None:

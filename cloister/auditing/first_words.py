@@ -148,8 +148,7 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
         for experiment, leak in gravest[:NAMED]:
             unsure = leak["low"] <= BOUND or leak["high"] - leak["low"] > WIDE  # it may be less than a tenth, or far from this
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
-            chance = ", which may be chance" if leak["low"] <= 0 else ""
-            yield f"{SOUGHT.get(experiment, f'what {experiment!r} seeks')} ({_percent(leak['value'])}{wide}{chance})"
+            yield f"{SOUGHT.get(experiment, f'what {experiment!r} seeks')} ({_percent(leak['value'])}{wide})"
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 

@@ -38,8 +38,8 @@ def unclaimed(
 
 
 def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, list[tuple[str, Mapping[str, Any]]]]]:
-    """By observer, each with its leakage: what it found more than `least` of, or half and more of some victims, where no claim of
-    Cloister's is about it.
+    """By observer, each with its leakage: what it found more than `least` of, and more than chance finds, or half and more of
+    some victims, where no claim of Cloister's is about it.
 
     rows: as `Row.as_dict`. The largest first; an attack of the user's own counts, too.
     """
@@ -47,7 +47,7 @@ def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple
     for row in rows:
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
-        if leak and leak["valid"] and not covered and (leak["value"] > least or leak.get("exposed")):
+        if leak and leak["valid"] and not covered and ((leak["value"] > least and leak["low"] > 0) or leak.get("exposed")):
             found.setdefault(row["observer"], []).append((row["experiment"], leak))
     return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
 
