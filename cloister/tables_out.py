@@ -43,7 +43,8 @@ def print_table(console: Console, table: Table) -> None:
         console.print(table.title, highlight=False, style="italic")
     first = 1 + next((k for k, column in enumerate(table.columns) if column.justify == "left"), 0)
     for row in rows:
-        said = [f"{head}: {cell}" if head else cell for head, cell in zip(heads, row, strict=True) if cell]
+        inline = [" ".join(head.split()) for head in heads]  # a head of two lines is one beside its cell
+        said = [f"{head}: {cell}" if head else cell for head, cell in zip(inline, row, strict=True) if cell]
         console.print("; ".join(said[:first]), style="bold", highlight=False, markup=False)
         console.print(Padding(Text("; ".join(said[first:])), (0, 0, 0, 2)))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from cloister import algorithms, attacks, protections
 from cloister.attacking.data import Search
@@ -195,6 +196,16 @@ def test_no_word_of_a_table_is_cut_at_any_width(tmp_path: Path, width: int) -> N
             for cell in (column.header, *column.cells):
                 for word in str(cell).split():
                     assert word in seen, word
+
+
+def test_a_head_of_two_lines_is_one_where_rows_are_paragraphs() -> None:
+    table, out = Table(), io.StringIO()
+    table.add_column("claim")
+    table.add_column("found\nat most")
+    table.add_row("a" * 30, "0.153")
+    print_table(Console(file=out, width=20), table)
+    assert "found at most: 0.153" in " ".join(out.getvalue().split())
+    assert "found\n" not in out.getvalue()
 
 
 def test_a_long_point_stands_whole_on_a_line_of_its_own_at_80_columns() -> None:
