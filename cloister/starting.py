@@ -1,5 +1,6 @@
 """`cloister new`: a scenario with comments, or an example, to begin from."""
 
+import shlex
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -70,10 +71,11 @@ def new(
     with one_line_errors():
         starter = Kind(kind) if kind in [*Kind] else None
         text = example_file(kind, [one.value for one in Kind]).read_text() if starter is None else _starter(starter)
-        path = Path(kind.replace("-", "_") + ".py") if file is None else file
+        usual = kind.replace("-", "_") + ".py"
+        path = Path(usual) if file is None else file
         if path.exists():
             raise ValueError(f"{path} is there already; name another file: cloister new {kind} FILE")
-        path.write_text(text)
+        path.write_text(text if starter is None else text.replace(f" {usual}", f" {shlex.quote(str(path))}"))
         beside = _beside(kind, path.parent) if starter is None else []
     after = f"its first lines say how it is played: {path}" if starter is None else NEXT[starter].format(file=path)
     also = f", and beside it {', '.join(beside)}, which it imports" if beside else ""

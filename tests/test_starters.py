@@ -57,6 +57,13 @@ def test_a_new_file_loads_and_is_not_written_over(cloister, kind, tmp_path):
     assert Path("other.py").is_file()
 
 
+def test_the_first_lines_of_a_new_file_have_its_own_name(cloister, tmp_path):
+    assert cloister("new", "audit", "mine.py")[0] == 0
+    text = Path("mine.py").read_text()
+    assert "cloister audit mine.py --budget full" in text
+    assert "audit.py" not in text
+
+
 def test_a_new_file_for_data_of_ones_own_begins_with_the_same_model_each_time(cloister, tmp_path):
     cloister("new", "my-data")
     hospitals(tmp_path / "data", 6)
