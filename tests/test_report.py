@@ -24,7 +24,7 @@ from cloister.report_command import _of_client
 from cloister.reporting.byte_words import byte_words
 from cloister.reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from cloister.reporting.gaps import missing_answers, other_privacy
-from cloister.reporting.headline import rejected_in_words
+from cloister.reporting.headline import comparisons, rejected_in_words
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.of_client import of_client
 from cloister.reporting.panels import cluster_lines
@@ -244,6 +244,17 @@ def test_a_record_of_privacy_that_is_not_the_runs_is_said(tmp_path: Path) -> Non
         "privacy.json and summary.json say different things of the privacy that was spent; one was changed since"
     )
     assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
+
+
+def test_an_answer_about_nobody_is_no_comparison(tmp_path: Path) -> None:
+    """As where a coordinator ended between the question and the answers: on one page it was told, and nothing was sent."""
+    write_sample(tmp_path, USUAL)
+    path = tmp_path / "disclosure.jsonl"
+    before = comparisons(read_run(tmp_path))
+    with path.open("a") as file:
+        row = {"round": 1, "recipient": "server", "what": "gram", "about": [], "bytes": 0, "words": "x"}
+        file.write(json.dumps(row | {"scalars": 0}) + "\n" + json.dumps(row | {"scalars": 9}) + "\n")
+    assert comparisons(read_run(tmp_path)) == before + 1
 
 
 def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:

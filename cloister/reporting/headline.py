@@ -72,8 +72,9 @@ def shown_of_pairs(run: Run) -> list[str]:
 
 
 def comparisons(run: Run) -> int:
-    """How often the server was told how updates compare."""
-    return sum(entry.get("recipient") == "server" and str(entry.get("what")).startswith("gram") for entry in run.answers)
+    """How often the server was told how updates compare; an answer about nobody, as where all fell silent, tells nothing."""
+    asked = (e for e in run.answers if e.get("recipient") == "server" and str(e.get("what")).startswith("gram"))
+    return sum(number(entry.get("scalars", 1)) != 0 for entry in asked)
 
 
 def privacy_in_words(run: Run) -> str:
