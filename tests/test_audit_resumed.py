@@ -133,6 +133,12 @@ def test_a_folder_with_a_stopped_audit_says_how_it_goes_on(
     assert "holds no audit that was stopped; leave out --resume" in said("--resume")
     (tmp_path / "a" / PLAYING).mkdir(parents=True)
     assert "holds an audit that was stopped; go on with it by --resume" in said()
+    for command in ("audit", "report"):
+        (tmp_path / "a" / PLAYING / "asked.json").write_text("{")
+        monkeypatch.setattr(sys, "argv", ["cloister", command, str(tmp_path / "a")])
+        with pytest.raises(SystemExit):
+            cli.main()
+        assert "holds an audit that was stopped: the command that began it goes on with --out" in capsys.readouterr().err
     assert "asked.json is missing, or damaged; choose another folder" in said("--resume")
     (tmp_path / "a/audit.json").write_text("{}")
     assert "already holds an audit that is over: there is nothing to go on with" in said("--resume")

@@ -18,11 +18,13 @@ from ..fl.runs.origin import ORIGIN, checksum
 from ..fl.runs.scenario import Scenario, described
 from ..fl.runs.simulation import Simulation
 from ..fl.runs.telling import Tell
+from ..reporting.run_data import STOPPED
 from ..scenario_origin import Origin
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.recorder import Recorder
 from ..threat_models.audit.recording import files_of, load, save
 from ..threat_models.audit.stage import READINGS
+from .folder import PLAYING
 from .which_runs import RECORDING, recorded_in
 
 ANEW = "cloister run FILE --record"
@@ -66,6 +68,8 @@ def read_recorded(folder: Path) -> tuple[Scenario, Recorded]:
     scenario by now.
     """
     inside = folder / RECORDING
+    if (folder / PLAYING).is_dir():
+        raise ValueError(f"{folder} {STOPPED}")
     if not inside.is_dir():
         raise ValueError(f"{folder} holds no audit and no recorded run; play one with: {ANEW}")
     with _what_to_do():

@@ -109,6 +109,9 @@ class Run:
         return "perplexity" if self.perplexity else self.named or "accuracy"
 
 
+STOPPED = "holds an audit that was stopped: the command that began it goes on with --out and this folder, and --resume"
+
+
 def read_run(folder: Path) -> Run:
     """Reads the JSON files of a run folder. A last line that was cut off while it was written is left out.
 
@@ -121,6 +124,8 @@ def read_run(folder: Path) -> Run:
         where = "" if folder.is_absolute() else f"it is looked for in {Path.cwd()}; "
         raise ValueError(f"there is no folder {folder}; {where}runs are under runs/ where nothing else was said")
     if not any((folder / name).is_file() for name in names):
+        if (folder / "playing" / "asked.json").is_file():
+            raise ValueError(f"{folder} {STOPPED}")
         if (folder / "audit.json").is_file():
             raise ValueError(f"{folder} is the folder of an audit; its report is made by: cloister audit {folder}")
         if (folder / "journal").is_dir() or (folder / "link.json").is_file():
