@@ -278,7 +278,7 @@ def test_a_backdoor_is_shown_at_its_last_poisoned_round_at_its_peak_and_at_the_e
     grid = made_up(tmp_path, {("a", "BadNets"): [0.9] * 2}, success={("a", "BadNets"): [0.92, 0.9]})
     (row,) = backdoor_courses(grid)
     assert (row["round"], row["last_poisoned"].split()[0], row["peak"].split()[0], row["mean"].split()[0]) == (
-        "20", "91.0", "99.0", "30.0",
+        "19", "91.0", "99.0", "30.0",
     )  # fmt: skip
     assert (row["decay"], row["half"]) == ("61.0", "2")
     (one,) = [row["found"] for row in defences(grid, "Plain")]
