@@ -116,7 +116,8 @@ def test_a_kept_run_that_is_damaged_is_said(tmp_path: Path) -> None:
     scenario = small(MASKED, clients=8, rounds=2)
     assert len([*stages(scenario, [0], None, kept=kept)]) == 5
     file = tmp_path / "seed 0, the run" / "truth.safetensors"
-    file.write_bytes(file.read_bytes()[:-1] + b"\0")
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ValueError, match=r"seed 0, the run is damaged: truth\.safetensors was changed"):
         [*stages(scenario, [0], None, kept=kept)]
 
