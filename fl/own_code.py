@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from .own_constants import constant_text
+from .own_constants import codes_of, constant_text
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -158,15 +158,8 @@ def _of_code(code: CodeType) -> Iterator[str]:
             yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 def _names(code: CodeType) -> set[str]:
-    return {name for one in _codes(code) for name in one.co_names}
+    return {name for one in codes_of(code) for name in one.co_names}
 
 
 def _stored_in(known: dict[str, Any]) -> set[str]:
@@ -179,7 +172,7 @@ def _stored_in(known: dict[str, Any]) -> set[str]:
 
 @lru_cache(maxsize=4096)
 def _stored_by(code: CodeType) -> frozenset[str]:
-    return frozenset(str(i.argval) for one in _codes(code) for i in dis.get_instructions(one) if i.opname in STORES)
+    return frozenset(str(i.argval) for one in codes_of(code) for i in dis.get_instructions(one) if i.opname in STORES)
 
 
 def coded(value: Any) -> FunctionType | type | None:

@@ -26,19 +26,22 @@ DEEPEST = 8
 """Containers inside of one another; what is deeper is not read."""
 
 
+LARGEST = 2**20
+"""Numbers of an array that are read; of a larger one every so many, as data are, which have checksums of their own."""
+
+
 def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
     """A container by its name in a file; empty where it is none, holds other things than numbers and texts, or may be state.
 
     known: all that the file holds, by name.
     """
     table = isinstance(value, list | dict | set | tuple | np.ndarray | np.generic) or _is_tensor(value) or _frozen(value)
-    if not table:
+    if not table or any(_may_change(code, name) for code in _codes_in(known)):
         return ""
     try:
-        text = "".join(_parts(value, DEEPEST))
+        return f"{name}={''.join(_parts(value, DEEPEST))}"
     except TypeError:
         return ""
-    return "" if any(_may_change(code, name) for code in _codes_in(known)) else f"{name}={text}"
 
 
 def _is_tensor(value: Any) -> bool:
@@ -63,7 +66,8 @@ def _parts(value: Any, deep: int) -> Iterator[str]:
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype.hasobject:
             raise TypeError
-        yield f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+        some = value if value.size <= LARGEST else value.reshape(-1)[:: value.size // LARGEST + 1]
+        yield f"{value.dtype.str}{value.shape}{hashlib.sha256(some.tobytes()).hexdigest()}"
     elif isinstance(value, dict):
         yield "{"
         for key, inner in value.items():
@@ -90,14 +94,15 @@ def _codes_in(known: Mapping[str, Any]) -> Iterator[CodeType]:
             function = getattr(one, "__func__", one)
             function = function.fget if isinstance(function, property) else function
             if isinstance(function, FunctionType) and function.__globals__ is known:
-                yield from _inside(function.__code__)
+                yield from codes_of(function.__code__)
 
 
-def _inside(code: CodeType) -> Iterator[CodeType]:
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """It, and those of functions inside of it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _inside(constant)
+            yield from codes_of(constant)
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,13 @@ def opened(
     """
     with about("data"):
         source = evaluation.scenario.data(data)
-    check_fits(evaluation.scenario, source)
+    places = evaluation.partitions.values() or (evaluation.scenario.partition,)
+    check_fits(replace(evaluation.scenario, partition=next(iter(places))), source)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
     ledger = Ledger(evaluation, files, files.open(described, resume, beside))
     unread = not_read(evaluation.scenario.data, data)
-    places = evaluation.partitions.values() or (evaluation.scenario.partition,)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
     short = dict.fromkeys(_too_few(evaluation, len(source.clients or ())))
     for words in (*([unread] if unread else []), *dealt, *short, *failures(evaluation, source, names)):

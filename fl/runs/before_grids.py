@@ -1,9 +1,11 @@
 """What is looked at before anything of a grid, a search or an audit is played: each cell would fail for it, or mean nothing."""
 
+import numpy as np
+
 from ..data.agreed import made_up
 from ..data.population import Source
 from ..fields_at_fault import about
-from ..models.fit import SEEN, check_model
+from ..models.fit import check_model
 from ..models.papers import initial
 from .objective_check import outputs_needed
 from .scenario import Scenario
@@ -18,10 +20,16 @@ def check_records(scenario: Scenario) -> None:
 
 
 def check_fits(scenario: Scenario, source: Source) -> None:
-    """Raises ValueError for such records, and as `check_model` does, about the model. source: what the data were read as."""
+    """Raises ValueError for such records, and as `check_model` does, about the model. source: what the data were read as. Where
+    they cannot be dealt with this seed, others' cells may be, and each says it.
+    """
     check_records(scenario)
+    try:
+        population = scenario.partition(source, np.random.default_rng(seed_of(scenario.seed, "partition")))
+        one = next(iter(population.clients.values())).train
+    except Exception:  # a partition may be the user's own
+        return
     with about("model"):
-        y = source.train.y
-        outputs = outputs_needed(scenario.training, y, source.classes)
-        module = initial(scenario.model, source.shape, outputs, seed_of(scenario.seed, "model"))
-        check_model(module, source.train.x[:SEEN], y, outputs)
+        outputs = outputs_needed(scenario.training, one.y, population.classes)
+        module = initial(scenario.model, population.shape, outputs, seed_of(scenario.seed, "model"))
+        check_model(module, one.x, one.y, outputs)

@@ -33,7 +33,7 @@ def check_objective(algorithm: Any, training: Training, adversary: object) -> No
         )
     if getattr(algorithm, "adapt", None) is not None:
         raise Refused(f"{name} makes clients' models by steps on cross entropy{instead}")
-    if adversary is not None and training.loss in OF_NUMBERS:
+    if adversary is not None and isinstance(training.loss, str) and training.loss in OF_NUMBERS:
         raise Refused(f"members of an adversary attack what predicts labels{instead}, or leave the adversary out")
     poison, local = getattr(adversary, "data", None), getattr(adversary, "local", None)
     if local is not None or hasattr(poison, "learn"):
