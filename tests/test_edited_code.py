@@ -234,3 +234,13 @@ def test_an_attack_that_failed_and_was_mended_is_searched_anew(tmp_path: Path, s
 
 def test_the_attacks_that_come_along_have_no_digest() -> None:
     assert all("code" not in json.dumps(described(attack)) for attack in attacks.strongest().values())
+
+
+def test_a_large_array_is_read_in_part_and_its_size_whole(tmp_path: Path) -> None:
+    """Data at the top of a file are read by a loader, and have a checksum of their own."""
+    text = TABLES.replace("READ", "ARRAY").replace("np.array([-0.3], dtype=np.float32)", "np.zeros(SIZE, np.float32)")
+    one, same, longer = (
+        written(tmp_path / f"{k}.py", text.replace("SIZE", str(size)), "of_updates")
+        for k, size in enumerate((2**22, 2**22, 2**22 + 1))
+    )
+    assert digest_of(one) == digest_of(same) != digest_of(longer)

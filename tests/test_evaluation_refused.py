@@ -18,6 +18,7 @@ from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Iid
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.rule import Sight
+from cloister.fl.runs.before_grids import check_fits
 from cloister.fl.runs.comparison import Comparison, Method
 from cloister.fl.runs.comparison_cells import table_cells
 from cloister.fl.runs.lost_round import NothingLearned
@@ -385,3 +386,22 @@ def test_bounds_that_are_none_are_refused() -> None:
 def test_no_attackers_alone_are_no_strength() -> None:
     with pytest.raises(ValueError, match="0 alone is no attack: the run without is played anyway"):
         replace(sample.evaluation, strengths=(0,))
+
+
+def test_a_model_for_records_as_a_partition_deals_them_is_no_misfit() -> None:
+    """A partition of one's own may change their shape, which the source does not know."""
+
+    def flat(source: Any, rng: Any) -> Any:
+        dealt = Iid(clients=8)(source, rng)
+        parts = {i: replace(c, train=_flat(c.train), test=_flat(c.test)) for i, c in dealt.clients.items()}
+        return replace(dealt, clients=parts, shape=(64,))
+
+    fitting = replace(sample.scenario, partition=flat, model=lambda shape, classes: nn.Linear(shape[-1], classes))
+    check_fits(fitting, fitting.data(None))
+    with pytest.raises(ValueError, match="the model gives"):
+        check_fits(replace(fitting, partition=Iid(clients=8)), fitting.data(None))
+    check_fits(replace(fitting, partition=Iid(clients=10**6)), fitting.data(None))  # cannot be dealt, which its cells say
+
+
+def _flat(examples: Any) -> Any:
+    return replace(examples, x=examples.x.flatten(1))
