@@ -126,7 +126,8 @@ def _comparison_of(
 
 
 @said(
-    attacks="a list of threats.Attack(...), on privacy: those of cloister.attacks are on models, and cloister.evaluate plays them"
+    attacks="a list of threats.Attack(...) or PropertyInference(...), on privacy: those of cloister.attacks are on models, and"
+    " cloister.evaluate plays them"
 )
 def audit(
     scenario: Scenario | str,
@@ -144,7 +145,8 @@ def audit(
 
     scenario: or where a file has one, "FILE.py:NAME". out: the folder to write; by default a new one under runs/. data: folder of
     data sets. budget: "quick" (minutes, two seeds) or "full". seeds: others than the budget's. attacks: of one's own, beside
-    ours (`threats.Attack`); one that fails is in `summary["failed"]`. against: who is corrupt, for example "server+client:0,3" or
+    ours (`threats.Attack`, `threats.PropertyInference`); one that fails is in `summary["failed"]`.
+    against: who is corrupt, for example "server+client:0,3" or
     "client:site3", in the place of the usual observers: each party, and the server with as many clients as the protection's
     `corrupt`. resume: an audit that was stopped goes on; what it played and tried is in its folder, with clients' data, until it
     is over. quiet: no progress.

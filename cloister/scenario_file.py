@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.abc import InspectLoader
 from inspect import isroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .fl.functions import brief
 from .fl.near_names import not_there
@@ -26,7 +26,7 @@ from .threat_models.suites.usual import usual_evaluation
 from .user_errors import PREFIX
 
 if TYPE_CHECKING:
-    from .threat_models.audit.attack import Attack
+    from .threat_models.audit.experiment import Experiment
 
 Value = TypeVar("Value")
 
@@ -85,11 +85,14 @@ def load_comparison(where: str) -> Comparison:
     return _named(where, Comparison, "comparison", "a comparison, for example cloister:compare_digits")
 
 
-def load_attack(where: str) -> "Attack":
-    """The attack on privacy that FILE[:name] holds; the default name is `attack`. Raises ValueError of one line."""
-    from .threat_models.audit.attack import Attack
+def load_attack(where: str) -> "Experiment":
+    """The attack on privacy that FILE[:name] holds, an `Attack`, a `PropertyInference` or another experiment; the default name is
+    `attack`. Raises ValueError of one line.
+    """
+    from .threat_models.audit.experiment import Experiment
 
-    return _named(where, Attack, "attack", "an attack, for example cloister:audit_with_art")
+    kind: type[Any] = Experiment  # a protocol, of which isinstance asks what is needed here
+    return cast("Experiment", _named(where, kind, "attack", "an attack, for example cloister:audit_with_art"))
 
 
 def load_poisoning(where: str) -> Any:
@@ -156,7 +159,7 @@ def _read(where: str, kind: type[Any], default: str, wanted: str) -> tuple[Read,
     path, file, name = file_there(where, wanted)
     spec = importlib.util.spec_from_file_location(f"{PREFIX}{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {kind.__name__}(...)`")
+        raise ValueError(f"{file} is not a Python file; give a .py file with `{default} = {_called(kind)}(...)`")
     _find_beside(path)
     return executed(spec, spec.loader, file), name
 
@@ -170,7 +173,7 @@ def _find_beside(path: Path) -> None:
 
 def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
     file, wanted = read.file, name or default
-    found = {key: value for key, value in read.holds.items() if isinstance(value, kind)}
+    found = {key: value for key, value in read.holds.items() if isinstance(value, kind) and not isinstance(value, type)}
     if wanted not in found:
         if wanted in read.unbuilt or (read.unbuilt and not found):
             raise Unbuilt(read.unbuilt.get(wanted) or next(iter(read.unbuilt.values())))
@@ -181,7 +184,7 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
             raise ValueError(f"{file} is a script, and holds no {default}: cloister new {script}, then: python {script}.py")
         if wanted in read.holds and not isinstance(read.holds[wanted], Scenario | Evaluation | Comparison):
             where = place_of_field(f"{file}:{wanted}", "", ()) or file
-            raise ValueError(f"{where}: {wanted} is {brief(read.holds[wanted])}; give {kind.__name__}(...){other_than}")
+            raise ValueError(f"{where}: {wanted} is {brief(read.holds[wanted])}; give {_called(kind)}(...){other_than}")
         if not found and name and name not in read.holds:
             there = [key for key, value in read.holds.items() if isinstance(value, Scenario | Evaluation | Comparison)]
             raise ValueError(f"{file} holds nothing named {not_there([name], there)}" if there else f"{file} holds no {name!r}")
@@ -208,8 +211,13 @@ def _of_another_kind(read: Read, kind: type[Any]) -> str:
     return ""
 
 
+def _called(kind: type[Any]) -> str:
+    """What a user writes to have one."""
+    return "Attack" if kind.__name__ == "Experiment" else kind.__name__
+
+
 def _a(kind: type[Any]) -> str:
-    name = kind.__name__.lower()
+    name = _called(kind).lower()
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 

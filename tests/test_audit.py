@@ -27,7 +27,7 @@ from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observe
 from cloister.threat_models.audit.reading import uploads
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.scoring import Leakage, auc, leakage, proportion, tpr_at
+from cloister.threat_models.audit.scoring import Leakage, auc, leakage, proportion, remedy, tpr_at
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.claims import CLAIMS
@@ -196,6 +196,16 @@ def test_leakage_is_zero_at_the_sums_and_one_at_everything():
         assert found.valid
     assert not leakage(alone, alone, alone + 0.1, np.random.default_rng(1)).valid
     assert not leakage(alone, plain, alone, np.random.default_rng(1)).valid  # an attack that is worse with everything
+
+
+def test_what_victims_compared_with_each_other_show_in_clear_by_chance_says_nothing():
+    """A property of three clients out of five, and one of them told from both others on the other side."""
+    plain, moves = np.array([1.0, 0, 0.5, 0.5, 0]), np.array([5.0, -3, 0.5, 0.5, -1])
+    found = leakage(plain, plain * 0, plain, np.random.default_rng(1), moves=[moves, moves * 0, moves])
+    assert not found.valid
+    assert "5 victims may show by chance: take more than 1 seed" in remedy(found)
+    assert leakage(plain, plain * 0, plain, np.random.default_rng(1), moves=[plain, plain * 0, plain]).valid
+    assert leakage(plain, plain * 0, np.array([1.0, 0, 0, 0, 0]), np.random.default_rng(1)).valid  # of one alone, who is exposed
 
 
 @settings(max_examples=50, deadline=None)

@@ -15,11 +15,12 @@ from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
+from cloister.scenario_file import load_attack
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.made_up import made_up
 from cloister.threat_models.audit.observer import SERVER_ALONE
 from cloister.threat_models.audit.properties import MoreOf, PropertyInference, even_split, moves, placements
-from cloister.threat_models.audit.scoring import leakage
+from cloister.threat_models.audit.scoring import auc, auc_within, leakage
 from cloister.threat_models.audit.stage import Stage, stages
 
 uneven = Scenario(
@@ -135,3 +136,28 @@ def test_the_interval_of_placements_covers_what_two_sides_drawn_by_chance_have(s
             above[name] += leakage(values, *ends, np.random.default_rng(1), moves=moved).low > 0
     assert above["placements"] > 20
     assert above["moves"] < 14
+
+
+def test_a_property_of_ones_own_is_read_from_a_file_as_an_attack_is(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from cloister.threats import Attack, Experiment, PropertyInference\n\n"
+        "attack = PropertyInference(lambda examples, public: bool(examples.y[0]), 'first of 1')\n"
+        "other = Attack('none', lambda evidence, client, records, rng: {}, 'updates')\n"
+    )
+    assert load_attack(str(file)).name == "first of 1"
+    assert load_attack(f"{file}:other").name == "none"
+    for name in ("PropertyInference", "Experiment"):
+        with pytest.raises(ValueError, match=rf"{name} is .*; give Attack\(...\); name it: .*mine.py:attack|{name}"):
+            load_attack(f"{file}:{name}")
+
+
+def test_areas_are_of_members_and_others_of_one_run():
+    """What is the same for all of a run, and another number in another, tells nothing."""
+    low, high = np.zeros(3), np.ones(9)
+    found = auc_within([(low[:1], low[1:]), (high[:6], high[6:])])
+    assert (found.value, auc(np.concatenate([low[:1], high[:6]]), np.concatenate([low[1:], high[6:]])).value) != (0.5, 0.5)
+    assert found.value == 0.5
+    alone, one = auc(np.arange(5.0), np.arange(7.0)), auc_within([(np.arange(5.0), np.arange(7.0))])
+    assert (one.low, one.value, one.high) == pytest.approx((alone.low, alone.value, alone.high))
+    assert auc_within([(high, low), (low[:0], high)]).value == 1.0

@@ -120,6 +120,22 @@ def test_everything_that_is_sought_is_said_in_plain_words():
     assert SOUGHT.keys() == {one.name for one in EXPERIMENTS}
 
 
+def test_what_published_sums_tell_is_said_where_it_is_more_than_guessing():
+    """Leakage is measured from there, so that a protection of sums has none of it."""
+
+    def of_sums(low, area, observer="server"):
+        told = {
+            "here": {"area": {"low": 0.4, "value": 0.5, "high": 0.6}},
+            "sums alone": {"area": {"low": low, "value": area, "high": 0.7}},
+        }
+        return bare(observer, "membership", 0.0) | {"told": told}
+
+    words = "the published sums alone tell whether a record was trained on (AUC 0.62, 0.55 to 0.70)"
+    said = headline(found(row("not refuted"), of_sums(0.55, 0.62), of_sums(0.55, 0.62, "client 0")))
+    assert said.count(words) == 1
+    assert "published sums alone tell" not in headline(found(row("not refuted"), of_sums(0.45, 0.55)))
+
+
 def test_refuted_claims_come_before_leaks():
     assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Parties of")
 

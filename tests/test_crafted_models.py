@@ -28,7 +28,7 @@ from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
 from cloister.protocol.wire.codec import encode
 from cloister.protocol.wire.messages import Task
-from cloister.threat_models.inference.crafted_models import imprint, imprinted, isolated, relative_error, silenced
+from cloister.threat_models.inference.crafted_models import imprint, imprinted, isolated, layers_of, relative_error, silenced
 from cloister.threat_models.inference.image_scores import exact_share
 
 CLIENTS = tuple(range(8))
@@ -179,3 +179,18 @@ def test_under_two_servers_a_client_with_a_model_of_its_own_is_in_no_sum(forged_
     (fault,) = view.record.faults
     assert fault.blame == TARGET
     assert "it or the first server lied" in fault.reason
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (
+            nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
+            "crafted here, and this one has a LayerNorm$",
+        ),
+        (nn.Sequential(nn.Linear(4, 2)), "crafted here$"),
+    ],
+)
+def test_what_cannot_be_crafted_is_named(module, words):
+    with pytest.raises(ValueError, match=words):
+        layers_of(module)

@@ -28,7 +28,9 @@ from cloister.threat_models.audit.attack import Attack
 from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import start_of
-from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
+from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer
+from cloister.threat_models.audit.recording import load as load_recorded
+from cloister.threat_models.audit.recording import save
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import HeldOut, Stage, stages
 from cloister.threat_models.audit.table import rows
@@ -100,6 +102,32 @@ def test_scores_of_records_are_valid_in_clear_and_not_under_masks():
     leak = next(iter(rows(learned, [SERVER_ALONE], [Attack("mine", scores, "records")], (), QUICK))).leakage
     assert leak.plain > leak.aggregate + 0.1
     assert leak.here < leak.plain - 0.1
+
+
+def test_scores_at_random_are_no_leak_where_the_attack_works_in_clear():
+    """Cut off at 0 they had a mean above 0, and the other end, of an attack that says zeros there, none."""
+    truth, view = played().audited.truth, played().evidence(SERVER_ALONE)
+
+    def by_coin(evidence, client, records, rng):
+        return rng.random(len(records))
+
+    mine = Attack("mine", by_coin, "records")
+    values = np.concatenate([mine(view, truth, replace(SPEND, victims=9), np.random.default_rng(k)).values for k in range(40)])
+    assert values.min() < 0 < values.max()
+    assert abs(values.mean()) < 3 * values.std() / len(values) ** 0.5
+
+
+def test_whoever_watches_the_network_is_handed_no_model():
+    assert not played().evidence(NETWORK).released
+    assert played().evidence(SERVER_ALONE).released
+
+
+def test_names_of_clients_are_kept_with_a_run(tmp_path):
+    """An audit that goes on told of clients by their numbers alone."""
+    run = played().audited
+    named = replace(run, truth=replace(run.truth, population=replace(run.truth.population, names={0: "clinic 00"})))
+    save(named, tmp_path / "kept")
+    assert load_recorded(tmp_path / "kept", played().scenario).truth.population.names == {0: "clinic 00"}
 
 
 def test_the_order_of_records_tells_nothing():

@@ -58,7 +58,7 @@ def test_what_is_none_is_refused_with_what_to_give(function, given, words, tmp_p
         (
             "audit",
             {"attacks": [attacks.MinusGradient()]},
-            r"attacks is \[Minus.*give a list of threats.Attack\(...\), on privacy",
+            r"attacks is \[Minus.*give a list of threats.Attack\(...\) or PropertyInference\(...\), on privacy",
         ),
         (
             "audit",

@@ -17,7 +17,8 @@ from ..fl.data.natural import dealt_anew
 from ..fl.data.source import not_read
 from ..fl.runs.before_grids import check_fits
 from ..fl.runs.doubted import doubted
-from ..fl.runs.results_folder import Row, write
+from ..fl.runs.origin import checksum_of_source
+from ..fl.runs.results_folder import DATA, Row, write
 from ..fl.runs.rule_check import rule_doubts
 from ..grids.ahead import Pace, begun, hands_words, noted
 from ..grids.ledger import Ledger
@@ -111,6 +112,7 @@ def play_search(
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
+    about[DATA] = {"data": checksum_of_source(source)}
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)
     anew = dealt_anew(source, space.scenario.partition)

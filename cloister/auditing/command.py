@@ -67,7 +67,8 @@ Attacks = Annotated[
     typer.Option(
         "--attack",
         metavar="FILE[:NAME]",
-        help="A Python file with an Attack of yours, a row beside ours; it refutes no claim by itself. Repeatable.",
+        help="A Python file with an Attack or a PropertyInference of yours, a row beside ours; it refutes no claim by itself."
+        " Repeatable.",
     ),
 ]
 Against = Annotated[

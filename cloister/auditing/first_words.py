@@ -6,6 +6,7 @@ from typing import Any
 
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
+from ..threat_models.audit.experiment import Anchor
 from ..threat_models.audit.observer import NETWORK
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
@@ -43,6 +44,7 @@ GRAVEST = (
     "floor", "permutation", "labels", "property", "counts", "clusters",
 )  # fmt: skip
 """What weighs most where it leaks, first: what is of single records, then of single updates. The user's own are before all."""
+SUMS: Anchor = "sums alone"
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -74,6 +76,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
         parts.append(f"{more}, and not for this run: what it does not hide, and from whom, is named below.")
     if whom := found.get("against"):
         parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
+    parts += _of_sums_alone(found["rows"])
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
     return Said((*places, (" ".join(parts), ())) if parts else tuple(places))
@@ -156,6 +159,19 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     for observer, found in several:
         alike.setdefault(", ".join(named(found)), []).append(WATCHES if observer == NETWORK.name else observer)
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
+
+
+def _of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What leaks are measured from, where it is more than guessing: published sums, whoever hides what they are made of."""
+    known: dict[str, str] = {}
+    for row in rows:
+        area = row["told"].get(SUMS, {}).get("area") if row.get("told") else None
+        if area is not None and area["low"] > 0.5:
+            how = f"{area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
+            known.setdefault(SOUGHT.get(row["experiment"], f"what {row['experiment']!r} seeks"), how)
+    if known:
+        things = "; ".join(f"{what} (AUC {how})" for what, how in known.items())
+        yield f"Not counted above, which is measured from there: the published sums alone tell {things}."
 
 
 def _percent(share: float) -> str:

@@ -18,7 +18,8 @@ from ..fl.runs.before_grids import check_fits
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import description, places, search_cells
 from ..fl.runs.doubted import doubted
-from ..fl.runs.results_folder import ResultsFolder, Row
+from ..fl.runs.origin import checksum_of_source
+from ..fl.runs.results_folder import DATA, ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
@@ -93,21 +94,24 @@ def opened(
 
     origin: where the comparison comes from, for the record. Warns (Doubt) of data that cannot be had, where others can.
     """
-    _check_data(comparison, data)
+    read = _check_data(comparison, data)
     folder = out or folder_for(comparison.name, KIND, resume)
     files = ResultsFolder(folder, KIND)
-    described = description(comparison) | {"origin": origin, "versions": versions(), "machine": machine()}
+    described = description(comparison) | {DATA: read, "origin": origin, "versions": versions(), "machine": machine()}
     return folder, Ledger(comparison, files, files.open(described, resume))
 
 
-def _check_data(comparison: Comparison, data: Path | None) -> None:
+def _check_data(comparison: Comparison, data: Path | None) -> dict[str, str]:
+    """Checksums of the data sets that are there, by name."""
     lost: dict[str, Exception] = {}
+    read: dict[str, str] = {}
     dealt: dict[str, None] = {}
     for name, scenario in comparison.data.items():
         try:
             with about("data"):
                 source = scenario.data(data)
             check_fits(scenario, source)
+            read[name] = checksum_of_source(source)
             dealt |= dict.fromkeys(dealt_anew(source, scenario.partition))
         except Exception as error:  # a loader may be the user's own
             lost[name] = error
@@ -121,6 +125,7 @@ def _check_data(comparison: Comparison, data: Path | None) -> None:
     for name, why in lost.items():
         words = " ".join(str(why).split()) if isinstance(why, ValueError) else in_short(why)
         doubted(f"there are no data for {name!r}, whose runs will fail: {words}")
+    return read
 
 
 def watched_comparison(ledger: Ledger, rows: Iterator[Row], *, always: bool = False, quiet: bool = False) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..fl.runs.results_folder import Row, read_results
+from ..fl.runs.results_folder import DATA, Row, read_results
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import described_in, json_in
 from .over_seeds import summed_up
@@ -123,6 +123,8 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any], first: Path, secon
     for name in SAME:
         if one[name] != other[name]:
             raise ValueError(f"{second} has another {name} than {first}: {_differs(one[name], other[name])}")
+    if one.get(DATA) and other.get(DATA) and one[DATA] != other[DATA]:
+        raise ValueError(f"{second} was played with other data than {first}: play one of them again, or leave it out")
     joined = dict(one)
     for name in JOINED:
         for key in one[name].keys() & other[name].keys():

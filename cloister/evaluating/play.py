@@ -19,7 +19,8 @@ from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.runs.before_grids import check_fits
 from ..fl.runs.doubted import doubted
-from ..fl.runs.results_folder import Row
+from ..fl.runs.origin import checksum_of_source
+from ..fl.runs.results_folder import DATA, Row
 from ..fl.runs.rule_check import rule_doubts
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
@@ -111,7 +112,8 @@ def opened(
     check_fits(replace(evaluation.scenario, partition=next(iter(places))), source)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    described = description(evaluation) | {"origin": origin, "versions": versions(), "machine": machine()}
+    of_data = {DATA: {"data": checksum_of_source(source)}}
+    described = description(evaluation) | of_data | {"origin": origin, "versions": versions(), "machine": machine()}
     ledger = Ledger(evaluation, files, files.open(described, resume, beside))
     unread = not_read(evaluation.scenario.data, data)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))

@@ -17,6 +17,8 @@ SEEN, FAR = 64, 1000.0
 WITHOUT = "reckon it from the batch at hand, make it a parameter, or take another layer (GroupNorm or LayerNorm to scale inputs)"
 """What to do about what a model keeps."""
 
+OF_SEVERAL = "which then predicts for several records together and not for one alone"
+
 
 def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     """Raises ValueError of one line, which says what to change, for a module that has nothing to learn, does not take such
@@ -51,7 +53,11 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
             layer = trial.get_submodule(owner)
             kind, tracks = type(layer).__name__, hasattr(layer, "track_running_stats")
             keeps = "running statistics" if tracks else f"numbers beside its parameters ({name}) that training changes"
-            instead = f"make it {kind}(..., track_running_stats=False), or take GroupNorm or LayerNorm" if tracks else WITHOUT
+            instead = (
+                f"make it {kind}(..., track_running_stats=False){OF_SEVERAL}, or take GroupNorm or LayerNorm"
+                if tracks
+                else WITHOUT
+            )
             raise ValueError(
                 f"the model's {owner or 'module'} ({kind}) keeps {keeps}, which no update carries, so that models would be scored"
                 f" with those of nobody: {instead}"

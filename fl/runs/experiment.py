@@ -21,10 +21,11 @@ from .codec import from_plain, to_plain
 from .dealt import Apportioned
 from .doubted import doubted
 from .feasibility import check_feasible, doubts
+from .held_alone import OTHERWISE_READ
 from .hosts import Hosts
 from .lost_round import NothingLearned, unanswered, why_withheld
 from .objective_check import loss_doubts
-from .origin import ORIGIN, origin
+from .origin import ORIGIN, origin, other_data
 from .outweighing import outweighed
 from .privacy import spent
 from .round_lines import metrics, similarities, splits
@@ -111,9 +112,12 @@ def run(
         doubted(doubt)
     if not resume:
         folder.begin(plain)
-    folder.write_json(ORIGIN, origin(given, simulation.population if hosts is None else None))
-    progress = Progress()
+    made_of = origin(given, simulation.population if hosts is None else None)
     path = latest(folder.checkpoints) if folder.checkpoints.exists() else None
+    if path is not None and other_data(out, made_of):
+        raise ValueError(f"the data are not those that the run in {out} {OTHERWISE_READ}")
+    folder.write_json(ORIGIN, made_of)
+    progress = Progress()
     if path is not None:
         checkpoint = read(path)
         if checkpoint.round > scenario.rounds:

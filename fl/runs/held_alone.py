@@ -7,7 +7,8 @@ from weakref import WeakValueDictionary, finalize
 
 GO_ON = "--resume (resume=True in Python)"
 ANOTHER = "choose another folder by --out (out= in Python)"
-"""What may be done about a folder that is not free, in the words of both commands and Python."""
+OTHERWISE_READ = f"was played with: they were edited, or are drawn anew with each reading; {ANOTHER}"
+"""What may be done about a folder that is not free, or not of these data, in the words of both commands and Python."""
 HOLD = {
     "run": "scenario.json",
     "evaluation": "evaluation.json",

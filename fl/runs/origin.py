@@ -1,6 +1,7 @@
 """What a run is a run of, for whoever repeats it: the scenario's source and settings, the data's checksum, versions, commit."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.population import Population
+from ..data.population import Population, Source
 from .run_folder import machine, versions
 
 ORIGIN = "origin.json"
@@ -31,14 +32,22 @@ def origin(given: Mapping[str, Any] | None, population: Population | None) -> di
     return {**NOWHERE, **(given or {}), **seen}
 
 
+def other_data(folder: Path, made_of: Mapping[str, Any]) -> bool:
+    """Whether the run in this folder, as far as its record says, had other data than these, which `origin` found."""
+    try:
+        before = json.loads((folder / ORIGIN).read_text(encoding="utf-8")).get("data_sha256")
+    except (OSError, ValueError, AttributeError):
+        return False
+    return before is not None and before != made_of.get("data_sha256", before)
+
+
 def checksum(population: Population) -> str:
     """SHA-256 of every client's id, records and labels, as they are trained on and scored by."""
     known: dict[int, bytes] = {}  # clients may share their test data
 
     def digest(tensor: Tensor) -> bytes:
         if id(tensor) not in known:
-            array = tensor.detach().cpu().contiguous().numpy()
-            known[id(tensor)] = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode() + array.tobytes()).digest()
+            known[id(tensor)] = _digest(tensor)
         return known[id(tensor)]
 
     found = hashlib.sha256(str(population.classes).encode())
@@ -47,6 +56,22 @@ def checksum(population: Population) -> str:
         for examples in (client.train, client.test):
             found.update(digest(examples.x) + digest(examples.y))
     return found.hexdigest()
+
+
+def checksum_of_source(source: Source) -> str:
+    """SHA-256 of a data set as it is read, before it is dealt: records, labels, and whose they are."""
+    found = hashlib.sha256(repr((source.classes, source.clients, source.labels)).encode())
+    for examples in (source.train, source.test):
+        for tensor in (examples.x, examples.y, examples.topic):
+            found.update(b"none" if tensor is None else _digest(tensor))
+    return found.hexdigest()
+
+
+def _digest(tensor: Tensor) -> bytes:
+    array = tensor.detach().cpu().contiguous().numpy()
+    found = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    found.update(array.tobytes())
+    return found.digest()
 
 
 def commit() -> str | None:

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .held_alone import ANOTHER, GO_ON, FolderLock, folder_may_be, held_alone
+from .held_alone import ANOTHER, GO_ON, OTHERWISE_READ, FolderLock, folder_may_be, held_alone
 
 Row = Mapping[str, Any]
+
+DATA = "data_sha256"
+"""In the description: of each data set, by name, the checksum as it was read (`origin.checksum_of_source`)."""
 
 
 class ResultsFolder:
@@ -27,7 +30,7 @@ class ResultsFolder:
 
     def open(self, description: Mapping[str, Any], resume: bool, beside: bool = False) -> dict[str, Row]:
         """The cells that are there already, by key. Raises ValueError if the folder holds a grid and none was expected, or if
-        another process plays in it: as long as this object lives, its process does alone.
+        another process plays in it: as long as this object lives, its process does alone. And where its cells are of other data.
 
         The description is rewritten: a grid may have grown since. Cells that are no longer part of it stay. beside: what is
         played is no grid itself, and shares the folder of one: a description that is there stays.
@@ -40,6 +43,7 @@ class ResultsFolder:
             raise ValueError(f"{self.path} already holds {one}; go on with it by {GO_ON}, or {ANOTHER}")
         if resume and not self.results.exists():
             raise ValueError(f"{self.path} holds no {self.kind} to resume; leave out {GO_ON} to begin one")
+        self._check_data(description)
         self.path.mkdir(parents=True, exist_ok=True)
         self._alone = held_alone(self.path)
         if not (beside and (self.path / f"{self.kind}.json").exists()):
@@ -49,6 +53,17 @@ class ResultsFolder:
         with open(self.results, "ab") as file:
             file.truncate(whole)
         return rows
+
+    def _check_data(self, description: Mapping[str, Any]) -> None:
+        """Cells are known by what they are made of, but for their data. Raises ValueError where a data set is another now."""
+        try:
+            before = json.loads((self.path / f"{self.kind}.json").read_text(encoding="utf-8")).get(DATA) or {}
+        except (OSError, ValueError, AttributeError):
+            return  # there is none, or it is damaged, which its readers say
+        now = description.get(DATA) or {}
+        if others := [name for name in now if name in before and before[name] != now[name]]:
+            which = f" of {', '.join(map(repr, others))}" if len(now) > 1 else ""
+            raise ValueError(f"the data{which} are not those that what is in {self.path} {OTHERWISE_READ}")
 
     def append(self, row: Row) -> None:
         """Add a cell and wait until it is on disk."""

@@ -120,7 +120,7 @@ class Attack:
             scores[mixed.numpy()] = self._checked(self.guess(evidence, i, records.take(mixed), rng), (len(records),))
             members.append(scores[:count])
             others.append(scores[count:])
-        values = [max(0.0, 2 * auc(m, o).value - 1) for m, o in zip(members, others, strict=True)]
+        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]  # below 0, too: chance is 0 in the mean
         return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
 
     def _checked(self, guess: Any, shape: tuple[int, ...] | None) -> Values:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +44,12 @@ FULL = Budget("full", seeds=5, victims=24, records=200, steps=2000, shadows=128,
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """What an attacker has. view: of the audited run. shadow: the same observer's view of a run of its own, on data that it
-    knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64
-    (m, d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. released: the
-    model that each client ended up with, float32 (d,), as side information. replay: for who may do more than look on, plays the
-    audited scenario's first round once more with a network of its own, and returns its `Recorder`. pooled: what the server and
-    all clients of the audited run have together, of the anchor of everything alone. lessons: what `taught` made, for all evidence
-    of one run.
+    knows: `known`. sums: nothing but the audited run's published sums, against which recovery is measured. prior: float64 (m,
+    d), how updates differ from their mean in the attacker's run; None where they are not vectors of one kind. released: the
+    model that each client ended up with, float32 (d,), as side information of all but the network. replay: for who may do more
+    than look on, plays the audited scenario's first round once more with a network of its own, and returns its `Recorder`.
+    pooled: what the server and all clients of the audited run have together, of the anchor of everything alone. lessons: what
+    `taught` made, for all evidence of one run.
     """
 
     view: CorruptView
@@ -116,6 +116,7 @@ def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple
     return tuple(sorted([i for i in drawn if i not in view.observer.clients][:count]))
 
 
+@runtime_checkable
 class Experiment(Protocol):
     """name: what is sought. unit: what a value is. side: what the attacker knows beside the view. source: paper or place.
 

@@ -37,8 +37,8 @@ class PropertyInference:
     """2 p - 1 of each victim, p the share of victims on the other side that it is told from, ties half: 0 by chance on average.
 
     holds: the property; None for `MoreOf` the label that splits the attacker's own clients most evenly, which can be asked of any
-    labelled data. Ask what your clients would not have known of them, as `PropertyInference(holds=from_a_city)`. A linear
-    classifier is learned on clients that the attacker makes up of public examples, with the property and without, from the
+    labelled data. Ask what your clients would not have known of them, as `PropertyInference(from_a_city, "from a city")`. A
+    linear classifier is learned on clients that the attacker makes up of public examples, with the property and without, from the
     initial model; it reads each client's first update from there, as it is estimated. members, others: scores of clients with
     the property, and without.
     """
@@ -58,7 +58,7 @@ class PropertyInference:
         made = evidence.taught(budget.clients, rng)
         holds = self.holds or even_split(evidence.known, public.auxiliary)
         victims = honest(evidence.view)
-        truly = np.array([holds(clients[i].train, public.auxiliary) for i in victims], bool)
+        truly = np.array([bool(holds(clients[i].train, public.auxiliary)) for i in victims], bool)
         if truly.all() or not truly.any():
             return Finding((), np.zeros(0))
         scores = read_property(evidence, made, holds, victims)
@@ -69,7 +69,7 @@ class PropertyInference:
 def read_property(evidence: Evidence, made: MadeUp, holds: Holds, clients: tuple[int, ...]) -> Values:
     """Log odds of the property for each client, float64 (clients,); 0 where nothing is known of it."""
     view = evidence.view
-    known = np.array([holds(part, view.public.auxiliary) for part in made.parts], np.int64)
+    known = np.array([bool(holds(part, view.public.auxiliary)) for part in made.parts], np.int64)
     if len(np.unique(known)) < 2:
         return np.zeros(len(clients))
     classifier, d = learned(made.updates[0], known), dimension(view.public.module)

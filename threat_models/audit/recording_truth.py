@@ -1,7 +1,7 @@
 """The truth of a recorded run, in arrays of its own: what no party sees whole, for whoever scores."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...fl.data.population import Client, Examples, Population
 from ...protocol.view.answers import Vector, Work
@@ -21,7 +21,9 @@ class UpdateLine:
 
 @dataclass(frozen=True, slots=True)
 class TruthLine:
-    """All clients' examples, their planted groups, and their updates, by the names of arrays. said: as in `Truth`."""
+    """All clients' examples, their planted groups, and their updates, by the names of arrays. said: as in `Truth`.
+    names: of clients that have one.
+    """
 
     train: Mapping[int, ExamplesLine]
     test: Mapping[int, ExamplesLine]
@@ -32,6 +34,7 @@ class TruthLine:
     updates: tuple[UpdateLine, ...]
     compared: Mapping[int, ExamplesLine]
     said: tuple[tuple[int, Work, int, int], ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
@@ -48,6 +51,7 @@ def keep_truth(kept: Kept, truth: Truth) -> TruthLine:
         tuple(UpdateLine(t, kind, i, kept.add(v)) for (t, kind, i), v in truth.updates.items()),
         {int(i): keep_examples(kept, of) for i, of in truth.compared.items()},
         tuple((*key, int(n)) for key, n in truth.said.items()),
+        {int(i): name for i, name in population.names.items()},
     )
 
 
@@ -62,7 +66,9 @@ def truth_in(line: TruthLine, arrays: Arrays) -> Truth:
     clients = {i: Client(i, made[of], made[line.test[i]]) for i, of in line.train.items()}
     updates: dict[tuple[int, Work, int], Vector] = {(u.round, u.kind, u.client): arrays.vector(u.vector) for u in line.updates}
     compared = {i: made[of] for i, of in line.compared.items()}
-    population = Population(clients, line.groups, line.classes, line.shape)
+    if not line.names.keys() <= clients.keys():
+        raise ValueError("it names clients that it has no examples of")
+    population = Population(clients, line.groups, line.classes, line.shape, line.names)
     said: dict[tuple[int, Work, int], int] = {(t, kind, i): n for t, kind, i, n in line.said}
     if not said.keys() <= updates.keys() or min(said.values(), default=1) < 1:
         raise ValueError("a client says how many samples it has of an update that is not there, or none")

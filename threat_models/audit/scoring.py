@@ -49,6 +49,18 @@ def auc(members: Values, others: Values) -> Interval:
     return Interval(max(0.0, area - half), float(area), min(1.0, area + half))
 
 
+def auc_within(runs: Sequence[tuple[Values, Values]]) -> Interval:
+    """The chance that a member scores higher than another of the same run: scores of two runs have no common scale. Each run
+    counts by its pairs, and runs are independent. runs: members and others of each, one at least with both.
+    """
+    both = [(auc(members, others), len(members) * len(others)) for members, others in runs if len(members) and len(others)]
+    shares = np.array([pairs for _, pairs in both]) / sum(pairs for _, pairs in both)
+    area = float(shares @ [one.value for one, _ in both])
+    halves = np.array([max(one.high - one.value, one.value - one.low) for one, _ in both])
+    half = float(np.sqrt((shares**2) @ halves**2))
+    return Interval(max(0.0, area - half), area, min(1.0, area + half))
+
+
 def tpr_at(fpr: float, members: Values, others: Values) -> Interval:
     """Share of members found at a threshold that at most this share of the others passes."""
     ordered = np.sort(others)[::-1]
@@ -70,7 +82,8 @@ class Leakage:
     upper: at least what is exceeded with probability 1 - CONFIDENCE. high and upper are no less than the share of exposed victims
     that there may be among others, if of these none or so few are. exposed: which of them are, by
     place. needed: victims at which the interval would be on one side of `bound`, if it went on like this; 0 where it is, and
-    where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are.
+    where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are, and
+    surely so: by resampling, too, plain is above aggregate, or a victim that was compared with no other is exposed.
     """
 
     here: float
@@ -117,7 +130,9 @@ def leakage(
     found = exposed_of(here, aggregate, plain)
     upper = np.maximum(resampled, share_at_most(len(found), n))  # of numbers that are none, none
     there, alone, all_ = (float(mean) for mean in means)
-    valid, spread = apart >= APART, (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
+    surely = float(np.mean(drawn[2] > drawn[1])) > CONFIDENCE
+    valid = apart >= APART and (surely or (moves is None and bool(found)))
+    spread = (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
     undecided = valid and low <= bound < upper and not found
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
     high = max(float(high), share_at_most(len(found), n, 1 - tail))  # each of two sides is exceeded with half the probability
@@ -160,7 +175,9 @@ def fewest_victims(bound: float) -> int:
 def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
     """What it would take to tell whether a leakage is above the bound; empty where it can be told. seeds: that were played."""
     if not found.valid:
-        apart = max(0.0, found.plain - found.aggregate)
+        if (apart := max(0.0, found.plain - found.aggregate)) >= APART:
+            by_chance = f"which {found.victims} victims may show by chance: take more than {seeds} seed{'s' * (seeds > 1)}"
+            return f"in clear the attack finds {apart:.2f} more than is known without it, {by_chance}"
         words = f"in clear the attack finds only {apart:.2f} more than is known without it, and less than {APART} says nothing:"
         return f"{words} it takes data or training on which the attack works, and not more victims"
     if not np.isfinite(found.value):

@@ -73,7 +73,8 @@ class Stage:
 
     def _of(self, target: Recorded, shadow: Recorded, observer: Observer, scenario: Scenario) -> Evidence:
         found = self._among(target, target.seen_by(observer), shadow, shadow.seen_by(observer))
-        return replace(found, released=target.released, replay=partial(again, scenario, self.data))
+        released = {} if observer.network else target.released  # no model is handed to who watches links
+        return replace(found, released=released, replay=partial(again, scenario, self.data))
 
     def _among(self, target: Recorded, view: CorruptView, shadow: Recorded, own: CorruptView) -> Evidence:
         prior = deviations(self.clear_shadow.truth, np.random.default_rng(self.seed))

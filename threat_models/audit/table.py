@@ -10,7 +10,7 @@ from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding, Values
 from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
-from .scoring import BOUND, Interval, Leakage, auc, leakage, remedy, tpr_at
+from .scoring import BOUND, Interval, Leakage, auc_within, leakage, remedy, tpr_at
 from .stage import Stage
 from .tries import Findings, Tries, Untried, members_first, strongest
 
@@ -21,7 +21,9 @@ RATES = (0.01, 0.001)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Of an experiment that tells members from others: area under the curve, and true positive rates at `RATES`."""
+    """Of an experiment that tells members from others: area under the curve of each run, and true positive rates at
+    `RATES` of all runs together.
+    """
 
     area: Interval
     rates: tuple[Interval, ...]
@@ -239,7 +241,8 @@ def _joined(findings: Sequence[Finding]) -> Finding:
 
 
 def _told(findings: Sequence[Finding]) -> Told | None:
-    members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("members", "others"))
-    if not len(members) or not len(others):
+    if not any(len(f.members) and len(f.others) for f in findings):
         return None
-    return Told(auc(members, others), tuple(tpr_at(rate, members, others) for rate in RATES))
+    members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("members", "others"))
+    area = auc_within([(f.members, f.others) for f in findings])
+    return Told(area, tuple(tpr_at(rate, members, others) for rate in RATES))

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...fl.clients.stacked import linear_layers
+from ...fl.clients.stacked import in_order, linear_layers
 from ...fl.models.vector import load_vector, names_and_shapes, pieces_of, to_vector
 from .inversion import Update
 
+CRAFTED = (nn.Flatten, nn.Linear, nn.ReLU)
 SILENT = -1e3
 """A bias that no input of ordinary size outweighs."""
 
@@ -94,5 +95,7 @@ def layers_of(module: nn.Module) -> Sequence[nn.Linear]:
     """The linear layers, two or more, each with a bias. Raises ValueError for another architecture."""
     layers = linear_layers(module)
     if layers is None or len(layers) < 2 or any(layer.bias is None for layer in layers):
-        raise ValueError("only linear layers with biases and ReLU between them are crafted here")
+        other = next((type(layer).__name__ for layer in in_order(module) if type(layer) not in CRAFTED), "")
+        there = f", and this one has a {other}" if other and other not in ("Linear", "Sequential") else ""
+        raise ValueError(f"only models of linear layers with biases and ReLU between them are crafted here{there}")
     return layers
