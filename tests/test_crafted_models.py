@@ -155,7 +155,7 @@ def test_more_bins_show_more_records(seed: int, digits: Examples) -> None:
 
 
 def test_only_layers_that_it_can_craft() -> None:
-    with pytest.raises(ValueError, match="only linear layers"):
+    with pytest.raises(ValueError, match="only models of linear layers"):
         silenced(initial(CflCnn(), (1, 28, 28), 10, 0))
 
 
