@@ -60,13 +60,18 @@ class TensorBoard:
             self._writer = None
 
 
+OVER = "cloister.rounds_over"
+"""A tag of MLflow's runs: by it one that goes on is found."""
+
+
 @dataclass(slots=True)
 class MLflow:
     """Logs every round's numbers as metrics of one run of MLflow (extra `mlflow`), which ends with the last round.
 
     experiment: its name, made if it is not there. run: a name, or None. uri: of the tracking server or store; None for MLflow's
     own choice. A run that was interrupted ends as KILLED where another begins with the same callback; one that goes on
-    (`resume=True`) goes on there, too. Raises ImportError where MLflow is not installed.
+    (`resume=True`) goes on there, too, also in another process: in the newest run of MLflow that is at that round and never
+    ended. Raises ImportError where MLflow is not installed.
     """
 
     experiment: str
@@ -88,10 +93,21 @@ class MLflow:
             client = MlflowClient(self.uri)
             known = client.get_experiment_by_name(self.experiment)
             experiment = client.create_experiment(self.experiment) if known is None else known.experiment_id
-            self._begun = client, client.create_run(experiment, run_name=self.run).info.run_id
+            left = None if done.round == 1 else _left_at(client, experiment, done.round)
+            self._begun = client, left or client.create_run(experiment, run_name=self.run).info.run_id
         client, run = self._begun
         for name, value in done.numbers.items():
             client.log_metric(run, name, value, step=done.round)
+        client.set_tag(run, OVER, str(done.round))
         if done.round == done.rounds:
             client.set_terminated(run)
             self._begun = None
+
+
+def _left_at(client: Any, experiment: str, now: int) -> str | None:
+    """The newest run of this callback's that never ended and is as far as the round before `now`, or farther: a round that was
+    told of and not kept is played again.
+    """
+    never_ended = client.search_runs([experiment], "attributes.status = 'RUNNING'", order_by=["attributes.start_time DESC"])
+    over = ((run.info.run_id, int(run.data.tags.get(OVER, 0))) for run in never_ended)
+    return next((name for name, rounds in over if rounds >= now - 1), None)

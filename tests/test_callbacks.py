@@ -94,6 +94,9 @@ def test_metrics_for_mlflow_are_of_one_run_that_ends(monkeypatch):
         def log_metric(self, run, name, value, step):
             calls.append((run, name, value, step))
 
+        def set_tag(self, run, name, value):
+            assert name == "cloister.rounds_over"
+
         def set_terminated(self, run, status="FINISHED"):
             calls.append(("ended", run, status))
 
@@ -155,6 +158,14 @@ def test_mlflow_itself_reads_what_was_logged(tmp_path, monkeypatch):
     (run,) = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
     assert run.info.status == "FINISHED"
     assert [m.value for m in client.get_metric_history(run.info.run_id, "accuracy_mean")] == [0.1, 0.2, 0.3]
+    for done in (*rounds(3)[:2], None, *rounds(3)[2:]):  # gone on with in another process
+        if done is None:
+            tell = callbacks.MLflow("mine", uri=uri)
+        else:
+            tell(done)
+    found = client.search_runs([run.info.experiment_id])
+    assert [one.info.status for one in found] == ["FINISHED", "FINISHED"]
+    assert [m.step for m in client.get_metric_history(found[0].info.run_id, "accuracy_mean")] == [1, 2, 3]
 
 
 def _has(name):

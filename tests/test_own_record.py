@@ -14,7 +14,20 @@ from cloister.protocol.masked import messages as masked
 from cloister.protocol.two_servers import messages as two_servers
 from cloister.protocol.wire import messages as plain
 from cloister.reporting.own_choices import choices, who_can_tell
-from cloister.reporting.own_presence import BEFORE, NOT_RUNNING, TOOK, UNTOLD, Away, Rounds, absences, outcome, rounds_of
+from cloister.reporting.own_presence import (
+    BEFORE,
+    BROKE_OFF,
+    MISSED,
+    NOT_RUNNING,
+    TOOK,
+    UNTOLD,
+    Away,
+    Rounds,
+    absences,
+    outcome,
+    rounds_of,
+    without_it,
+)
 from cloister.reporting.own_record import in_short, read_record, received, render
 from cloister.reporting.own_record import revealed as revealed_rows
 from cloister.reporting.own_words import OF_DATA, SAID, UPLOADED
@@ -66,6 +79,19 @@ def test_rounds_that_a_client_missed_are_told_apart_by_whether_it_was_there():
 def test_why_an_update_was_not_sent_is_said(kinds, words):
     (found,) = rounds_of([JOINED, task(0), *(update(0, kind) for kind in kinds)])
     assert found.words.startswith(words)
+
+
+def test_a_round_that_a_client_was_killed_in_may_have_gone_on_without_it():
+    """Its sum over the others, beside that of the round before, is what isolates it; its page left that round out."""
+    killed = [JOINED, task(0), update(0), task(1), update(1, "Ready"), {"started": True}, JOINED, task(4), update(4)]
+    found = rounds_of(killed)
+    assert [(of.first, of.last, of.words) for of in found[1:3]] == [(1, 1, BROKE_OFF), (2, 3, MISSED)]
+    assert without_it(found, "Masked()").startswith("Rounds 1 (perhaps: it was not told), 2 to 3 went on without it")
+    over = {"received": {"what": "RoundOver"}, "round": 1}  # what is between rounds is of none
+    (_, second, *_) = rounds_of([*killed[:5], over, *killed[5:]])
+    assert second.words.startswith("it was ready, and no sum with its update was made")
+    (_, last) = rounds_of([*killed[:5], {"away": "lost"}])
+    assert last.words == BROKE_OFF
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ SIGNED = "SurvivorSignature"
 TOOK, MISSED = "its update went into the protocol", "it was not there"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
+BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
+READY = "it was ready, and no sum with its update was made: too few were there for a sum, or it came too late for one"
+NOTHING = "it was asked, and sent nothing of an update"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
 
@@ -88,7 +91,18 @@ def _each(
     for before, t in pairwise([-1, *order]):
         if t > before + 1:
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
-        yield Rounds(t, t, _came(sent.get(t, set()), signs))
+        words = _came(sent.get(t, set()), signs)
+        broke = words in (READY, NOTHING) and _missed(_within(lines[asked[t][0] :], t)) == MISSED
+        yield Rounds(t, t, BROKE_OFF if broke else words)
+
+
+def _within(lines: Sequence[Line], t: int) -> Sequence[Line]:
+    """Of lines from a round on, those before it was told that the round is over, or is asked in another."""
+    for k, line in enumerate(lines):
+        over = (line.get("received") or {}).get("what") == "RoundOver"
+        if over or line.get("round", t) != t:
+            return lines[:k]
+    return lines
 
 
 def _came(kinds: set[str], signs: bool) -> str:
@@ -100,8 +114,8 @@ def _came(kinds: set[str], signs: bool) -> str:
     if "Declined" in kinds:
         return "it was asked, and declined"
     if "Ready" in kinds:
-        return "it was ready, and no sum with its update was made: too few were there for a sum, or it came too late for one"
-    return "it was asked, and sent nothing of an update"
+        return READY
+    return NOTHING
 
 
 def _missed(between: Sequence[Line]) -> str:
@@ -116,7 +130,7 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
-    away = [of for k, of in enumerate(rounds) if of.words in (MISSED, UNTOLD) and took and k < took[-1]]
+    away = [of for k, of in enumerate(rounds) if of.words in (MISSED, UNTOLD, BROKE_OFF) and took and k < took[-1]]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
     after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took else []
     if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
@@ -131,7 +145,7 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
 
 
 def _named(of: Rounds) -> str:
-    return f"{of.named} (perhaps: it was not told)" if of.words == UNTOLD else of.named
+    return f"{of.named} (perhaps: it was not told)" if of.words in (UNTOLD, BROKE_OFF) else of.named
 
 
 def is_left(lines: Sequence[Line]) -> bool:
