@@ -1,4 +1,4 @@
-"""`cloister rerun`: a run played again from its own record, and whether it came out the same."""
+"""`cloister rerun`: a run, or an evaluation, played again from its own record, and whether it came out the same."""
 
 import json
 import sys
@@ -15,15 +15,15 @@ OTHERWISE = 4
 
 
 def rerun(
-    folder: Annotated[Path, typer.Argument(help="The run folder to repeat.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the run, or of the evaluation, to repeat.")],
     out: Out = None,
     data: Data = None,
     against: Annotated[
-        Path | None, typer.Option(help="Play nothing: compare with this run folder, of a repetition elsewhere for instance.")
+        Path | None, typer.Option(help="Play nothing: compare with this folder, of a repetition elsewhere for instance.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found alone to stdout, as JSON.")] = False,
 ) -> None:
-    """Play a run again from its own record, and say whether it came out the same.
+    """Play a run, or an evaluation, again from its own record, and say whether it came out the same.
 
     Try:  cloister rerun runs/quickstart-seed0
 
@@ -31,13 +31,17 @@ def rerun(
     source is run like the file it was: repeat folders that you trust. What is compared, bit for bit: models, the numbers of each
     round, what each party was told, the accounts of opened sums and of privacy, and the summary. Where it came
     out otherwise, it is said by how much, and what is different here: versions, processor, data or scenario. A run under
-    Encrypted always does: TenSEAL draws the noise of ciphertexts anew.
+    Encrypted always does: TenSEAL draws the noise of ciphertexts anew. Of an evaluation the record is in evaluation.json, all of
+    its cells are played, and cells are compared.
 
     Exit codes: 0 the same, 4 otherwise, or where the folder's scenario.json is not what its origin.json makes.
     """
     from .fl.runs.repetition import compared
     from .rerunning import in_words, play_again
 
+    if (folder / "evaluation.json").is_file():
+        _evaluation(folder, out, data, against, as_json)
+        return
     with one_line_errors():
         other = play_again(folder, out, data) if against is None else against
         found = compared(folder, other)
@@ -47,4 +51,19 @@ def rerun(
         for line in in_words(found, other, played=against is None):
             typer.echo(line)
     if not found.same:
+        raise typer.Exit(OTHERWISE)
+
+
+def _evaluation(folder: Path, out: Path | None, data: Path | None, against: Path | None, as_json: bool) -> None:
+    from .evaluating.again import compared, in_words, play_again
+
+    with one_line_errors():
+        other = play_again(folder, out, data) if against is None else against
+        found = compared(folder, other)
+    if as_json:
+        sys.stdout.write(json.dumps(found.as_dict()) + "\n")
+    else:
+        for line in in_words(found, other, played=against is None):
+            typer.echo(line)
+    if not found.is_same:
         raise typer.Exit(OTHERWISE)

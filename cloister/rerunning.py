@@ -26,7 +26,7 @@ from .scenario_file import load, with_settings
 from .scenario_origin import Origin
 from .shipped import file_and_name
 
-OTHERS = {"an evaluation": "evaluation", "a comparison": "comparison", "a search": "search"}
+OTHERS = {"a comparison": "comparison", "a search": "search"}
 """Folders that are of no run, by the file that says so."""
 
 

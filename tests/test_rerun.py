@@ -187,7 +187,7 @@ def test_what_cannot_be_repeated_says_why(command):
     assert "there is no folder runs/pics; did you mean runs/pics-seed0" in command("rerun", "runs/pics")[2]
     Path("empty").mkdir()
     assert "empty does not say what it is a run of" in command("rerun", "empty")[2]
-    for name, kind in (("evaluation", "an evaluation"), ("comparison", "a comparison"), ("search", "a search")):
+    for name, kind in (("comparison", "a comparison"), ("search", "a search")):
         Path(name).mkdir()
         Path(name, f"{name}.json").write_text("{}")
         assert f"{name} is the folder of {kind}: play it anew by its own command" in command("rerun", name)[2]

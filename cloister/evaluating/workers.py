@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..fl.runs.origin import commit
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
 from ..scenario_file import load_evaluation
+from ..shipped import file_and_name
 from ..threat_models.cell import play_cell
 from ..threat_models.evaluation import Cell, Evaluation
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -28,8 +30,9 @@ class Origin:
 
     @property
     def about(self) -> dict[str, Any]:
-        """For the record."""
-        return {"file": self.where, "settings": list(self.settings)}
+        """For the record, by which `cloister rerun` plays it again."""
+        source = file_and_name(self.where)[0].read_text(encoding="utf-8")
+        return {"file": self.where, "source": source, "settings": list(self.settings), "commit": commit()}
 
     def load(self) -> Evaluation:
         """The evaluation. Raises ValueError of one line."""

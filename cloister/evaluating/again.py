@@ -1,0 +1,131 @@
+"""An evaluation played again from its own record, and which of its cells came out the same."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors_in_one_line import said_in_a_line
+from ..fl.runs.held_alone import ANOTHER, folder_may_be
+from ..fl.runs.results_folder import DATA, Row, read_results
+from ..grids.watching import folder_for, stoppable
+from ..shipped import file_and_name
+from .data import described_in
+from .merging import measured
+from .play import opened, watched_grid
+from .report import write_evaluation_report
+from .run import play_grid
+from .workers import Origin, crew
+
+SHOWN = 3
+"""Cells that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """same: cells with the same result, bit for bit. apart: with another, in words. lacking: of the first that the other has
+    not, as its code or its settings are others. different: what is not as it was here, in words.
+    """
+
+    same: int
+    apart: tuple[str, ...]
+    lacking: int
+    different: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.same > 0 and not self.apart and not self.lacking
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"is_same": self.is_same} | asdict(self)
+
+
+def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
+    """The folder of the same evaluation, its strengths and seeds, played by worker processes. Raises ValueError where the record
+    does not say how it was made.
+    """
+    about = described_in(folder)
+    origin = about.get("origin") or {}
+    if origin.get("file") is None:
+        raise ValueError(
+            f"the evaluation in {folder} was played from Python, which has it: play it there again with another out=, and"
+            f" compare: cloister rerun {folder} --against OTHER_FOLDER"
+        )
+    if not isinstance(text := origin.get("source"), str):
+        raise ValueError(
+            f"the evaluation in {folder} is of an earlier version, which kept no source: play it anew by its command"
+        )
+    into = out or folder_for(str(about["name"]), "evaluation", resume=False)
+    folder_may_be(into, "evaluation")
+    if (into / "evaluation.json").exists():
+        raise ValueError(f"{into} already holds an evaluation; {ANOTHER}")
+    where = _where(str(origin["file"]), text, into)
+    made = Origin(where, tuple(map(str, origin["settings"])), tuple(map(int, about["seeds"])), data)
+    with said_in_a_line():
+        evaluation = made.load()
+        _, ledger = opened(evaluation, data, into, False, made.about | {"file": origin["file"]})
+    with stoppable(into), crew(made, evaluation, ledger.folder, None) as hands:
+        for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
+            pass
+    write_evaluation_report(into)
+    return into
+
+
+def _where(file: str, text: str, into: Path) -> str:
+    """FILE[:NAME] of this text: the file where it is still the same, which may need what lies beside it; else one that is written
+    into the folder, for which the first one's neighbours, and those of the working directory, are found too.
+    """
+    path, _, name = file_and_name(file)
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return file
+    except (OSError, ValueError):
+        pass
+    sys.path += [place for place in (str(path.resolve().parent), str(Path.cwd())) if place not in sys.path]
+    into.mkdir(parents=True, exist_ok=True)
+    written = into / path.name
+    written.write_text(text, encoding="utf-8")
+    return f"{written}:{name}" if name else str(written)
+
+
+def compared(folder: Path, other: Path) -> Repeated:
+    """What two folders of evaluations have in common. Raises ValueError for what is none."""
+    abouts = [described_in(one) for one in (folder, other)]
+    first, second = (read_results(one, "evaluation", "evaluate") for one in (folder, other))
+    both = [key for key in first if key in second]
+    apart = [key for key in both if measured(first[key]) != measured(second[key])]
+    different = tuple(_different(*abouts))
+    return Repeated(len(both) - len(apart), tuple(_named(first[key]) for key in apart), len(first) - len(both), different)
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    known = {
+        "the data: their checksums differ": (one.get(DATA), other.get(DATA)),
+        "the source of its file": tuple((about.get("origin") or {}).get("source") for about in (one, other)),
+        "versions": (one.get("versions"), other.get("versions")),
+        "machine": (one.get("machine"), other.get("machine")),
+        "Cloister's commit": tuple((about.get("origin") or {}).get("commit") for about in (one, other)),
+    }
+    return [words for words, (first, second) in known.items() if first is not None and first != second]
+
+
+def _named(row: Row) -> str:
+    return f"{row['attack'] or 'no attack'}, {row['defence']}, {row['protection']}, seed {row['seed']}"
+
+
+def in_words(found: Repeated, other: Path, played: bool = True) -> list[str]:
+    """Lines, the verdict first. played: whether just now."""
+    lines = [f"the same, bit for bit: {found.same} cell{'s' * (found.same != 1)}"]
+    if not found.is_same:
+        more = f" and {len(found.apart) - SHOWN} more" if len(found.apart) > SHOWN else ""
+        parts = [f"{len(found.apart)} came out otherwise ({'; '.join(found.apart[:SHOWN])}{more})"] if found.apart else []
+        parts += [f"{found.lacking} are not there, of other code, settings or seeds"] if found.lacking else []
+        lines = [
+            f"not the same: of {found.same + len(found.apart) + found.lacking} cells {', and '.join(parts) or 'none is there'}"
+        ]
+    lines.append(f"{'again in   ' if played else 'compared with'} {other}")
+    if found.different:
+        lines.append("different here, without effect:" if found.is_same else "different here:")
+        lines += [f"  {one}" for one in found.different]
+    return lines
