@@ -116,7 +116,7 @@ def test_the_folder_and_python_have_the_table_by_defence(tmp_path: Path, monkeyp
     result = Evaluated(tmp_path)
     assert result.frame("defences") == result.defences
     assert result.frame() == result.cells
-    with pytest.raises(ValueError, match='frames of "cells" and "defences", not of \'defence\''):
+    with pytest.raises(ValueError, match='rows of "cells" and "defences", not of \'defence\''):
         result.frame("defence")
 
 

@@ -154,6 +154,8 @@ def _misled(manipulated: Examples, wrong: Tensor) -> Examples:
 
 def with_patch(examples: Examples, label: Tensor, size: int) -> Examples:
     """The examples with a square in the upper left corner in the colour of the given labels; grey images get its mean."""
+    if examples.x.ndim != 4:
+        raise ValueError(f"a patch needs images, not inputs of shape {tuple(examples.x.shape[1:])}")
     colours = torch.tensor(TAB10, dtype=torch.float32)[label % 10] / 255
     x = examples.x.clone()
     if x.shape[1] != 3:

@@ -120,7 +120,8 @@ def in_words(found: Repeated, other: Path, played: bool = True) -> list[str]:
     if not found.is_same:
         more = f" and {len(found.apart) - SHOWN} more" if len(found.apart) > SHOWN else ""
         parts = [f"{len(found.apart)} came out otherwise ({'; '.join(found.apart[:SHOWN])}{more})"] if found.apart else []
-        parts += [f"{found.lacking} are not there, of other code, settings or seeds"] if found.lacking else []
+        are = "is" if found.lacking == 1 else "are"
+        parts += [f"{found.lacking} {are} not there, of other code, settings or seeds"] if found.lacking else []
         lines = [
             f"not the same: of {found.same + len(found.apart) + found.lacking} cells {', and '.join(parts) or 'none is there'}"
         ]

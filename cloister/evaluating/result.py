@@ -12,7 +12,7 @@ from .report import write_evaluation_report
 from .summaries import defence_rows
 from .tables import bounds_words, grid_json, grid_table, reasons
 from .texts import cell_rows
-from .verdict import verdict
+from .verdict import sentences, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,13 +67,18 @@ class Evaluated:
 
     def frame(self, of: str = "cells") -> Any:
         """`cells`, or `defences`, as a data frame. Raises ValueError for another name, ImportError without pandas."""
-        if of not in ("cells", "defences"):
-            raise ValueError(f'there are frames of "cells" and "defences", not of {of!r}')
-        return frame_of(self.cells if of == "cells" else self.defences)
+        return frame_of(self._chosen(of))
 
-    def write(self, path: str | Path) -> Path:
-        """`cells` as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another."""
-        return write_rows(self.cells, path)
+    def _chosen(self, rows: str) -> list[dict[str, Any]]:
+        if rows not in ("cells", "defences"):
+            raise ValueError(f'there are rows of "cells" and "defences", not of {rows!r}')
+        return self.cells if rows == "cells" else self.defences
+
+    def write(self, path: str | Path, rows: str = "cells") -> Path:
+        """`cells`, or `defences`, as a file: .parquet, .arrow or .feather (extra `arrow`), or .csv. Raises ValueError for another
+        kind or name.
+        """
+        return write_rows(self._chosen(rows), path)
 
     def plot(self, protection: str | None = None) -> "Figure":
         """Accuracy of loyal clients over the strength of each defence's worst attack, mean over seeds. protection: by name; None
@@ -91,6 +96,8 @@ class Evaluated:
             worst = [(s, grid.worst_attack(defence, s, name)) for s in grid.strengths]
             spots = [(s, grid.attacked(a, defence, s, name)) for s, a in worst if a is not None]
             known = [(s, 100 * spot.mean) for s, spot in spots if spot is not None]
+            if not known:  # refused, for instance
+                continue
             axes.plot([s for s, _ in known], [mean for _, mean in known], marker="o", label=defence)
         title = f"{grid.about['name']}, under {name}"
         axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack, %; higher is better", title=title)
@@ -106,10 +113,12 @@ class Evaluated:
         return [grid_table(grid, protection) for protection in grid.protections]
 
     def _lines(self, grid: Grid) -> list[str]:
+        said = sentences(grid)
         return [
             *(line for p in grid.protections for line in reasons(grid, p)),
             bounds_words(grid),
-            verdict(grid),
+            *(line for first, others in said.places for line in (first, *(f"- {one}" for one in others))),
+            *said.notes,
             f"report  {self.report}",
         ]
 

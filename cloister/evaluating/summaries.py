@@ -10,7 +10,7 @@ from ..tables_out import SHARE, csv_of, in_markdown, markdown_of
 from .data import Grid, place_words
 from .judging import Finding, Harm, findings
 from .tables import bounds_words, clean_words, reasons, without_result
-from .verdict import verdict
+from .verdict import sentences
 
 
 def defence_rows(grid: Grid) -> list[dict[str, Any]]:
@@ -128,7 +128,11 @@ def markdown(grid: Grid) -> str:
         " two seeds both values stand there. Absent: without the attackers' data. Held against: of each seed the lower of the"
         " runs without attack and absent. Lost: that less what is left under the attack; below 0 is better."
     )
-    prose = map(in_markdown, (f"# {grid.about['name']}: defences", verdict(grid), bounds_words(grid), how))
+    said = sentences(grid)
+    found = [(first, *(f"- {one}" for one in others)) for first, others in said.places]
+    found += [tuple(f"- {one}" for one in said.notes)] if said.notes else []
+    paragraphs = [(f"# {grid.about['name']}: defences",), *found, (bounds_words(grid),), (how,)]
+    prose = ["\n".join(map(in_markdown, lines)) for lines in paragraphs]
     return "\n\n".join([*prose, markdown_of(heads, body), *(["\n".join(map(in_markdown, notes))] if notes else [])]) + "\n"
 
 
