@@ -6,6 +6,7 @@ Commands say it in one line (`user_errors.py`). Here it stands in the error itse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import wraps
+from importlib import import_module
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,10 +23,20 @@ def told(module: Mapping[str, Any]) -> Callable[[str], Any]:
         if not name.startswith("_"):  # whatever else is asked for is asked for by a program
             from .fl.near_names import near
 
-            words += near(name, offered) or f"; it has {', '.join(offered)}"
+            words += _elsewhere(name) or near(name, offered) or f"; it has {', '.join(offered)}"
         raise AttributeError(words, name=None, obj=None)  # Python would add another guess of its own
 
     return absent
+
+
+PARTS = ("algorithms", "attacks", "callbacks", "data", "models", "partitions", "protections", "rules", "threats")
+"""The modules of `cloister` that hold names to write scenarios with."""
+
+
+def _elsewhere(name: str) -> str:
+    """Which module of ours has it; empty where none has."""
+    found = [part for part in PARTS if name in import_module(f"{__package__}.{part}").__all__]
+    return f"; it is {__package__}.{found[0]}.{name}" if found else ""
 
 
 def telling(part: T) -> T:

@@ -60,3 +60,17 @@ def test_who_makes_it_right_sees_no_difference() -> None:
     with pytest.raises(ValueError, match="f counts faulty updates") as found:
         rules.TrimmedMean(b=-1)
     assert not hasattr(found.value, "__notes__")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        (rules, "CFL", r"module 'cloister\.rules' has no attribute 'CFL'; it is cloister\.algorithms\.CFL$"),
+        (attacks, "FLIC", r"; it is cloister\.algorithms\.FLIC$"),
+        (data, "Mlp", r"; it is cloister\.models\.Mlp$"),
+    ],
+)
+def test_a_name_of_another_module_is_said_to_be_there(module: Any, name: str, words: str) -> None:
+    """Before what is like it here: of `rules.CFL` CRFL was said to be meant."""
+    with pytest.raises(AttributeError, match=words):
+        getattr(module, name)

@@ -51,6 +51,8 @@ class Method:
     work: str = ""
 
     def __post_init__(self) -> None:
+        if wrong := [path for path in self.grid if not isinstance(path, str)]:
+            raise ValueError(f"the grid's key {wrong[0]!r} is no field's path; write its text, for example 'training.lr'")
         if empty := [path for path, values in self.grid.items() if not values]:
             raise ValueError(f"the grid has no value for {empty[0]}; name one, or leave it out")
 
