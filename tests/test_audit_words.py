@@ -253,6 +253,13 @@ def test_an_audit_without_claims_has_no_table_of_them(tmp_path):
             assert "what each party could find" in text
 
 
+def test_rows_of_an_audit_have_the_area_of_what_tells_members_from_others(tmp_path):
+    told = {"told": {"here": {"area": {"low": 0.5, "value": 0.625, "high": 0.75}}}}
+    rows = (bare("server", "membership", 0.5) | told, bare("server", "labels", 0.1))
+    (tmp_path / "audit.json").write_text(json.dumps(found(*rows)))
+    assert [(row["experiment"], row["auc"]) for row in Audited(tmp_path).rows] == [("membership", 0.625), ("labels", None)]
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_nothing_of_a_table_is_cut_off(width):
     long = "server and clients 0, 1, 17", "inconsistent models"

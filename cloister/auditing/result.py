@@ -1,6 +1,7 @@
 """What came out of an audit, read from its folder: verdict, claims, what each party could find, a picture."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,10 @@ class Audited:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each experiment on each observer's view: what was found here, by the published sums alone, and of updates
         in clear; leakage from 0 (as the sums) to 1 (as in clear), its two-sided 95 % interval, and whether it means anything
-        (valid).
+        (valid); auc, of what was found here where members are told from others, else None.
         """
-        found = self._found["rows"]
-        return [{k: row[k] for k in ("observer", "experiment", "unit")} | row["leakage"] for row in found if row["leakage"]]
+        found = [row for row in self._found["rows"] if row["leakage"]]
+        return [{k: row[k] for k in ("observer", "experiment", "unit")} | row["leakage"] | {"auc": _area(row)} for row in found]
 
     @property
     def report(self) -> Path:
@@ -122,3 +123,8 @@ class Audited:
 
     def _lines(self, found: dict[str, Any]) -> list[str]:
         return [headline(found), *notes(found), f"report  {self.report}"]
+
+
+def _area(row: Mapping[str, Any]) -> float | None:
+    here = (row.get("told") or {}).get("here")
+    return None if here is None else float(here["area"]["value"])
