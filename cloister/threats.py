@@ -8,12 +8,13 @@ too. `named` reads an observer, "server+client:0,3" for instance.
 from .threat_models.audit.attack import Attack
 from .threat_models.audit.estimates import Estimate
 from .threat_models.audit.experiment import Budget, Evidence, Experiment, Finding
-from .threat_models.audit.observer import Observer, named
+from .threat_models.audit.observer import OUTSIDER, Observer, named
 from .threat_models.audit.properties import PropertyInference
 from .threat_models.audit.truth import Truth
 from .threat_models.audit.view import Answered, Compared, CorruptView, Held, Public, PublishedSum
 
 __all__ = [
+    "OUTSIDER",
     "Answered",
     "Attack",
     "Budget",

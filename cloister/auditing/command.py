@@ -77,7 +77,8 @@ Against = Annotated[
         "--against",
         metavar="PARTIES",
         help="Who is corrupt, in the place of the usual observers: server, client:3, client:NAME, clients:1,2,"
-        " server+client:0,3, second-server, dealer, network. Default: each, and the server with as many clients as the"
+        " server+client:0,3, second-server, dealer, network, outsider (who is handed the final models, and saw nothing of the"
+        " run). Default: each but the outsider, and the server with as many clients as the"
         " protection's `corrupt`. Repeatable.",
     ),
 ]

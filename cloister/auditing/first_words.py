@@ -7,7 +7,7 @@ from typing import Any
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.experiment import Anchor
-from ..threat_models.audit.observer import NETWORK
+from ..threat_models.audit.observer import NETWORK, OUTSIDER
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
 from .which_runs import epsilon_in_words, runs_in_words
@@ -26,6 +26,7 @@ SOUGHT = {
     "embeddings": "the labels of single records, by their embeddings",
     "label shares": "the labels of the records that are compared",
     "membership": "whether a record was trained on",
+    "membership by the final model": "whether a record was trained on",
     "property": "a property of a client's data",
     "images": "single records",
     "ckks key": "ciphertexts, opened",
@@ -38,10 +39,11 @@ LEAKS = (
 )
 WIDE = 0.2
 """Of an interval, from which on it is told of what was found, too."""
-WATCHES = "whoever watches the network"
+CALLED = {NETWORK.name: "whoever watches the network", OUTSIDER.name: "an outsider who is handed the final models"}
 GRAVEST = (
-    "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership", "embeddings", "label shares", "masks",
-    "floor", "permutation", "labels", "property", "counts", "clusters",
+    "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership",
+    "membership by the final model", "embeddings", "label shares", "masks", "floor", "permutation", "labels", "property",
+    "counts", "clusters",
 )  # fmt: skip
 """What weighs most where it leaks, first: what is of single records, then of single updates. The user's own are before all."""
 SUMS: Anchor = "sums alone"
@@ -157,7 +159,7 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
 
     alike: dict[str, list[str]] = {}
     for observer, found in several:
-        alike.setdefault(", ".join(named(found)), []).append(WATCHES if observer == NETWORK.name else observer)
+        alike.setdefault(", ".join(named(found)), []).append(CALLED.get(observer, observer))
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
 
 

@@ -34,7 +34,7 @@ from ..threat_models.audit.kept import NOTHING_KEPT, kept_in
 from ..threat_models.audit.observer import NAMES, Observer, named, parts, with_names
 from ..threat_models.audit.recorded import Recorded
 from ..threat_models.audit.stage import Stage, stages
-from ..threat_models.audit.table import Row, rows
+from ..threat_models.audit.table import Row, asked_of, rows
 from ..threat_models.audit.uncovered import unclaimed
 from ..threat_models.claims import CLAIMS
 from ..threat_models.claims.runs import absent_in_words, in_words
@@ -241,7 +241,8 @@ def audited(
         whose = asked or observers_of(scenario.protection, first.public.clients, first.sums_alone.sums)
         observers = tuple(with_names(observer, called) for observer in whose)
         tell("playing", len(seeds), len(seeds), "")
-        tries, told = len(observers) * len(tried), always and not quiet
+        tries = sum(len(asked_of(o, tried, [e.name for e in further])) for o in observers)
+        told = always and not quiet
         if told:
             took = time_words(time.perf_counter() - started)
             noted(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")

@@ -11,6 +11,7 @@ from .clusters import ClusterInference
 from .counts import SampleCounts
 from .embeddings import EmbeddingInference
 from .experiment import Experiment
+from .final_models import FinalModelMembership
 from .floor_kept import FloorKept
 from .images import GradientInversion
 from .inconsistent import InconsistentModels
@@ -37,6 +38,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     EmbeddingInference(),
     LabelShares(),
     MembershipInference(),
+    FinalModelMembership(),
     PropertyInference(),
     GradientInversion(),
     CkksKeyRecovery(),

@@ -15,6 +15,7 @@ class Observer:
     """Parties that pool what they see, and follow the protocol. servers: of `SERVER`, `SECOND_SERVER` and `DEALER`. clients: ids.
 
     network: whoever watches the links, which are encrypted between machines: who sends to whom, what kind and how much.
+    outsider: whoever is handed the models that the run ends with, and saw nothing of it.
     called: names of clients that have one, which are said beside their numbers.
     """
 
@@ -22,18 +23,19 @@ class Observer:
     clients: frozenset[int] = frozenset()
     network: bool = False
     called: Mapping[int, str] = field(default_factory=dict, compare=False, repr=False)
+    outsider: bool = False
 
     def __post_init__(self) -> None:
         if not self.servers <= NAMES.keys() or min(self.clients, default=0) < 0:
             raise ValueError(f"servers are of {sorted(NAMES)}, clients ids from 0 on")
-        if self.network == bool(self.servers or self.clients):
-            raise ValueError("an observer is of the network alone, or some servers and clients")
+        if self.network + self.outsider + bool(self.servers or self.clients) != 1:
+            raise ValueError("an observer is of the network alone, an outsider, or some servers and clients")
 
     @property
     def name(self) -> str:
         """In words: "server and client 3", "client 3 (site4)"."""
-        if self.network:
-            return "network"
+        if self.network or self.outsider:
+            return "network" if self.network else "outsider"
         numbers = ", ".join(f"{i} ({self.called[i]})" if i in self.called else str(i) for i in sorted(self.clients))
         of_clients = [f"client{'s' * (len(self.clients) > 1)} {numbers}"] * bool(self.clients)
         return " and ".join([NAMES[i] for i in sorted(self.servers, reverse=True)] + of_clients)
@@ -56,6 +58,7 @@ class Observer:
 
 SERVER_ALONE = Observer(frozenset({SERVER}))
 NETWORK = Observer(network=True)
+OUTSIDER = Observer(outsider=True)
 
 
 def server_and(*clients: int) -> Observer:
@@ -63,11 +66,11 @@ def server_and(*clients: int) -> Observer:
     return Observer(frozenset({SERVER}), frozenset(clients))
 
 
-def parts(text: str) -> tuple[frozenset[int], tuple[str, ...], bool]:
-    """Servers, what stands for clients, and whether the network is: "server+client:0,3", "client:site3", or as `Observer.name`
-    says it. Raises ValueError of one line for what names no party.
+def parts(text: str) -> tuple[frozenset[int], tuple[str, ...], str]:
+    """Servers, what stands for clients, and "network" or "outsider", if it is that: "server+client:0,3", "client:site3", or as
+    `Observer.name` says it. Raises ValueError of one line for what names no party.
     """
-    servers, clients, network = set[int](), list[str](), False
+    servers, clients, other = set[int](), list[str](), ""
     by_name = {name: i for i, name in NAMES.items()}
     for part in re.split(r"\s*\+\s*|\s+and\s+", text.strip()):
         word = part.lower().replace("-", " ")
@@ -76,24 +79,27 @@ def parts(text: str) -> tuple[frozenset[int], tuple[str, ...], bool]:
             clients.append(of_clients[1].strip())
         elif word in by_name:
             servers.add(by_name[word])
-        elif word == "network":
-            network = True
+        elif word in ("network", "outsider"):
+            other, more = word, bool(other)
+            if more:
+                raise ValueError(f"{text!r}: the network, or an outsider, is an observer of its own")
         else:
             known = ", ".join(sorted(by_name, reverse=True)).replace("second server", "second-server")
             raise ValueError(
-                f"there is no observer {text!r}: name {known}, network, client:0, client:NAME or several clients:0,3,"
+                f"there is no observer {text!r}: name {known}, network, outsider, client:0, client:NAME or several clients:0,3,"
                 " joined by +, for example server+client:0,3"
             )
-    if network and (servers or clients):
-        raise ValueError(f"{text!r}: an observer is of the network alone, or some servers and clients")
-    return frozenset(servers), tuple(clients), network
+    if other and (servers or clients):
+        raise ValueError(f"{text!r}: an observer is of the network alone, an outsider, or some servers and clients")
+    return frozenset(servers), tuple(clients), other
 
 
 def named(text: str, called: Mapping[int, str] | None = None) -> Observer:
     """The observer of this name, see `parts`. called: names of clients, by number. Raises ValueError of one line."""
-    servers, clients, network = parts(text)
+    servers, clients, other = parts(text)
     called = called or {}
-    return Observer(servers, frozenset(i for several in clients for i in _numbers(text, several, called)), network, {**called})
+    numbers = frozenset(i for several in clients for i in _numbers(text, several, called))
+    return Observer(servers, numbers, other == "network", {**called}, other == "outsider")
 
 
 def _numbers(text: str, several: str, called: Mapping[int, str]) -> list[int]:

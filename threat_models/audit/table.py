@@ -8,6 +8,7 @@ import numpy as np
 
 from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding, Values
+from .final_models import FinalModelMembership
 from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
 from .scoring import BOUND, Interval, Leakage, auc_within, leakage, remedy, tpr_at
@@ -114,6 +115,13 @@ def roc(finding: Finding) -> list[list[float]]:
     return [[0.0, float((finding.members > thresholds[0]).mean())], *rates]
 
 
+def asked_of(observer: Observer, experiments: Sequence[Experiment], mine: Collection[str] = ()) -> list[Experiment]:
+    """Of an outsider what reads the models that a run ends with, ours and the user's own (mine); of others what reads a run."""
+    if observer.outsider:
+        return [e for e in experiments if isinstance(e, FinalModelMembership) or e.name in mine]
+    return [e for e in experiments if not isinstance(e, FinalModelMembership)]
+
+
 def rows(
     played: Sequence[Stage],
     observers: Sequence[Observer],
@@ -132,15 +140,16 @@ def rows(
     tried = {experiment.name for experiment in experiments}
     everybody, done = members_first(observers), set[Observer]()
     for observer in dict.fromkeys(observers):
+        asked = asked_of(observer, experiments, mine)
         inside = [each for each in everybody if each.parties and each.parties < observer.parties]
         for member in (each for each in inside if each not in done):
             evidence = [stage.evidence(member) for stage in played]
-            for experiment in experiments:
+            for experiment in asked:
                 tries.of(member, evidence, experiment)
             done.add(member)
         evidence = [] if observer in done else [stage.evidence(observer) for stage in played]
         done.add(observer)
-        for experiment in experiments:
+        for experiment in asked:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.about(public, sums)]
             yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
@@ -151,7 +160,8 @@ def rows(
 
 
 def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried) -> Row:
-    anchor: Anchor = "chance" if observer.network else experiment.anchor  # who only watches links is not to learn sums either
+    no_party = observer.network or observer.outsider  # who is of no party is not to learn sums either
+    anchor: Anchor = "chance" if no_party else experiment.anchor
     words = (observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
 
     def untried(why: Untried) -> Row:

@@ -1,0 +1,52 @@
+"""What an outsider finds out of the models that a run ends with: which records a client trained on.
+
+Masks and second servers hide what sums are made of, and nothing of the model that is handed out: only noise bounds that.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from ...fl.models.vector import dimension, load_vector
+from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
+from .membership import compared
+from .scoring import auc
+from .truth import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class FinalModelMembership:
+    """2 AUC - 1 of each victim, over records of its own and as many that nobody has: 0 by chance on average.
+
+    The others are as in `MembershipInference`. A record's score is minus its loss under the model that the victim ended with. It
+    is not held against other models: whether the attacker's own run trained on a record says nothing of the victim. Attacks with
+    many models of the same training, on and without the record (LiRA), find more where those can be made.
+    """
+
+    name: str = "membership by the final model"
+    unit: str = "2 AUC - 1 over a victim's records and others of the same labels"
+    side: str = "the records in question, and the model that the victim ended with"
+    source: str = "loss (Yeom et al. 2018)"
+    anchor: Anchor = "chance"
+
+    def applies(self, evidence: Evidence, /) -> str:
+        return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
+
+    def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
+        victims = victims_of(evidence.view, budget.victims, rng)
+        module = deepcopy(evidence.view.public.module).cpu().eval()
+        members, others = list[Values](), list[Values]()
+        for i in victims:
+            records, count = compared(truth, i, budget.records, rng)
+            scores = np.zeros(len(records))
+            if i in evidence.released:
+                load_vector(module, evidence.released[i][: dimension(module)].copy())
+                with torch.no_grad():
+                    scores = -cross_entropy(module(records.x), records.y, reduction="none").double().numpy()
+            members.append(scores[:count])
+            others.append(scores[count:])
+        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]
+        return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
