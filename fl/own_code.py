@@ -84,7 +84,8 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
     yield from (repr(value) for value in beside if plain(value))
     for value in (*beside, *held):
         yield from _code_in(value)
-    names, known = sorted(_names(function.__code__)), function.__globals__
+    names = sorted(name for name in _names(function.__code__) if not name.startswith("__"))  # of a file, not of what it says
+    known = function.__globals__
     for name in names:
         if name in known:
             yield from _used(name, known[name], known)
@@ -137,8 +138,8 @@ def _code_in(value: Any) -> Iterator[Any]:
 
 
 def _generated(function: FunctionType) -> bool:
-    """Whether a dataclass wrote it, from its fields."""
-    return function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
+    """Whether a dataclass wrote it, from its fields. A file that is read from a record has no name for its own code either."""
+    return function.__code__.co_qualname.startswith("__create_fn__.<locals>.")
 
 
 def _empty(cell: Any) -> bool:
