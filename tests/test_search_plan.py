@@ -18,7 +18,7 @@ from cloister.threat_models.search.choosing import Usual
 from cloister.threat_models.search.fields import Numbers
 from cloister.threat_models.search.found import Point, cheapest, cost_of, points_of, strength_of, worst
 from cloister.threat_models.search.plan import BATCH, Plan, hunt, usual_forms
-from cloister.threat_models.search.play import Sought, Try, harm, last_rounds
+from cloister.threat_models.search.play import Harm, Sought, Try, harm, last_rounds
 from cloister.threat_models.search.space import Space
 
 from . import evaluation_sample as sample
@@ -228,6 +228,15 @@ def test_what_could_not_be_played_is_not_the_worst() -> None:
     assert found is not None
     assert found.numbers["attack"] == "ALIE"
     assert [p.failed for p in points.values()] == ["", "it would not"]
+
+
+def test_of_points_that_do_no_harm_the_worst_is_that_which_loses_most() -> None:
+    points = []
+    for name, loss in (("ALIE", -0.08), ("IPM", -0.05), ("Mimic", -0.06)):
+        points.append(Point({"attack": name}, 3, {0: Harm(0.0, loss, loss, None, None)}))
+    found = worst(points)
+    assert found is not None
+    assert found.numbers["attack"] == "IPM"
 
 
 def test_cost_is_attackers_then_strength() -> None:

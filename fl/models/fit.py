@@ -53,11 +53,8 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
             layer = trial.get_submodule(owner)
             kind, tracks = type(layer).__name__, hasattr(layer, "track_running_stats")
             keeps = "running statistics" if tracks else f"numbers beside its parameters ({name}) that training changes"
-            instead = (
-                f"make it {kind}(..., track_running_stats=False){OF_SEVERAL}, or take GroupNorm or LayerNorm"
-                if tracks
-                else WITHOUT
-            )
+            fresh = f"make it {kind}(..., track_running_stats=False), {OF_SEVERAL}, or take GroupNorm or LayerNorm"
+            instead = fresh if tracks else WITHOUT
             raise ValueError(
                 f"the model's {owner or 'module'} ({kind}) keeps {keeps}, which no update carries, so that models would be scored"
                 f" with those of nobody: {instead}"

@@ -129,5 +129,5 @@ def cheapest(space: Space, points: Mapping[Key, Point], held_out: Sequence[int])
 
 
 def worst(points: Iterable[Point]) -> Point | None:
-    """The most severe point of those that could be played."""
-    return max((p for p in points if not p.failed), key=lambda p: p.severity, default=None)
+    """The most severe point of those that could be played; of equals, as where none does harm, that which loses most."""
+    return max((p for p in points if not p.failed), key=lambda p: (p.severity, p.loss), default=None)
