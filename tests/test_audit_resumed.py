@@ -110,6 +110,17 @@ def test_an_audit_that_is_stopped_twice_comes_to_the_same(tmp_path: Path, monkey
     assert len(tries) == len({*tries}) > 10
 
 
+def test_what_a_stopped_audit_was_begun_with_and_is_not_asked_for_now_is_said(tmp_path: Path) -> None:
+    begun = {"against": ["server", "server+client:0"], "attack": ["mine"]}
+    assert kept_in(tmp_path, {"scenario": 1}, False, begun).left_out == {}
+    assert kept_in(tmp_path, {"scenario": 1}, True, begun).left_out == {}
+    fewer = {"against": ["server"], "attack": []}
+    assert kept_in(tmp_path, {"scenario": 1}, True, fewer).left_out == {"against": ["server+client:0"], "attack": ["mine"]}
+    assert kept_in(tmp_path, {"scenario": 1}, True, begun).left_out == {}
+    with pytest.raises(ValueError, match="begun with another scenario"):
+        kept_in(tmp_path, {"scenario": 2}, True, begun)
+
+
 @pytest.mark.trains
 def test_a_kept_run_that_is_damaged_is_said(tmp_path: Path) -> None:
     kept = kept_in(tmp_path, {}, resume=False)

@@ -224,7 +224,10 @@ def audited(
     if into is not None:
         of: dict[str, Any] = {"scenario": described(scenario), "set of data": checksum(of_runs), "budget": asdict(budget)}
         of |= {"recorded run": [one.public.run.hex() for one in recorded.values()], "version of Cloister": versions()["cloister"]}
-        kept = kept_in(into / PLAYING, of, resume)
+        beside = {"against": [one if isinstance(one, str) else one.name for one in against], "attack": [e.name for e in further]}
+        kept = kept_in(into / PLAYING, of, resume, beside)
+        for option, names in () if quiet else kept.left_out.items():
+            noted(f"it was begun with --{option} {f' --{option} '.join(names)}, and goes on without: name what is to be in it")
     clients = len(of_runs.clients)
     if not quiet and (words := too_few(CLAIMS, scenario.protection, scenario.algorithm, clients, budget.victims, len(seeds))):
         noted(words)

@@ -144,6 +144,6 @@ def needs_two(module: nn.Module, like: Tensor) -> bool:
     try:
         with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
             trial(one)
-    except ValueError:
+    except (RuntimeError, ValueError, TypeError, IndexError):
         return True
     return False

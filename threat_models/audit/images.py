@@ -105,7 +105,7 @@ def guessed(
     if not rounds:
         return nothing
     public, t = view.public, rounds[0]
-    start, module = start_of(view, t, client), deepcopy(view.public.module).cpu()
+    start, module = start_of(view, t, client), deepcopy(view.public.module).cpu().eval()
     d = len(to_vector(module))
     load_vector(module, np.asarray(start, np.float32)[:d])
     update = np.asarray(found[t, "update", client], np.float32)[:d]

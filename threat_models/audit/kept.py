@@ -5,7 +5,7 @@ from a seed of its own. Attacks of the user's own are tried anew, as they may ha
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,12 @@ ARRAYS = ("values", "members", "others", "moves")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """folder: where it is kept, None to keep nothing. It holds all clients' data, as recordings do."""
+    """folder: where it is kept, None to keep nothing. It holds all clients' data, as recordings do. left_out: by option, what the
+    audit was begun with and is not asked for now.
+    """
 
     folder: Path | None = None
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _tries: ResultsFolder | None = field(default=None, repr=False)
     _known: dict[str, Row] = field(default_factory=dict, repr=False)
 
@@ -53,18 +56,22 @@ class Kept:
 
 
 NOTHING_KEPT = Kept()
+NONE: Mapping[str, Sequence[str]] = {}
 
 
-def kept_in(folder: Path, asked: Mapping[str, Any], resume: bool) -> Kept:
-    """What is kept in this folder, which is inside of the audit's. asked: what it is an audit of, by words. resume: whether it is
-    there already. Raises ValueError of one line where that was an audit of something else, or cannot be read.
+def kept_in(folder: Path, asked: Mapping[str, Any], resume: bool, beside: Mapping[str, Sequence[str]] = NONE) -> Kept:
+    """What is kept in this folder, which is inside of the audit's. asked: what it is an audit of, by words. beside: what it
+    tries, by option, which may be other things than before. resume: whether it is there already. Raises ValueError of one line
+    where that was an audit of something else, or cannot be read.
     """
-    tries = ResultsFolder(folder, KIND)
+    tries, left_out = ResultsFolder(folder, KIND), dict[str, Sequence[str]]()
     if resume:
         begun = _begun(folder / f"{KIND}.json")
         if differing := [name for name, value in asked.items() if begun.get(name) != json.loads(json.dumps(strict(value)))]:
             raise ValueError(f"the audit in {folder.parent} was begun with another {', another '.join(differing)}; {ANOTHER}")
-    return Kept(folder, tries, tries.open(asked, resume))
+        earlier = {name: [str(one) for one in begun.get(name, ())] for name in beside}
+        left_out = {name: lost for name, old in earlier.items() if (lost := [one for one in old if one not in beside[name]])}
+    return Kept(folder, left_out, tries, tries.open({**asked, **beside}, resume))
 
 
 def _begun(path: Path) -> Mapping[str, Any]:

@@ -95,7 +95,7 @@ def read_out(view: CorruptView, clients: Sequence[int], of: Mapping[Instance, Es
     """
     public = view.public
     known: dict[tuple[bytes, bytes], Matrix] = {}  # clients whose estimate is their cluster's mean have the same
-    module = deepcopy(public.module).cpu()
+    module = deepcopy(public.module).cpu().eval()
     d, found = len(to_vector(module)), np.full((len(clients), public.classes), 1 / public.classes)
     for k, i in enumerate(clients):
         starts = {t: s for t, kind, j in of if (j, kind) == (i, "update") and (s := start_of(view, t, i)) is not None}

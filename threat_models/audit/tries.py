@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...fl.near_names import meant
+from ...fl.near_names import in_short, meant
+from ...fl.own_code import has_own
 from .experiment import Anchor, Budget, Evidence, Experiment, Finding
 from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
@@ -37,7 +38,8 @@ class Untried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tries:
-    """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error.
+    """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error;
+    so is that of ours on a module of the user's own, of which not everything is known.
     kept: what of ours was found before.
     """
 
@@ -120,12 +122,17 @@ class Tries:
         return found
 
     def _guarded(self, experiment: Experiment, made: Callable[[], T | Untried], when: str = "") -> T | Untried:
-        if experiment.name not in self.mine:
-            return made()
+        if experiment.name in self.mine:
+            try:
+                return made()
+            except (Exception, SystemExit) as error:
+                return Untried(when + failure(error), failed=True)
         try:
             return made()
-        except (Exception, SystemExit) as error:
-            return Untried(when + failure(error), failed=True)
+        except Exception as error:
+            if not has_own(self.played[0].scenario.model):
+                raise
+            return Untried(f"{when}does not take this model: {in_short(error)}")
 
 
 def check(found: Finding) -> None:

@@ -9,6 +9,7 @@ the area under the curve (Carlini et al. 2022).
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,9 +88,27 @@ def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) ->
     def loss(parameters: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return functional.cross_entropy(functional_call(module, dict(parameters), (x[None],)), y[None])
 
-    slopes = vmap(grad(loss), in_dims=(None, 0, 0))
     for index in torch.split(torch.arange(len(records)), CHUNK):
-        yield torch.cat([slope.flatten(1) for slope in slopes(dict(at), records.x[index], records.y[index]).values()], dim=1)
+        x, y = records.x[index], records.y[index]
+        with at_rest(module):
+            try:
+                slopes = vmap(grad(loss), in_dims=(None, 0, 0))(dict(at), x, y)
+            except RuntimeError:  # a layer that is not computed for many at once: one after the other
+                alone = [grad(loss)(dict(at), one, label) for one, label in zip(x, y, strict=True)]
+                slopes = {name: torch.stack([of[name] for of in alone]) for name in at}
+        yield torch.cat([slope.flatten(1) for slope in slopes.values()], dim=1)
+
+
+@contextmanager
+def at_rest(module: nn.Module) -> Iterator[None]:
+    """As a model is that predicts: nothing is dropped out. Afterwards its parts are as they were."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def loss_scores(
@@ -108,7 +127,7 @@ def loss_scores(
 
 def losses(module: nn.Module, vector: NDArray[np.float32], records: Examples) -> Scores:
     """Cross entropy of each record at a model, float64 (records,)."""
-    with torch.no_grad():
+    with torch.no_grad(), at_rest(module):
         logits = functional_call(module, pieces(module, vector), (records.x,)).double()
         return np.asarray(functional.cross_entropy(logits, records.y, reduction="none").numpy())
 
