@@ -262,7 +262,7 @@ def test_unlike_models_need_a_server_that_has_models_and_layers_that_can_be_sile
     assert "hands out no models" in why(played().evidence(Observer(clients=frozenset({0, 1}))))
     evidence = played().evidence(SERVER_ALONE)
     public = replace(evidence.view.public, module=initial(CflCnn(), (1, 28, 28), 10, 0))
-    assert "only linear layers" in why(replace(evidence, view=replace(evidence.view, public=public)))
+    assert "only models of linear layers" in why(replace(evidence, view=replace(evidence.view, public=public)))
 
 
 # --- labels and members -------------------------------------------------------------------------------------------------

@@ -191,3 +191,14 @@ def test_an_evaluation_of_python_is_compared_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was played from Python"):
         play_again(tmp_path / "a", None, None)
     assert compared(tmp_path / "a", tmp_path / "b") == Repeated(3, (), 0, ())
+
+
+@pytest.mark.trains
+def test_cells_of_a_search_beside_an_evaluation_are_none_of_it(tmp_path: Path) -> None:
+    table(file := tmp_path / "own.csv")
+    for name in ("a", "b"):
+        cloister.evaluate(evaluation(file), tmp_path / name, quiet=True)
+    line = json.loads((tmp_path / "a" / "results.jsonl").read_text().splitlines()[0])
+    with open(tmp_path / "a" / "results.jsonl", "a") as results:
+        results.write(json.dumps({**line, "key": "another"}) + "\n")
+    assert compared(tmp_path / "a", tmp_path / "b").is_same

@@ -93,6 +93,7 @@ def compared(folder: Path, other: Path) -> Repeated:
     """What two folders of evaluations have in common. Raises ValueError for what is none."""
     abouts = [described_in(one) for one in (folder, other)]
     first, second = (read_results(one, "evaluation", "evaluate") for one in (folder, other))
+    first = {key: row for key, row in first.items() if key in abouts[0].get("keys", first)}  # beside searches' and earlier ones
     both = [key for key in first if key in second]
     apart = [key for key in both if measured(first[key]) != measured(second[key])]
     different = tuple(_different(*abouts))
