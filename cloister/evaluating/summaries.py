@@ -125,8 +125,9 @@ def markdown(grid: Grid) -> str:
     notes += [f"- Known of {name}, whatever was played here. {words}" for name, words in known.items()]
     how = (
         "Accuracy of loyal clients late in the run, means over seeds; ± is half of Student's t interval of that mean at 95 %; of"
-        " two seeds both values stand there. Absent: without the attackers' data; – where a round of one of these runs came to"
-        " nothing, which is no measure then. Held against: of each seed the lower of the runs without attack and absent. Lost: that less what is left under the attack; below 0 is better."
+        " two seeds both values stand there. Absent: without the attackers' data; none where a round of one of these runs came to"
+        " nothing, which is no measure then. Held against: of each seed the lower of the runs without attack and absent. Lost:"
+        " that less what is left under the attack; below 0 is better."
     )
     said = sentences(grid)
     found = [(first, *(f"- {one}" for one in others)) for first, others in said.places]
