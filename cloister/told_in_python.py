@@ -23,7 +23,9 @@ def told(module: Mapping[str, Any]) -> Callable[[str], Any]:
         if not name.startswith("_"):  # whatever else is asked for is asked for by a program
             from .fl.near_names import near
 
-            words += _elsewhere(name) or near(name, offered) or f"; it has {', '.join(offered)}"
+            meant = near(name, offered)
+            said = meant.startswith(":")  # of what is called otherwise, or is not here, more than a name
+            words += (meant if said else _elsewhere(name) or meant) or f"; it has {', '.join(offered)}"
         raise AttributeError(words, name=None, obj=None)  # Python would add another guess of its own
 
     return absent
