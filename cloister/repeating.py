@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,12 +37,14 @@ def rerun(
 
     Exit codes: 0 the same, 4 otherwise, or where the folder's scenario.json is not what its origin.json makes.
     """
-    from .fl.runs.repetition import compared
-    from .rerunning import in_words, play_again
-
+    compared: Callable[[Path, Path], Any]
+    in_words: Callable[..., list[str]]
     if (folder / "evaluation.json").is_file():
-        _evaluation(folder, out, data, against, as_json)
-        return
+        from .evaluating.again import compared, in_words, play_again
+    else:
+        from .fl.runs.repetition import compared
+        from .rerunning import in_words, play_again
+
     with one_line_errors():
         other = play_again(folder, out, data) if against is None else against
         found = compared(folder, other)
@@ -51,19 +54,4 @@ def rerun(
         for line in in_words(found, other, played=against is None):
             typer.echo(line)
     if not found.same:
-        raise typer.Exit(OTHERWISE)
-
-
-def _evaluation(folder: Path, out: Path | None, data: Path | None, against: Path | None, as_json: bool) -> None:
-    from .evaluating.again import compared, in_words, play_again
-
-    with one_line_errors():
-        other = play_again(folder, out, data) if against is None else against
-        found = compared(folder, other)
-    if as_json:
-        sys.stdout.write(json.dumps(found.as_dict()) + "\n")
-    else:
-        for line in in_words(found, other, played=against is None):
-            typer.echo(line)
-    if not found.is_same:
         raise typer.Exit(OTHERWISE)

@@ -70,8 +70,9 @@ class MLflow:
 
     experiment: its name, made if it is not there. run: a name, or None. uri: of the tracking server or store; None for MLflow's
     own choice. A run that was interrupted ends as KILLED where another begins with the same callback; one that goes on
-    (`resume=True`) goes on there, too, also in another process: in the newest run of MLflow that is at that round and never
-    ended. Raises ImportError where MLflow is not installed.
+    (`resume=True`) goes on there, too, also in another process: in the newest run of MLflow of that name that is at that round
+    and never ended. Runs that are played at the same time need names of their own. Raises ImportError where MLflow is not
+    installed.
     """
 
     experiment: str
@@ -93,7 +94,7 @@ class MLflow:
             client = MlflowClient(self.uri)
             known = client.get_experiment_by_name(self.experiment)
             experiment = client.create_experiment(self.experiment) if known is None else known.experiment_id
-            left = None if done.round == 1 else _left_at(client, experiment, done.round)
+            left = None if done.round == 1 else _left_at(client, experiment, self.run, done.round)
             self._begun = client, left or client.create_run(experiment, run_name=self.run).info.run_id
         client, run = self._begun
         for name, value in done.numbers.items():
@@ -104,10 +105,10 @@ class MLflow:
             self._begun = None
 
 
-def _left_at(client: Any, experiment: str, now: int) -> str | None:
-    """The newest run of this callback's that never ended and is as far as the round before `now`, or farther: a round that was
-    told of and not kept is played again.
+def _left_at(client: Any, experiment: str, name: str | None, now: int) -> str | None:
+    """The newest run of this callback's, and of this name if it has one, that never ended and is as far as the round before
+    `now`, or farther: a round that was told of and not kept is played again.
     """
     never_ended = client.search_runs([experiment], "attributes.status = 'RUNNING'", order_by=["attributes.start_time DESC"])
-    over = ((run.info.run_id, int(run.data.tags.get(OVER, 0))) for run in never_ended)
-    return next((name for name, rounds in over if rounds >= now - 1), None)
+    named = (run for run in never_ended if name in (None, run.info.run_name))
+    return next((run.info.run_id for run in named if int(run.data.tags.get(OVER, 0)) >= now - 1), None)

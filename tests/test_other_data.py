@@ -184,11 +184,11 @@ def test_an_evaluation_of_python_is_compared_alone(tmp_path: Path) -> None:
         cloister.evaluate(evaluation(file), tmp_path / name, quiet=True)
     with pytest.raises(ValueError, match="was played from Python"):
         play_again(tmp_path / "a", None, None)
-    assert compared(tmp_path / "a", tmp_path / "b") == Repeated(3, (), 0, ())
+    assert compared(tmp_path / "a", tmp_path / "b") == Repeated(True, (), (), 3, 0)
     table(file, 90)
     cloister.evaluate(evaluation(file), tmp_path / "c", quiet=True)
     moved = compared(tmp_path / "a", tmp_path / "c")
-    assert (moved.is_same, moved.same + len(moved.apart)) == (False, 3)
+    assert (moved.same, moved.cells + len(moved.apart)) == (False, 3)
     assert moved.different == ("the data: their checksums differ",)
 
 
@@ -200,4 +200,4 @@ def test_cells_of_a_search_beside_an_evaluation_are_none_of_it(tmp_path: Path) -
     line = json.loads((tmp_path / "a" / "results.jsonl").read_text().splitlines()[0])
     with open(tmp_path / "a" / "results.jsonl", "a") as results:
         results.write(json.dumps({**line, "key": "another"}) + "\n")
-    assert compared(tmp_path / "a", tmp_path / "b").is_same
+    assert compared(tmp_path / "a", tmp_path / "b").same

@@ -357,3 +357,15 @@ def test_an_update_that_was_sent_and_whose_sum_it_never_signed_may_not_be_in_it(
     lines = [JOINED, *signed(0), task(1), update(1), {"away": "x"}, {"back": True}, *signed(2)]
     assert [(of.named, of.words) for of in rounds_of(lines)] == [("0", TOOK), ("1", UNTOLD), ("2", TOOK)]
     assert "Round 1 (perhaps: it was not told) went on without it" in render(lines)
+
+
+def test_a_client_that_took_part_by_another_scenario_is_told_so_first():
+    """Its page said that whatever it was told was what it had agreed to."""
+    differs = {"differs": {"algorithm": ["RobustFedAvg", "CFL"], "training.epochs": ["5", "2"]}}
+    page = render([JOINED, differs, task(0), update(0)])
+    assert "agreed to" not in page
+    assert "It took part by another algorithm, training.epochs than its own scenario has." in page
+    assert "algorithm is RobustFedAvg at the coordinator, CFL here; training.epochs is 5 at the coordinator, 2 here" in page
+    assert "No word and no message." in page
+    back = render([JOINED, differs, task(0), update(0), {"differs": {}}])  # it came back with the agreed one
+    assert "by another" not in back

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors_in_one_line import said_in_a_line
 from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA, Row, read_results
-from ..grids.watching import folder_for, stoppable
+from ..grids.watching import folder_for
 from ..shipped import file_and_name
 from .data import described_in
 from .merging import measured
@@ -24,21 +24,19 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """same: cells with the same result, bit for bit. apart: with another, in words. lacking: of the first that the other has
-    not, as its code or its settings are others. different: what is not as it was here, in words.
+    """same: whether all cells are there with the same result, bit for bit. apart: those with another, in words. lacking: how many
+    of the first the other has not, as its code or its settings are others. different: what is not as it was here, in words.
+    cells: how many have the same result.
     """
 
-    same: int
+    same: bool
     apart: tuple[str, ...]
-    lacking: int
     different: tuple[str, ...]
-
-    @property
-    def is_same(self) -> bool:
-        return self.same > 0 and not self.apart and not self.lacking
+    cells: int
+    lacking: int
 
     def as_dict(self) -> dict[str, Any]:
-        return {"is_same": self.is_same} | asdict(self)
+        return asdict(self)
 
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
@@ -65,7 +63,7 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
     with said_in_a_line():
         evaluation = made.load()
         _, ledger = opened(evaluation, data, into, False, made.about | {"file": origin["file"]})
-    with stoppable(into), crew(made, evaluation, ledger.folder, None) as hands:
+    with crew(made, evaluation, ledger.folder, None) as hands:
         for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
             pass
     write_evaluation_report(into)
@@ -96,8 +94,9 @@ def compared(folder: Path, other: Path) -> Repeated:
     first = {key: row for key, row in first.items() if key in abouts[0].get("keys", first)}  # beside searches' and earlier ones
     both = [key for key in first if key in second]
     apart = [key for key in both if measured(first[key]) != measured(second[key])]
-    different = tuple(_different(*abouts))
-    return Repeated(len(both) - len(apart), tuple(_named(first[key]) for key in apart), len(first) - len(both), different)
+    alike, lacking = len(both) - len(apart), len(first) - len(both)
+    same, different = alike > 0 and not apart and not lacking, tuple(_different(*abouts))
+    return Repeated(same, tuple(_named(first[key]) for key in apart), different, alike, lacking)
 
 
 def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -117,17 +116,16 @@ def _named(row: Row) -> str:
 
 def in_words(found: Repeated, other: Path, played: bool = True) -> list[str]:
     """Lines, the verdict first. played: whether just now."""
-    lines = [f"the same, bit for bit: {found.same} cell{'s' * (found.same != 1)}"]
-    if not found.is_same:
+    lines = [f"the same, bit for bit: {found.cells} cell{'s' * (found.cells != 1)}"]
+    if not found.same:
         more = f" and {len(found.apart) - SHOWN} more" if len(found.apart) > SHOWN else ""
         parts = [f"{len(found.apart)} came out otherwise ({'; '.join(found.apart[:SHOWN])}{more})"] if found.apart else []
         are = "is" if found.lacking == 1 else "are"
         parts += [f"{found.lacking} {are} not there, of other code, settings or seeds"] if found.lacking else []
-        lines = [
-            f"not the same: of {found.same + len(found.apart) + found.lacking} cells {', and '.join(parts) or 'none is there'}"
-        ]
+        of = found.cells + len(found.apart) + found.lacking
+        lines = [f"not the same: of {of} cells {', and '.join(parts) or 'none is there'}"]
     lines.append(f"{'again in   ' if played else 'compared with'} {other}")
     if found.different:
-        lines.append("different here, without effect:" if found.is_same else "different here:")
+        lines.append("different here, without effect:" if found.same else "different here:")
         lines += [f"  {one}" for one in found.different]
     return lines

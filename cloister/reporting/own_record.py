@@ -86,16 +86,19 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     apart = without_it(rounds, protection, is_left(lines))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
+    otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind for row in rows})
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
+    chose = CHOSE if chosen else ""
+    first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, apart]
     return (
         environment()
         .get_template("own_record.html.j2")
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=" ".join(filter(None, [ended, failures(lines), f"{revealing}{CHOSE if chosen else ''}", bounds, apart])),
+            verdict=" ".join(filter(None, first)),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
@@ -114,6 +117,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             rounds=rounds[-MOST:],
             learned=sorted({name: learned.count(name) for name in learned}.items()),
             refused=refused[-MOST:],
+            differs=otherwise,
             earlier=max(0, len(refused) - MOST),
             about=[
                 ("run", str(last["joined"])),
@@ -127,6 +131,11 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             ],
         )
     )
+
+
+def _otherwise(differs: Mapping[str, Any]) -> str:
+    """That the coordinator's scenario was another in what it works by; empty where it was not."""
+    return f"It took part by another {', '.join(differs)} than its own scenario has." if differs else ""
 
 
 def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:

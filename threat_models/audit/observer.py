@@ -80,9 +80,9 @@ def parts(text: str) -> tuple[frozenset[int], tuple[str, ...], str]:
         elif word in by_name:
             servers.add(by_name[word])
         elif word in ("network", "outsider"):
-            other, more = word, bool(other)
-            if more:
+            if other:
                 raise ValueError(f"{text!r}: the network, or an outsider, is an observer of its own")
+            other = word
         else:
             known = ", ".join(sorted(by_name, reverse=True)).replace("second server", "second-server")
             raise ValueError(
