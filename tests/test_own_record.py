@@ -364,8 +364,8 @@ def test_a_client_that_took_part_by_another_scenario_is_told_so_first():
     differs = {"differs": {"algorithm": ["RobustFedAvg", "CFL"], "training.epochs": ["5", "2"]}}
     page = render([JOINED, differs, task(0), update(0)])
     assert "agreed to" not in page
-    assert "It took part by another algorithm, training.epochs than its own scenario has." in page
+    assert "It took part by a scenario that is another than its own in algorithm, training.epochs." in page
     assert "algorithm is RobustFedAvg at the coordinator, CFL here; training.epochs is 5 at the coordinator, 2 here" in page
     assert "No word and no message." in page
     back = render([JOINED, differs, task(0), update(0), {"differs": {}}])  # it came back with the agreed one
-    assert "by another" not in back
+    assert "another than its own" not in back

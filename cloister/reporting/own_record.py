@@ -135,7 +135,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def _otherwise(differs: Mapping[str, Any]) -> str:
     """That the coordinator's scenario was another in what it works by; empty where it was not."""
-    return f"It took part by another {', '.join(differs)} than its own scenario has." if differs else ""
+    return f"It took part by a scenario that is another than its own in {', '.join(differs)}." if differs else ""
 
 
 def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
