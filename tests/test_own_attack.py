@@ -1,7 +1,6 @@
 """Somebody's own attack in an audit: a function of what was seen, scored like ours, and never shown what is true."""
 
 import json
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,26 +19,23 @@ from cloister.fl.clients.training import Training
 from cloister.fl.data.given import from_csv
 from cloister.fl.data.natural import Natural
 from cloister.fl.data.partition import Dirichlet, Iid
-from cloister.fl.data.population import Examples
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
-from cloister.fl.models.vector import dimension, load_vector, to_vector
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Plain
 from cloister.protocol.core.session import DEALER
 from cloister.threat_models.audit.attack import Attack
 from cloister.threat_models.audit.experiment import QUICK, Evidence
-from cloister.threat_models.audit.final_models import FinalModelMembership
 from cloister.threat_models.audit.labels import LabelInference
-from cloister.threat_models.audit.membership import MembershipInference, start_of
-from cloister.threat_models.audit.observer import NETWORK, OUTSIDER, SERVER_ALONE, Observer, named
+from cloister.threat_models.audit.membership import start_of
+from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
 from cloister.threat_models.audit.recording import load as load_recorded
 from cloister.threat_models.audit.recording import save
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import HeldOut, Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.audit.view import CorruptView
-from cloister.threat_models.inference.record_membership import gradients, loss_scores, losses, pieces
+from cloister.threat_models.inference.record_membership import loss_scores
 
 from .example_files import load
 from .test_given_data import hospitals
@@ -119,11 +115,6 @@ def test_scores_at_random_are_no_leak_where_the_attack_works_in_clear():
     values = np.concatenate([mine(view, truth, replace(SPEND, victims=9), np.random.default_rng(k)).values for k in range(40)])
     assert values.min() < 0 < values.max()
     assert abs(values.mean()) < 3 * values.std() / len(values) ** 0.5
-
-
-def test_whoever_watches_the_network_is_handed_no_model():
-    assert not played().evidence(NETWORK).released
-    assert played().evidence(SERVER_ALONE).released
 
 
 def test_names_of_clients_are_kept_with_a_run(tmp_path):
@@ -344,113 +335,3 @@ def test_an_attack_on_records_is_played_as_the_page_shows():
     assert not row.failed, row.reason
     assert row.leakage is not None
     assert np.isfinite(row.findings[0].members).all()
-
-
-# --- an outsider --------------------------------------------------------------------------------------------------------------
-
-
-def test_an_outsider_has_the_final_models_and_nothing_of_the_run():
-    evidence = played().evidence(OUTSIDER)
-    view = evidence.view
-    assert not any(map(len, (view.frames, view.sums, view.models, view.compared, view.answered, view.held, view.opened)))
-    assert evidence.released.keys() == played().audited.truth.population.clients.keys()
-
-
-def test_what_final_models_tell_of_records_is_no_better_hidden_by_masks_than_in_clear():
-    def released(evidence, client, records, rng):
-        return np.zeros(len(records)) + (client in evidence.released)
-
-    asked = (MembershipInference(), FinalModelMembership(), Attack("mine", released, "records"))
-    found = [*rows([played()], [OUTSIDER, SERVER_ALONE], asked, (), SPEND, mine=("mine",))]
-    whose = [(row.observer, row.experiment) for row in found]
-    final = "membership by the final model"
-    assert whose == [("outsider", final), ("outsider", "mine"), ("server", "membership"), ("server", "mine")]
-    assert found[0].anchor == "chance"
-    here, nothing, everything = found[0].findings
-    assert not nothing.values.any()
-    assert abs(here.values.mean() - everything.values.mean()) < 0.1  # rounding alone tells them apart
-
-
-def test_records_that_a_model_was_fitted_to_are_told_from_others_by_it():
-    """A client's own model at the end, of some steps on few records."""
-    stage = played()
-    rng = np.random.default_rng(0)
-    clients = stage.audited.truth.population.clients
-    module = deepcopy(stage.audited.public.module)
-    models = {}
-    for i, client in clients.items():
-        load_vector(module, stage.audited.public.initial[: dimension(module)].copy())
-        optimizer = torch.optim.Adam(module.parameters(), 0.02)
-        for _ in range(400):
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(module(client.train.x), client.train.y).backward()
-            optimizer.step()
-        models[i] = to_vector(module)
-    evidence = replace(stage.evidence(OUTSIDER), released=models)
-    found = FinalModelMembership()(evidence, stage.audited.truth, SPEND, rng)
-    assert found.values.mean() > 0.1
-    blind = replace(evidence, released=dict.fromkeys(models, stage.audited.public.initial))
-    assert abs(FinalModelMembership()(blind, stage.audited.truth, replace(SPEND, victims=9), rng).values.mean()) < 0.3
-
-
-@pytest.mark.parametrize("text", ["outsider", "OUTSIDER"])
-def test_an_outsider_is_named(text):
-    assert named(text) == OUTSIDER
-    assert OUTSIDER.name == "outsider"
-    for wrong in ("outsider+server", "outsider+network"):
-        with pytest.raises(ValueError, match=r"an observer is of the network alone, an outsider, or|is an observer of its own"):
-            named(wrong)
-
-
-# --- modules of the user's own --------------------------------------------------------------------------------------------------
-
-
-class WithDropout(nn.Module):
-    """Draws in training, and predicts without."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.LayerNorm(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 10))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
-
-
-class Particular(WithDropout):
-    """Takes one record at a time in no way."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if len(x) == 1:
-            raise RuntimeError("it takes two")
-        return self.layers(x)
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"), [(WithDropout, ""), (Particular, "does not take this model: RuntimeError: it takes two")]
-)
-def test_an_audit_of_a_module_with_dropout_is_played_to_its_end(kind, reason):
-    """It ended in an error of torch's, and all that had been tried was lost."""
-    training = Training(epochs=1, batch=1000, lr=0.1)
-    scenario = replace(played().scenario, model=lambda shape, classes: kind(), training=training, protection=Plain(), rounds=1)
-    found = audited(
-        scenario, SPEND, (0,), None, quiet=True, against=["server"], experiments=[LabelInference(), MembershipInference()]
-    )
-    assert [row["experiment"] for row in found["rows"]] == ["labels", "membership"]
-    assert found["rows"][1]["reason"] == reason
-    assert (found["rows"][1]["leakage"] is None) == bool(reason)
-
-
-def test_gradients_and_losses_are_of_a_model_that_predicts() -> None:
-    torch.manual_seed(0)
-    module, x, y = WithDropout().train(), torch.rand(6, 1, 8, 8), torch.arange(6)
-    at, records = to_vector(module), Examples(x, y)
-    one, other = (torch.cat(list(gradients(module, pieces(module, at), records))) for _ in range(2))
-    assert torch.equal(one, other)
-    assert np.array_equal(losses(module, at, records), losses(module, at, records))
-    assert all(part.training for part in module.modules())
-    module.eval()
-    for k in range(6):
-        module.zero_grad()
-        torch.nn.functional.cross_entropy(module(x[k : k + 1]), y[k : k + 1]).backward()
-        assert torch.allclose(one[k], torch.cat([p.grad.flatten() for p in module.parameters()]), atol=1e-6)
-    assert not any(part.training for part in module.modules())
