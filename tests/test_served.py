@@ -258,7 +258,7 @@ def test_a_client_makes_a_report_of_what_it_revealed_spent_and_refused(tmp_path)
         "how well it predicts",
         "did not say",
         "differentially private",
-        "Nothing: whatever",
+        "No word and no message.",
     ):
         assert words in text
     with open(found.home[1] / "join.jsonl", "a") as record:
