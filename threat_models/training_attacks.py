@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..fl.clients.training import Job, check, mean_loss, minibatches
+from ..fl.models.draws import own_draws
 from ..fl.models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..protocol.view.answers import Vector
 from .knowledge import Situation
@@ -46,8 +47,7 @@ def trained(situation: Situation, objective: Objective, after_step: AfterStep, l
     optimizer = torch.optim.SGD(
         parameters, lr=training.lr_in(situation.round), momentum=training.momentum, weight_decay=training.weight_decay
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(job.seed)
+    with own_draws(job.seed):
         for index in minibatches(job, training):
             batch = job.examples.take(index)
             optimizer.zero_grad()

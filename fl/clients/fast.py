@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ..models.draws import own_draws
 from ..models.papers import EmbeddingAndHead
 from ..models.vector import dimension, load_vector, names_and_shapes, pieces_of, trainable
 from .dp_sgd import one_by_one, train_privately, vectorised
@@ -174,7 +175,7 @@ def probe(module: nn.Module, job: Job, training: Training) -> tuple[float, bool]
     local = laid_out(module)
     load_vector(local, job.start)
     batch = job.examples.take(next(minibatches(job, training)))
-    with torch.random.fork_rng(devices=[]):
+    with own_draws():
         before = torch.get_rng_state()
         start = perf_counter()
         torch.autograd.backward(mean_loss(local(batch.x), batch.y, loss=training.loss))

@@ -5,6 +5,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from ..models.draws import own_draws
+
 PROBED = 4
 """Made-up records of a module's trial."""
 ROUNDING = 1e-3
@@ -48,7 +50,7 @@ def _try(module: nn.Module, like: Tensor) -> None:
     device, name = next(module.parameters()).device, type(module).__name__
     trial, records = deepcopy(module).train(), _made_up(like).to(device)
     before = {at: value.detach().clone() for at, value in _state(trial).items()}
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+    with own_draws(like=records), torch.no_grad():
         together: Tensor = trial(records)
         for at, value in _state(trial).items():
             if at not in before or not torch.equal(value, before[at]):

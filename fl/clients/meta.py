@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data.population import Examples
+from ..models.draws import own_draws
 from ..models.vector import load_vector, to_vector, trainable
 from .training import Job, Training, check, full_gradient, mean_loss, minibatches
 from .ways import OneByOne, Way, played
@@ -64,8 +65,7 @@ class MetaSteps:
         local, parts = deepcopy(module).train(), PARTS[self.kind]
         load_vector(local, job.start)
         w, beta = list(trainable(local).values()), training.lr_in(round)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(job.seed)
+        with own_draws(job.seed):
             for index in minibatches(job, replace(training, batch=parts * training.batch)):
                 if len(index) >= parts:
                     batches = [job.examples.take(part) for part in torch.tensor_split(index, parts)]

@@ -19,6 +19,7 @@ from torch.nn import functional
 from ..data.population import Examples
 from ..field_types import wrong_types
 from ..functions import Unfit, brief, called, misfit
+from ..models.draws import own_draws
 from ..models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..near_names import near
 from .losses import CROSS_ENTROPY, IGNORED, LossFunction, check_loss, counts, losses
@@ -185,8 +186,7 @@ def train_one(
     device, prox = parameters[0].device, training.prox_in(round)
     anchor = [piece.to(device) for piece in pieces_of(job.anchor, names_and_shapes(local))]
     optimizer = optimizer_of(training, parameters, round)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(job.seed)
+    with own_draws(job.seed):
         for index in minibatches(job, training):
             batch, weights = job.batch(index)
             optimizer.zero_grad()

@@ -7,7 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from .papers import ONE_GENERATOR
+from .draws import own_draws
 
 TRIED = 4
 """Made-up records of the trial."""
@@ -38,11 +38,7 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     before = {name: buffer.clone() for name, buffer in trial.named_buffers()}
     made_up = torch.zeros((TRIED, *x.shape[1:]), dtype=x.dtype, device=next(trial.parameters()).device)
     try:
-        with (
-            ONE_GENERATOR,
-            torch.random.fork_rng(devices=[made_up.device] if made_up.device.type == "cuda" else []),
-            torch.no_grad(),
-        ):
+        with own_draws(like=made_up), torch.no_grad():
             found = trial(made_up)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
@@ -85,9 +81,9 @@ def _check_nothing_kept(module: nn.Module, x: Tensor) -> None:
         found = trial.eval()(x[:TRIED])
         return found.clone() if isinstance(found, Tensor) else None
 
-    far = [FAR * torch.randn(len(x), *x.shape[1:], device=x.device, dtype=x.dtype)] if x.is_floating_point() else []
     try:
-        with ONE_GENERATOR, torch.random.fork_rng(devices=[x.device] if x.device.type == "cuda" else []), torch.no_grad():
+        with own_draws(like=x), torch.no_grad():
+            far = [FAR * torch.randn(len(x), *x.shape[1:], device=x.device, dtype=x.dtype)] if x.is_floating_point() else []
             before, again, after = predicted(), predicted(), predicted(x, *far)
     except (RuntimeError, ValueError, TypeError, IndexError):
         return  # it needs others than the first few, which its training will show
@@ -106,7 +102,7 @@ def _close(one: Tensor, other: Tensor) -> bool:
 def _check_one(trial: nn.Module, one: Tensor, several: object) -> None:
     """Raises ValueError where outputs for a record alone, as in a last batch, have not the shape that those for several have."""
     try:
-        with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
+        with own_draws(like=one), torch.no_grad():
             found = trial(one)
     except (RuntimeError, ValueError, TypeError, IndexError):
         return  # it needs two, which is looked at where batches are known
@@ -142,7 +138,7 @@ def needs_two(module: nn.Module, like: Tensor) -> bool:
     trial = deepcopy(module).train()
     one = torch.zeros((1, *like.shape[1:]), dtype=like.dtype, device=next(trial.parameters()).device)
     try:
-        with ONE_GENERATOR, torch.random.fork_rng(devices=[one.device] if one.device.type == "cuda" else []), torch.no_grad():
+        with own_draws(like=one), torch.no_grad():
             trial(one)
     except (RuntimeError, ValueError, TypeError, IndexError):
         return True

@@ -1,19 +1,19 @@
 """Models of the papers, each the pair of an embedding and a head: forward = head(embedding(x)).
 
 A factory is a frozen dataclass that builds a fresh module for a shape of inputs and a number of classes. Initial weights come
-from torch's generator: call `initial`, which seeds one of its own and leaves the global one as it was.
+from torch's generator: call `initial`, which seeds it and leaves it as it was.
 """
 
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from threading import Lock
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..functions import Unfit, brief, called, misfit
+from .draws import own_draws
 from .lazy import size, waits
 
 
@@ -36,10 +36,6 @@ class ModelFactory(Protocol):
     def __call__(self, shape: tuple[int, ...], classes: int, /) -> nn.Module: ...
 
 
-ONE_GENERATOR = Lock()
-"""Weights come from the one generator of the process: threads that draw at once would get each other's."""
-
-
 def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """The factory's module with weights drawn from `seed` alone; torch's global generator is as it was before. A module itself is
     copied, with the weights that it has. Layers without a size (nn.LazyLinear) are sized by the shape, with weights of the seed.
@@ -48,8 +44,7 @@ def initial(factory: ModelFactory | nn.Module, shape: tuple[int, ...], classes: 
         return deepcopy(factory)
     if not isinstance(factory, nn.Module) and (wrong := misfit(factory, ["shape", "classes"])):
         raise Unfit(f"model, {called(factory)}, does not fit: {wrong}; write def NAME(shape, classes)")
-    with ONE_GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with own_draws(seed):
         module = deepcopy(factory) if isinstance(factory, nn.Module) else factory(shape, classes)
         if not isinstance(module, nn.Module):
             hint = "; is there a `return`?" if module is None else ""

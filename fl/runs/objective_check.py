@@ -13,6 +13,7 @@ from ..clients.training import Training
 from ..data.population import Examples
 from ..fields_at_fault import about
 from ..functions import called
+from ..models.draws import own_draws
 
 TRIED = 32
 """Records, at most, that a loss of the user's own is tried on before training."""
@@ -73,9 +74,9 @@ def loss_doubts(training: Training, module: nn.Module, examples: Examples, class
         return []
     first, trial = examples.take(torch.arange(min(TRIED, len(examples)))), deepcopy(module).eval()
     device = next(trial.parameters()).device
-    drawing = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with about("training"), drawing, torch.no_grad():
-        same = ignores_targets(trial(first.x.to(device)), first.y.to(device), classes, training.loss)
+    x, y = first.x.to(device), first.y.to(device)
+    with about("training"), own_draws(like=x), torch.no_grad():
+        same = ignores_targets(trial(x), y, classes, training.loss)
     words = f"training.loss, {called(training.loss)}, gives the same for other targets: models learn nothing of them; compute it"
     return [f"{words} from its second argument"] if same else []
 
