@@ -15,9 +15,10 @@ from cloister import threats
 from cloister.auditing import play as auditing
 from cloister.auditing import report
 from cloister.auditing.command import AuditSeeds, HowMuch
-from cloister.auditing.first_words import SOUGHT, headline, notes
+from cloister.auditing.first_words import headline, notes, sentences
 from cloister.auditing.report import BUDGET_WORDS, render, untried
 from cloister.auditing.result import Audited
+from cloister.auditing.sought import SOUGHT
 from cloister.auditing.tables import claims_table, measured_table, tables
 from cloister.cli import app
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
@@ -34,6 +35,7 @@ from cloister.reporting.page import environment
 from cloister.reporting.run_data import Run
 from cloister.scenario_file import load
 from cloister.threat_models.audit.claim import judged
+from cloister.threat_models.audit.clusters import DECIDED
 from cloister.threat_models.audit.experiment import FULL, QUICK
 from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
@@ -83,6 +85,30 @@ def test_a_leak_that_no_claim_covers_comes_first():
     page = render(found(*rows)).replace("\N{NO-BREAK SPACE}", " ")
     assert "<li>whoever watches the network can tell which clients share a cluster (100 %)</li>" in page
     assert "<li>server and client 0 can tell how frequent each label is with a client (62 %)</li>" in page
+
+
+def test_who_makes_the_clusters_is_said_to_know_them():
+    """A board read that a client and a wiretapper could tell the clusters, and nothing of the server."""
+    decides = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": DECIDED} for who in ("server", "server and client 0")]
+    lines = sentences(found(*decides, bare("client 3", "clusters", 1.0))).places[0][1]
+    knows = "server / server and client 0 know which clients share a cluster, as the server decides it"
+    assert lines == ("client 3 can tell which clients share a cluster (100 %)", knows)
+    assert headline(found(decides[0])).startswith("Parties of this run can find out")
+
+
+def test_what_is_little_and_no_guess_is_said_with_its_area():
+    told = {"told": {"here": {"area": {"low": 0.51, "value": 0.55, "high": 0.58}}}, "anchor": "chance"}
+    little = bare("outsider", "membership by the final model", 0.5, valid=False, needed=0)
+    words = "Little, and yet more than by guessing: an outsider who is handed the final models can tell whether a record was"
+    assert f"{words} trained on (AUC 0.55, 0.51 to 0.58, where 0.50 is a guess)." in headline(found(little | told))
+    guess = {"told": {"here": {"area": {"low": 0.49, "value": 0.55, "high": 0.58}}}, "anchor": "chance"}
+    for other in (little | guess, little | told | {"anchor": "sums alone"}, bare("outsider", "membership", 0.5) | told):
+        assert "Little, and yet" not in headline(found(other))
+
+
+def test_what_is_named_for_some_victims_says_of_how_many():
+    some = bare("client 3", "membership", 0.17, low=-0.06, high=0.46, exposed=[1, 4], victims=16)
+    assert "(17 %, -6 % to 46 %; half of it and more of 2 of 16 victims)" in headline(found(some))
 
 
 def test_a_coalition_that_was_tried_alone_has_the_tile_and_not_the_server():

@@ -386,7 +386,9 @@ def test_what_does_not_fit_is_refused_in_words(tmp_path):
     with pytest.raises(ValueError, match="an evaluation is by accuracy"):
         cloister.Evaluation(name="e", scenario=scenario, attacks={"a": lambda s: None}, defences={"d": algorithms.FedAvg()},
                             strengths=(1,))  # fmt: skip
-    with pytest.raises(ValueError, match="attacks of an audit are on labels that are learned by cross entropy"):
+    with pytest.raises(
+        ValueError, match="attacks are on labels, with an output for each, and targets are numbers: audit the same"
+    ):
         cloister.audit(scenario, tmp_path / "a", budget="quick", quiet=True)
     assert QUICK.seeds == 2
 

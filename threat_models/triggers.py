@@ -51,7 +51,9 @@ def stamped(trigger: Any, x: Tensor) -> Tensor:
 def check_images(x: Tensor) -> None:
     """Raise ValueError for anything but images."""
     if x.ndim != 4 or not x.is_floating_point():
-        raise ValueError(f"a trigger is put into images, float32 (n, channels, height, width), not into {tuple(x.shape)}")
+        raise ValueError(
+            f"a trigger is put into images, (channels, height, width) of float32, not into records of shape {tuple(x.shape[1:])}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

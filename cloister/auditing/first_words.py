@@ -6,47 +6,21 @@ from typing import Any
 
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
-from ..threat_models.audit.experiment import Anchor
-from ..threat_models.audit.observer import NETWORK, OUTSIDER
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, read_records
+from .beside_leaks import decided, little, of_sums_alone
+from .losses import notes_on_loss
+from .sought import CALLED, GRAVEST, SOUGHT, sought
 from .which_runs import epsilon_in_words, runs_in_words
 
 MASKS, FLOOR = "masks", "floor"
 """The experiment without which an attack's failure may be that it did not read what was sent; and that on the rows of sums."""
-SOUGHT = {
-    "updates": "single clients' updates",
-    "masks": "masks that are not uniform, or serve twice",
-    "floor": "sums that rest on fewer clients than the floor",
-    "permutation": "the secret order of updates' numbers",
-    "disaggregation": "single updates out of sums",
-    "clusters": "which clients share a cluster",
-    "counts": "how many samples a client has",
-    "labels": "how frequent each label is with a client",
-    "embeddings": "the labels of single records, by their embeddings",
-    "label shares": "the labels of the records that are compared",
-    "membership": "whether a record was trained on",
-    "membership by the final model": "whether a record was trained on",
-    "property": "a property of a client's data",
-    "images": "single records",
-    "ckks key": "ciphertexts, opened",
-    "inconsistent models": "single updates, by models of which clients get different ones",
-}
-"""What each experiment looks for, in plain words. An experiment of the user's own goes by its name."""
 LEAKS = (
     "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where 100 %"
     " is as much as without any protection)"
 )
 WIDE = 0.2
 """Of an interval, from which on it is told of what was found, too."""
-CALLED = {NETWORK.name: "whoever watches the network", OUTSIDER.name: "an outsider who is handed the final models"}
-GRAVEST = (
-    "images", "ckks key", "updates", "inconsistent models", "disaggregation", "membership",
-    "membership by the final model", "embeddings", "label shares", "masks", "floor", "permutation", "labels", "property",
-    "counts", "clusters",
-)  # fmt: skip
-"""What weighs most where it leaks, first: what is of single records, then of single updates. The user's own are before all."""
-SUMS: Anchor = "sums alone"
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -63,9 +37,10 @@ def sentences(found: Mapping[str, Any]) -> Said:
     total, parts = sum(ours.values()), list[str]()
     refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
     places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
-    if several := leaks(found["rows"]):
-        places.append((f"{LEAKS}:", tuple(_leaks_in_words(several))))
+    if told := (*_leaks_in_words(leaks(found["rows"])), *decided(found["rows"])):
+        places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)
+    parts += little(found["rows"])
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
         parts.append(f"Failed, and tells nothing: {', '.join(failed)}.")
@@ -78,7 +53,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
         parts.append(f"{more}, and not for this run: what it does not hide, and from whom, is named below.")
     if whom := found.get("against"):
         parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
-    parts += _of_sums_alone(found["rows"])
+    parts += of_sums_alone(found["rows"])
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
     return Said((*places, (" ".join(parts), ())) if parts else tuple(places))
@@ -95,6 +70,7 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"claims that no attack of this audit tested, so that nothing is known of them here: {untested}")
     broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
     lines += [f"the attack {name} {reason}" for name, reason in broken]
+    lines += notes_on_loss(found.get("scenario", {}))
     if others := found.get("unclaimed", ()):
         lines += [_not_promised(one) for one in others]
         lines.append(f"why these are not promised for this run: {found['run']}")
@@ -153,7 +129,9 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
         for experiment, leak in gravest[:NAMED]:
             unsure = leak["low"] <= BOUND or leak["high"] - leak["low"] > WIDE  # it may be less than a tenth, or far from this
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
-            yield f"{SOUGHT.get(experiment, f'what {experiment!r} seeks')} ({_percent(leak['value'])}{wide})"
+            if leak["low"] <= 0:  # it is here for some victims' sake
+                wide += f"; half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
+            yield f"{sought(experiment)} ({_percent(leak['value'])}{wide})"
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 
@@ -161,19 +139,6 @@ def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str
     for observer, found in several:
         alike.setdefault(", ".join(named(found)), []).append(CALLED.get(observer, observer))
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
-
-
-def _of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What leaks are measured from, where it is more than guessing: published sums, whoever hides what they are made of."""
-    known: dict[str, str] = {}
-    for row in rows:
-        area = row["told"].get(SUMS, {}).get("area") if row.get("told") else None
-        if area is not None and area["low"] > 0.5:
-            how = f"{area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
-            known.setdefault(SOUGHT.get(row["experiment"], f"what {row['experiment']!r} seeks"), how)
-    if known:
-        things = "; ".join(f"{what} (AUC {how})" for what, how in known.items())
-        yield f"Not counted above, which is measured from there: the published sums alone tell {things}."
 
 
 def _percent(share: float) -> str:

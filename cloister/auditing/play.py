@@ -13,7 +13,6 @@ import typer
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line, say
-from ..fl.clients.losses import CROSS_ENTROPY
 from ..fl.runs.before_grids import check_records
 from ..fl.runs.doubted import doubted
 from ..fl.runs.origin import checksum, commit
@@ -41,6 +40,7 @@ from ..threat_models.claims.runs import absent_in_words, in_words
 from .fewest import too_few
 from .first_words import headline, notes
 from .folder import PLAYING, claimed, folder_to_write, write_audit
+from .losses import check_of_labels
 from .recorded_runs import read_recorded
 from .report import whole, write_audit_report
 from .tables import NARROW, reasons, tables
@@ -201,8 +201,6 @@ def audited(
     experiments: in the place of all of
     ours; empty for `EXPERIMENTS`. Raises ValueError for what cannot be audited, before anything is played.
     """
-    if scenario.training.loss != CROSS_ENTROPY:
-        raise ValueError(f"attacks of an audit are on labels that are learned by {CROSS_ENTROPY}, and training.loss is another")
     check_records(scenario)
     tried = (*(experiments or EXPERIMENTS), *further)
     if twice := [e.name for k, e in enumerate(tried) if e.name in {other.name for other in tried[:k]}]:
@@ -214,6 +212,7 @@ def audited(
             doubted(words)
     asked = observers_asked(scenario, data, against)
     of_runs = first_of_all.population if first_of_all is not None else next(iter(recorded.values())).truth.population
+    check_of_labels(scenario.training, of_runs)
     started = time.perf_counter()
     seeds = seeds or tuple(range(scenario.seed, scenario.seed + budget.seeds))
     if missing := sorted(set(recorded) - set(seeds)):

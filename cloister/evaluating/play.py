@@ -34,6 +34,7 @@ from .report import write_evaluation_report
 from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
 from .tried import failures
+from .triggers_fit import check_triggers
 from .verdict import sentences
 from .workers import Origin, crew
 
@@ -110,6 +111,7 @@ def opened(
         source = evaluation.scenario.data(data)
     places = evaluation.partitions.values() or (evaluation.scenario.partition,)
     check_fits(replace(evaluation.scenario, partition=next(iter(places))), source)
+    check_triggers(evaluation, source, names)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
     of_data = {DATA: {"data": checksum_of_source(source)}}

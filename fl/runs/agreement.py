@@ -21,10 +21,10 @@ Terms = Mapping[str, str]
 
 
 def terms_of(scenario: Scenario[Any]) -> Terms:
-    """The protection, the seed, the model (a function by its code), fields of `training` and `algorithm`, and what a table agrees
-    on.
+    """The protection, the seed, how many rounds, the model (a function by its code), fields of `training` and `algorithm`, and
+    what a table agrees on.
     """
-    found: dict[str, Any] = {PROTECTION: described(scenario.protection), "seed": scenario.seed}
+    found: dict[str, Any] = {PROTECTION: described(scenario.protection), "seed": scenario.seed, "rounds": scenario.rounds}
     found["model"] = described(scenario.model)
     for name in ("training", "algorithm"):
         value = getattr(scenario, name)

@@ -21,6 +21,8 @@ from .truth import Matrix, Truth
 from .unread import unread
 from .view import CorruptView
 
+DECIDED = "the server decides it"
+"""Why nothing is sought of a server: it knows."""
 LATE = 0.5
 """Share of a watched run, at its end, whose traffic is looked at: clusters are found on the way."""
 
@@ -43,10 +45,10 @@ class ClusterInference:
     def applies(self, evidence: Evidence, /) -> str:
         if reason := unread(evidence):
             return reason
-        if SERVER in evidence.view.observer.servers:
-            return "the server decides it"
         together = clusters_of(rows_of(evidence.sums.sums))
-        return "" if len({*together.values()}) > 1 else "no two clusters had sums"
+        if len({*together.values()}) < 2:
+            return "no two clusters had sums"
+        return DECIDED if SERVER in evidence.view.observer.servers else ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view, near = evidence.view, clusters_of(rows_of(evidence.sums.sums))

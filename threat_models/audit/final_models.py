@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
+from ...fl.clients.losses import losses
 from ...fl.models.vector import dimension, load_vector
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .membership import compared
@@ -45,7 +45,8 @@ class FinalModelMembership:
             if i in evidence.released:
                 load_vector(module, evidence.released[i][: dimension(module)].copy())
                 with torch.no_grad():
-                    scores = -cross_entropy(module(records.x), records.y, reduction="none").double().numpy()
+                    found = losses(module(records.x), records.y, evidence.view.public.training.loss)
+                    scores = -found.double().reshape(len(records), -1).mean(1).numpy()
             members.append(scores[:count])
             others.append(scores[count:])
         values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]

@@ -36,7 +36,7 @@ class Score(Protocol):
 
 def by_loss(public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator) -> Values:
     """How much each update lowers a record's loss."""
-    return loss_scores(public.module, [pair[1:] for pair in pairs], records)
+    return loss_scores(public.module, [pair[1:] for pair in pairs], records, public.training.loss)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class ByGradient:
     spans: Spans = field(default_factory=Spans)
 
     def __call__(self, public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator, /) -> Values:
-        return alignment(public.module, [pair[1:] for pair in pairs], records, some_of(public), self.spans)
+        return alignment(public.module, [pair[1:] for pair in pairs], records, some_of(public), self.spans, public.training.loss)
 
 
 def by_lira(public: Public, pairs: Pairs, records: Examples, models: int, rng: np.random.Generator) -> Values:

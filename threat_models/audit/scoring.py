@@ -178,8 +178,8 @@ def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
         if (apart := max(0.0, found.plain - found.aggregate)) >= APART:
             by_chance = f"which {found.victims} victims may show by chance: take more than {seeds} seed{'s' * (seeds > 1)}"
             return f"in clear the attack finds {apart:.2f} more than is known without it, {by_chance}"
-        words = f"in clear the attack finds only {apart:.2f} more than is known without it, and less than {APART} says nothing:"
-        return f"{words} it takes data or training on which the attack works, and not more victims"
+        words = f"in clear the attack finds only {apart:.2f} more than is known without it, too little to take shares of"
+        return f"{words} (from {APART} on): it takes data or training on which the attack works, and not more victims"
     if not np.isfinite(found.value):
         return "what was found is no number"
     if found.low > bound or found.upper <= bound or found.exposed:

@@ -39,7 +39,7 @@ class Untried:
 @dataclass(frozen=True, slots=True, eq=False)
 class Tries:
     """Experiments on runs that were played. mine: names of attacks of the user's own, whose failing is a reason and no error;
-    so is that of ours on a module of the user's own, of which not everything is known.
+    so is that of ours on a module or by a loss of the user's own, of which not everything is known.
     kept: what of ours was found before.
     """
 
@@ -130,9 +130,11 @@ class Tries:
         try:
             return made()
         except Exception as error:
-            if not has_own(self.played[0].scenario.model):
+            scenario = self.played[0].scenario
+            if not has_own((scenario.model, scenario.training.loss)):
                 raise
-            return Untried(f"{when}does not take this model: {in_short(error)}")
+            own = "model" if has_own(scenario.model) else "loss"
+            return Untried(f"{when}does not take this {own}: {in_short(error)}")
 
 
 def check(found: Finding) -> None:

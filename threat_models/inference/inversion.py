@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from ...fl.clients.training import Training
+from ...fl.clients.training import Training, mean_loss
 from ...fl.models.vector import names_and_shapes, pieces_of, trainable
 
 Update = NDArray[np.float32]
@@ -186,7 +186,7 @@ def trained(module: nn.Module, start: Mapping[str, Tensor], x: Tensor, y: Tensor
     local = dict(start)
     for _ in range(training.epochs):
         for index in torch.split(torch.arange(len(y)), training.batch):
-            loss = functional.cross_entropy(functional_call(module, local, (x[index],)), y[index])
+            loss = mean_loss(functional_call(module, local, (x[index],)), y[index], loss=training.loss)
             slopes = torch.autograd.grad(loss, list(local.values()), create_graph=True)
             shrunk = 1 - rate * training.weight_decay
             local = {name: shrunk * value - rate * slope for (name, value), slope in zip(local.items(), slopes, strict=True)}

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn import functional
 
+from ...fl.clients.losses import CROSS_ENTROPY, LossFunction
+from ...fl.clients.losses import losses as losses_of
 from ...fl.data.population import Examples
+from ...fl.functions import Unfit
 from ...fl.models.vector import names_and_shapes, pieces_of, trainable
 
 Scores = NDArray[np.float64]
@@ -38,6 +40,7 @@ def alignment(
     records: Examples,
     public: Examples | None = None,
     spans: "Spans | None" = None,
+    loss: str | LossFunction = CROSS_ENTROPY,
 ) -> Scores:
     """Sum over rounds of the cosine of the update with minus the record's gradient: float64 (records,).
 
@@ -46,16 +49,17 @@ def alignment(
     whose update is 0 counts nothing. public: records that the client does not have, of the same kind; of both vectors goes what
     their gradients span, so that what is left is told of the record and not of its label. It costs a decomposition of (d,
     public) a round, so a few hundred are enough. spans: decompositions of these public records, for whoever asks of many clients.
+    loss: that the client trains by, by name or a function.
     """
     found = np.zeros(len(records))
     for start, update in rounds:
         at, direction = pieces(module, start), torch.from_numpy(update).float()
-        basis = torch.zeros(len(update), 0) if public is None else (spans or Spans()).of(module, start, public)
+        basis = torch.zeros(len(update), 0) if public is None else (spans or Spans()).of(module, start, public, loss)
         left = direction - basis @ (basis.T @ direction)
         length, cosines = float(left.norm()), []
         if length == 0:
             continue
-        for rows in gradients(module, at, records):
+        for rows in gradients(module, at, records, loss):
             own = rows - (rows @ basis) @ basis.T
             cosines.append(-(own @ left) / own.norm(dim=1).clamp(min=TINY) / length)
         found += torch.cat(cosines).double().numpy()
@@ -66,35 +70,42 @@ def alignment(
 class Spans:
     """Orthonormal bases of what the gradients of public records span, by the model that they are taken at: KEPT at most.
 
-    All are of one module and the same records.
+    All are of one module, one loss and the same records.
     """
 
     _known: dict[bytes, Tensor] = field(default_factory=dict, repr=False)
 
-    def of(self, module: nn.Module, start: NDArray[np.float32], public: Examples) -> Tensor:
+    def of(
+        self, module: nn.Module, start: NDArray[np.float32], public: Examples, loss: str | LossFunction = CROSS_ENTROPY
+    ) -> Tensor:
         """float32 (d, up to public)."""
         name = hashlib.sha256(start.tobytes()).digest()
         if name not in self._known:
             while len(self._known) >= KEPT:
                 del self._known[next(iter(self._known))]
-            rows = torch.cat(list(gradients(module, pieces(module, start), public)))
+            rows = torch.cat(list(gradients(module, pieces(module, start), public, loss)))
             self._known[name] = torch.linalg.qr(rows.T)[0]
         return self._known[name]
 
 
-def gradients(module: nn.Module, at: Mapping[str, Tensor], records: Examples) -> Iterator[Tensor]:
+def gradients(
+    module: nn.Module, at: Mapping[str, Tensor], records: Examples, loss: str | LossFunction = CROSS_ENTROPY
+) -> Iterator[Tensor]:
     """The gradient of each record's own loss, float32 (up to CHUNK, d) at a time."""
 
-    def loss(parameters: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        return functional.cross_entropy(functional_call(module, dict(parameters), (x[None],)), y[None])
+    def own(parameters: Mapping[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return losses_of(functional_call(module, dict(parameters), (x[None],)), y[None], loss).mean()
 
     for index in torch.split(torch.arange(len(records)), CHUNK):
         x, y = records.x[index], records.y[index]
         with at_rest(module):
             try:
-                slopes = vmap(grad(loss), in_dims=(None, 0, 0))(dict(at), x, y)
-            except RuntimeError:  # a layer that is not computed for many at once: one after the other
-                alone = [grad(loss)(dict(at), one, label) for one, label in zip(x, y, strict=True)]
+                slopes = vmap(grad(own), in_dims=(None, 0, 0))(dict(at), x, y)
+            except (
+                RuntimeError,
+                Unfit,
+            ):  # a layer or a loss that is not computed for many at once: one by one
+                alone = [grad(own)(dict(at), one, label) for one, label in zip(x, y, strict=True)]
                 slopes = {name: torch.stack([of[name] for of in alone]) for name in at}
         yield torch.cat([slope.flatten(1) for slope in slopes.values()], dim=1)
 
@@ -112,24 +123,27 @@ def at_rest(module: nn.Module) -> Iterator[None]:
 
 
 def loss_scores(
-    module: nn.Module, rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], records: Examples
+    module: nn.Module,
+    rounds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+    records: Examples,
+    loss: str | LossFunction = CROSS_ENTROPY,
 ) -> Scores:
     """Mean over rounds of how much the update lowers the record's loss: float64 (records,).
 
-    The loss at the start less the loss at start + update (Yeom et al. 2018's loss, calibrated by the model before). rounds: as in
-    `alignment`.
+    The loss at the start less the loss at start + update (Yeom et al. 2018's loss, calibrated by the model before). rounds,
+    loss: as in `alignment`.
     """
     found = np.zeros(len(records))
     for start, update in rounds:
-        found += losses(module, start, records) - losses(module, (start + update).astype(np.float32), records)
+        found += losses(module, start, records, loss) - losses(module, (start + update).astype(np.float32), records, loss)
     return found / max(len(rounds), 1)
 
 
-def losses(module: nn.Module, vector: NDArray[np.float32], records: Examples) -> Scores:
-    """Cross entropy of each record at a model, float64 (records,)."""
+def losses(module: nn.Module, vector: NDArray[np.float32], records: Examples, loss: str | LossFunction = CROSS_ENTROPY) -> Scores:
+    """The loss of each record at a model, float64 (records,)."""
     with torch.no_grad(), at_rest(module):
-        logits = functional_call(module, pieces(module, vector), (records.x,)).double()
-        return np.asarray(functional.cross_entropy(logits, records.y, reduction="none").numpy())
+        outputs = functional_call(module, pieces(module, vector), (records.x,)).double()
+        return np.asarray(losses_of(outputs, records.y, loss).double().reshape(len(records), -1).mean(1).numpy())
 
 
 def pieces(module: nn.Module, vector: NDArray[np.float32]) -> dict[str, Tensor]:

@@ -1,0 +1,44 @@
+"""What an audit's first words say that no leakage is: what a server knows anyway, what is little, and what sums tell."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..threat_models.audit.clusters import DECIDED
+from ..threat_models.audit.experiment import Anchor
+from .sought import CALLED, SOUGHT, sought
+
+SUMS: Anchor = "sums alone"
+CHANCE: Anchor = "chance"
+
+
+def decided(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Who knows the clusters, as they are of its making: nothing had to be attacked for that."""
+    if whose := [CALLED.get(row["observer"], row["observer"]) for row in rows if row["reason"] == DECIDED]:
+        yield f"{' / '.join(whose)} know{'s' * (len(whose) == 1)} {SOUGHT['clusters']}, as {DECIDED}"
+
+
+def little(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What is too little for a leakage, in clear too, and yet more than a guess, of those who know nothing else."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if not row["leakage"] or row["leakage"]["valid"] or row.get("anchor") != CHANCE or not row.get("told"):
+            continue
+        if (area := row["told"]["here"]["area"])["low"] > 0.5:
+            what = sought(row["experiment"])
+            how = f"{what} (AUC {area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}, where 0.50 is a guess)"
+            found.setdefault(CALLED.get(row["observer"], row["observer"]), []).append(how)
+    for who, several in found.items():
+        yield f"Little, and yet more than by guessing: {who} can tell {', '.join(several)}."
+
+
+def of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What leaks are measured from, where it is more than guessing: published sums, whoever hides what they are made of."""
+    known: dict[str, str] = {}
+    for row in rows:
+        area = row["told"].get(SUMS, {}).get("area") if row.get("told") else None
+        if area is not None and area["low"] > 0.5:
+            how = f"{area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
+            known.setdefault(sought(row["experiment"]), how)
+    if known:
+        things = "; ".join(f"{what} (AUC {how})" for what, how in known.items())
+        yield f"Not counted above, which is measured from there: the published sums alone tell {things}."
