@@ -1,6 +1,7 @@
 """What cannot come to anything is said in one line before training."""
 
 import html
+import re
 import sys
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
+from cloister.comparing.data import read_comparison
+from cloister.comparing.notes import doubtful_words, footnotes
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cohorts import cohort_sizes, cohorts, invited
 from cloister.fl.runs.feasibility import Doubt, check_feasible, doubts
@@ -217,3 +220,42 @@ def test_a_delta_above_one_in_so_many_is_doubted():
         replace(few, algorithm=algorithms.FedAvg(by_samples=False), protection=protections.Masked(noise=noise)), 12, {}
     )
     assert words.startswith("protection.noise.delta is 0.1, above 1 / 12: to give one of 12 clients away")
+
+
+@pytest.mark.parametrize(
+    ("protection", "clients", "ways"),
+    [
+        (protections.Masked(floor=2, corrupt=1), 9, "take 10 clients or more, or protection.dropped=0.2"),
+        (
+            protections.Masked(floor=2, corrupt=1, dropped=0.0),
+            5,
+            "take 6 clients or more, or, where nobody colludes, protection.corrupt=0",
+        ),
+        (protections.Masked(floor=7), 9, "take 14 clients or more, or protection.floor=4"),
+        (protections.TwoServer(floor=5), 9, "take 10 clients or more, or protection.floor=4"),
+        (protections.Masked(floor=2), 3, "take 4 clients or more"),
+    ],
+)
+def test_the_ways_out_that_are_named_are_ways_out(protection, clients, ways):
+    """Told to take a lower floor where it was at its least, an engineer went round in a circle."""
+    played = replace(few, protection=protection)
+    words = next(line for line in doubts(played, clients, {}) if line.startswith("every split"))
+    assert words.endswith(f"and is turned down: {ways}")
+    for name, value in re.findall(r"protection\.(\w+)=([\d.]+)", ways):
+        changed = replace(protection, **{name: type(getattr(protection, name))(float(value))})
+        assert not [line for line in doubts(replace(played, protection=changed), clients, {}) if line.startswith("every split")]
+
+
+@pytest.mark.trains
+@pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
+def test_a_comparison_says_what_could_not_come_to_anything(tmp_path):
+    """A method looked 22 points worse under a protection whose floor turned all of its splits down."""
+    played = replace(few, partition=partitions.Iid(clients=9, samples=40), rounds=1)
+    compared = cloister.Comparison(
+        name="floors", data={"iid": played}, methods={"CFL": cloister.Method(algorithm=few.algorithm)}, seeds=(0,), scale="quick",
+        protections={"Masked": protections.Masked(), "with one corrupt": protections.Masked(floor=2, corrupt=1)},
+    )  # fmt: skip
+    cloister.compare(compared, tmp_path / "c", quiet=True, workers=1)
+    (words,) = doubtful_words(read_comparison(tmp_path / "c"))
+    assert words.startswith("What could not come to anything: CFL on iid under with one corrupt: every split of 9 clients leaves")
+    assert words in footnotes(read_comparison(tmp_path / "c"))

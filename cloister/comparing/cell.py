@@ -10,6 +10,7 @@ from ..fl.emd.record import undecided
 from ..fl.meters.record import said
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import Cell, key_of, resolved
+from ..fl.runs.feasibility import doubts
 from ..fl.runs.results_folder import Row
 from ..fl.runs.scenario import described
 from ..threat_models.cell import recorded
@@ -52,6 +53,8 @@ def _metrics(comparison: Comparison, cell: Cell, data: Path | None) -> dict[str,
     found |= {"clients": len(trial.clients), "groups": {str(i): g for i, g in sorted(planted.items())}, "clusters": clusters}
     found |= price(trial) | trouble(trial) | {"pieced_together": _account(trial), "compared": undecided(trial.simulation.state)}
     found |= came_to_nothing(trial)
+    if doubtful := doubts(scenario, len(trial.simulation.population.clients), planted):
+        found["doubts"] = doubtful
     if comparison.measures:
         found["measures"] = {name: float(measure(trial.simulation)) for name, measure in comparison.measures.items()}
     return found | ({"matrix": looked.plain()} if cell.seed == comparison.seeds[0] else {})

@@ -45,6 +45,7 @@ def footnotes(found: Found) -> list[str]:
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
     notes += [*unattacked_words(found), *at_an_end_words(found), *unsummed_words(found), *diverged_words(found)]
+    notes += doubtful_words(found)
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
@@ -104,6 +105,16 @@ def diverged_words(found: Found) -> list[str]:
                 said.append(f"{method} on {data} under {protection} (seed{'s' * (len(bad) != 1)} {', '.join(bad)})")
     remedy = "A smaller training.lr, or inputs of one scale, may help"
     return [f"Training diverged, or came to nothing: {'; '.join(said)}. {remedy}."] if said else []
+
+
+def doubtful_words(found: Found) -> list[str]:
+    """A line for each thing that could not come to anything under a protection, as `cloister run` says it before it begins."""
+    why: dict[str, dict[str, None]] = {}
+    for (data, protection), method in product(found.blocks, found.methods):
+        for row in found.lines(Spot(data, method, protection)):
+            for words in row.get("doubts", ()):
+                why.setdefault(words, {})[f"{method} on {data} under {protection}"] = None
+    return [f"What could not come to anything: {'; '.join(of)}: {words}." for words, of in why.items()]
 
 
 def unsummed_words(found: Found) -> list[str]:

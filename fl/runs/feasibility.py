@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...protocol.masked.graph import fewest
@@ -106,15 +107,42 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
         why = f"the {least} that can be masked together with {corrupt} corrupt and {100 * protection.dropped:.0f} % dropped"
     if isinstance(scenario.algorithm, CFL) and clients < 2 * least:
         yield (
-            f"every split of {clients} clients leaves a side below {why}, and is turned down: take {2 * least} clients or more,"
-            " or a lower protection.floor"
+            f"every split of {clients} clients leaves a side below {why}, and is turned down: take {2 * least} clients or more"
+            f"{_within(scenario, clients // 2)}"
         )
     sizes = Counter(groups.values())
     if scenario.algorithm.needs & GROUPS and sizes and (small := min(sizes.values())) < least:
         yield (
-            f"a planted group has {small} clients, which is below {why}: {_by_itself(scenario.algorithm)}; take larger groups, or"
-            " a lower protection.floor"
+            f"a planted group has {small} clients, which is below {why}: {_by_itself(scenario.algorithm)}; take larger groups"
+            f"{_within(scenario, small)}"
         )
+
+
+def _within(scenario: Scenario, room: int) -> str:
+    """Fields of the protection that let sums be of so many clients, each by itself, with values that just do: ", or ..." each.
+
+    Fewer corrupt clients are named where nothing else does: how many collude is not for a run to choose.
+    """
+    protection: Any = scenario.protection
+    tried: dict[str, Iterable[float]] = {"floor": range(protection.floor - 1, 1, -1)}
+    if isinstance(protection, Masked):
+        tried["dropped"] = [share for share in (0.2, 0.15, 0.1, 0.05, 0.0) if share < protection.dropped]
+    ways = [f"{name}={value:g}" for name in tried if (value := _first(scenario, name, tried[name], room)) is not None]
+    if not ways and (value := _first(scenario, "corrupt", range(protection.corrupt - 1, -1, -1), room)) is not None:
+        return (
+            f", or, where {'nobody colludes' if value == 0 else f'no more than {value:g} collude'}, protection.corrupt={value:g}"
+        )
+    return "".join(f", or protection.{way}" for way in ways)
+
+
+def _first(scenario: Scenario, name: str, values: Iterable[float], room: int) -> float | None:
+    """Of values of a field of the protection, that by which a sum of so many clients is opened; None where there is none."""
+    protection: Any = scenario.protection
+    for value in values:
+        other = replace(scenario, protection=replace(protection, **{name: value}))
+        if 0 < fewest_in_a_sum(other) <= room:
+            return value
+    return None
 
 
 def _weak_delta(scenario: Scenario, clients: int) -> Iterator[str]:
