@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
+import cloister
+from cloister.fl.data.agreed import agreed_columns
 from cloister.fl.data.source import Digits
 from cloister.fl.runs.agreement import checked, differences, from_text, terms_of, to_text
 from cloister.fl.runs.greeting import Greeting, own_parties
@@ -28,6 +30,7 @@ from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
 from cloister.reporting.run_data import Run
 from cloister.reporting.who_was_there import differing
+from cloister.scenario_file import load
 
 from .commanded import commanded
 from .served import SMALL, Served, played
@@ -244,7 +247,6 @@ def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path, caplog):
 def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_predict(folder):
     """From the how-to: what it defines, loaded from what a client writes."""
     from cloister.fl.runs.member import _write_model
-    from cloister.scenario_file import load
 
     page = (Path(__file__).parents[1] / "docs/how-to/my-data.md").read_text()
     found: dict[str, object] = {"__name__": "page"}
@@ -262,3 +264,16 @@ def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_pred
     own = mine.population.clients[0].test
     expected = [("No", "Yes")[int(k)] for k in mine.module(own.x).argmax(1)]
     assert [predict({"dose": x[1], "age": x[0]}) for x in own.x.tolist()] == expected
+
+
+@pytest.mark.trains
+@pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
+def test_models_of_a_run_folder_say_their_columns_and_labels(folder):
+    """A client that was away is handed one, and could not load it as the guide shows."""
+    files, agreed = load(str(folder / "agreed.py")), agreed_columns(["age", "dose"], labels=["Yes", "No"], clients=3)
+    for number, data in enumerate((files.data, agreed)):
+        cloister.run(replace(files, data=data, rounds=1), folder / f"r{number}", quiet=True)
+        (model,) = (folder / f"r{number}/models").glob("*.safetensors")
+        with safe_open(model, "pt") as file:
+            about = {name: json.loads(value) for name, value in file.metadata().items()}
+        assert (about["columns"], about["labels"]) == (["age", "dose"], ["No", "Yes"])

@@ -1,5 +1,6 @@
 """What the parties of a deployment agree on of their tables or images, where no party has another's: names, and no records."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,11 @@ def made_up(data: object) -> str:
         f"{data.records} are made up, and nothing is learned from them: simulate with records that you have,"
         f" --set 'data={data.own}'"
     )
+
+
+def in_metadata(agreed: Schema | None) -> dict[str, str] | None:
+    """What a model's file says of its inputs and outputs, in order, each as JSON; None where nothing was agreed on."""
+    return None if agreed is None else {name: json.dumps(value) for name, value in agreed.plain.items()}
 
 
 def agreed_on(data: Any) -> Schema | None:

@@ -31,7 +31,7 @@ from ...protocol.work.driving import COMPUTER, Driven
 from ...protocol.work.said import Said, said
 from ...protocol.work.uploads import from_bytes
 from ..clients.spending import together
-from ..data.agreed import agreed_on
+from ..data.agreed import agreed_on, in_metadata
 from ..data.own import OwnData
 from ..functions import own_place
 from ..models.vector import load_vector, named_tensors
@@ -291,6 +291,5 @@ def _write_model(parties: Parties, vector: Vector, path: Path) -> None:
     load_vector(parties.module, vector)
     partial, data = path.with_suffix(".partial"), parties.scenario.data
     agreed = data.agreed if isinstance(data, OwnData) else agreed_on(parties.scenario.data)
-    about = {} if agreed is None else {name: json.dumps(value) for name, value in agreed.plain.items()}
-    partial.write_bytes(save(named_tensors(parties.module), about or None))
+    partial.write_bytes(save(named_tensors(parties.module), in_metadata(agreed)))
     partial.replace(path)

@@ -102,14 +102,17 @@ class RunFolder:
         """A file that no longer holds, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
-    def write_models(self, module: nn.Module, vectors: Mapping[str, Vector]) -> None:
-        """Each model as safetensors of named tensors, `models/NAME.safetensors`, in place of what an earlier end left there."""
+    def write_models(self, module: nn.Module, vectors: Mapping[str, Vector], about: dict[str, str] | None = None) -> None:
+        """Each model as safetensors of named tensors, `models/NAME.safetensors`, in place of what an earlier end left there.
+
+        about: metadata of each file.
+        """
         (self.path / "models").mkdir(exist_ok=True)
         for old in (self.path / "models").glob("*.safetensors"):
             old.unlink()
         for name, vector in vectors.items():
             load_vector(module, vector)
-            (self.path / "models" / f"{name.replace(' ', '-')}.safetensors").write_bytes(save(named_tensors(module)))
+            (self.path / "models" / f"{name.replace(' ', '-')}.safetensors").write_bytes(save(named_tensors(module), about))
 
 
 def _strict(value: Any) -> Any:
