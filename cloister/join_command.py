@@ -115,7 +115,11 @@ def join(
         if (model := folder / "model.safetensors").exists():
             log.info("done", extra={"words_answered": counted, "model": str(model)})
         else:
-            why = f"the coordinator says: {link.why}" if link.why else "it was in no cluster, or the last round was not played"
+            why = (
+                f"the coordinator says: {link.why}"
+                if link.why
+                else "it was in no cluster (as who comes after the first split under Masked), or the last round was not played"
+            )
             goes_on = "where the coordinator goes on with the run, so does this command"
             none = f"the run is over, and handed this client no model: {why}; {goes_on}"
             log.warning("ended", extra={"words_answered": counted, "why": none})

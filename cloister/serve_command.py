@@ -30,7 +30,12 @@ def serve(
     set_: Set = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for enough clients; then the run does not begin.")] = 120.0,
     least: Annotated[
-        int | None, typer.Option(help="Clients that must be there for the run to begin. Default: all, the revoked too.", min=1)
+        int | None,
+        typer.Option(
+            help="Clients that must be there for the run to begin. Default: all, the revoked too. Under Masked who comes after"
+            " CFL's first split gets no model.",
+            min=1,
+        ),
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds without progress after which a client counts as absent.")] = 60.0,
     slots: Annotated[int, typer.Option(help="Uploads that are received at the same time.", min=1)] = 4,

@@ -26,6 +26,6 @@ class Told:
         for cluster in sorted(self.stopped - now):
             self.log.info("trains again", extra={"cluster": cluster, "round": done.round - 1})
         if (apart := frozenset(done.unplaced)) != self.apart:
-            why = "clients that are in no cluster are asked for nothing, and get no model"
+            why = "clients that are in no cluster get no model, unless they are placed in a later round"
             self.log.warning("in no cluster" if apart else "all in clusters", extra={"clients": sorted(apart), "why": why})
         self.stopped, self.apart = now, apart

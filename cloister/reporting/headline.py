@@ -17,6 +17,8 @@ IN_CLEAR = {
 
 
 NAMED = 6
+OF_LATE = "no key of the split"
+"""How a client declines that was not there when others were split, and has no key to be compared with them by."""
 """Clients that are listed in a sentence; of more it is said how many."""
 ADJACENT = {
     "add or remove": " (there or not)",
@@ -144,6 +146,9 @@ def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
     of = f"{count} update{'s were' if count != 1 else ' was'} rejected, of {clients}"
     if all(row.get("reason") == OF_TRAINING for row in rejected):  # there was no update
         of = f"Training failed {count} time{'s' * (count != 1)}, at {clients}"
+    if all(str(row.get("reason")).startswith(OF_LATE) for row in rejected):
+        ways = "clients that are to have a model have to be there before the first split"
+        return f"{clients.capitalize()} came after a split, and could not be compared with others: {ways}"
     return f"{of}, first in round {first.get('round')}: {first.get('reason')}"
 
 

@@ -14,6 +14,8 @@ NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
 READY = "it was ready, and no sum with its update was made: too few were there for a sum, or it came too late for one"
+DECLINED = "it was asked, and declined"
+LATE = f"{DECLINED}: whoever is not there when clients are split lacks the key of that split, and cannot be compared with them"
 NOTHING = "it was asked, and sent nothing of an update"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
@@ -88,10 +90,14 @@ def _each(
     lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]], signs: bool
 ) -> Iterator[Rounds]:
     order = sorted(asked)
+    took = False
     for before, t in pairwise([-1, *order]):
         if t > before + 1:
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
         words = _came(sent.get(t, set()), signs)
+        took = took or words in (TOOK, UNTOLD, READY)
+        if words == DECLINED and order[0] > 0 and not took:
+            words = LATE
         broke = words in (READY, NOTHING) and _missed(_within(lines[asked[t][0] :], t)) == MISSED
         yield Rounds(t, t, BROKE_OFF if broke else words)
 
@@ -112,7 +118,7 @@ def _came(kinds: set[str], signs: bool) -> str:
     if kinds & UPDATES:
         return UNTOLD if signs and "MaskedInput" in kinds and SIGNED not in kinds else TOOK
     if "Declined" in kinds:
-        return "it was asked, and declined"
+        return DECLINED
     if "Ready" in kinds:
         return READY
     return NOTHING

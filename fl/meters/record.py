@@ -56,7 +56,8 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
     """
     account, rho = watch.account, watch.rho
     there = participation(account.opened, rho or RHO)
-    compared = Counter(i for e in log if e["recipient"] == "server" and e["what"].startswith("gram") for i in e["about"])
+    grams = (e for e in log if e["recipient"] == "server" and e["what"].startswith("gram") and e["scalars"])
+    compared = Counter(i for e in grams for i in e["about"])
     observers = {"client" if isinstance(e.to, int) else e.to for e in account.opened}
     found: dict[str, Any] = {
         "observer": "the server alone",
