@@ -105,6 +105,19 @@ def test_where_nothing_breaks_the_whole_budget_is_spent_and_the_worst_is_told(sp
     assert len({row["attackers"] for row in rows}) >= 3  # how harm grows is known at more than one number
 
 
+def test_with_a_small_budget_defaults_come_before_fewer_attackers_and_what_is_left_of_them_after() -> None:
+    """A budget of 40 ended with attacks that were never played, one of which broke the defence, while points were drawn."""
+    plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=40, exhaust=True)
+    rows = played(HARDENED, plan, lambda numbers, attackers, seed: attackers / 1000)
+    first = next(k for k, row in enumerate(rows) if row["attackers"] not in (0, 8))
+    assert first >= 0.7 * len(rows)
+    known = {repr(row["numbers"]) for row in rows[:first]}
+    late = {repr(row["numbers"]) for row in rows[first:] if row["attackers"] == 8}
+    assert late
+    assert not late & known
+    assert late <= {repr(numbers) for numbers in usual_forms(HARDENED)}
+
+
 def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     plan = Plan(least=1, most=4, seeds=(7,), held_out=(8, 9), runs=120)
     rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.5 if seed in (7, 8) else 0.0)

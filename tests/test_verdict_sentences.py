@@ -230,3 +230,11 @@ def test_two_protections_are_judged_each_by_its_own_cells(tmp_path: Path, played
     words = verdict(edited(tmp_path, edit))
     assert "Under Plain: with as many attackers as it is built for, a holds" in words
     assert ("Under Permuted: no defence holds" in words) == (played < 0.8)
+
+
+def test_a_worst_attack_that_was_played_on_one_seed_is_no_mean_of_three(tmp_path: Path) -> None:
+    """In a merged table the headline took an attack of one seed for "the mean of 3 seeds"."""
+    made_up(tmp_path, {("a", "IPM"): [0.70] * 3, ("b", "IPM"): [0.70] * 3, ("a", "ALIE"): [0.60] * 3})
+    words = verdict(edited(tmp_path, without("ALIE", "a", 3.0, (1, 2))))
+    assert "a and b break (lose at most 30.0 points of accuracy to ALIE, played on 1 of 3 seeds, from 90.0 to 60.0 %)" in words
+    assert "of the same seed, in the mean of 1 to 3 seeds." in words

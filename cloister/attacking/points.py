@@ -12,6 +12,8 @@ from .words import said
 
 SHOWN = 12
 """Rows of the table on the terminal and of the page."""
+NAMED = 6
+"""Attacks that are named where none of them was played."""
 
 
 def point_rows(search: Search) -> list[dict[str, Any]]:
@@ -94,6 +96,16 @@ def no_break(search: Search, point: Point) -> str:
 def played_by(search: Search) -> str:
     """The numbers of attackers that were played, in words: "1 to 3, 5 and 8 of 10 clients"."""
     return f"{counts_words(p.attackers for p in search.played)} of {search.about['clients']} clients"
+
+
+def unplayed_words(search: Search) -> str:
+    """A sentence on attacks that were not played at all, of those that are searched; empty where there is none."""
+    seen = {str(value) for point in search.played for value in point.numbers.values()}
+    left = [name for name in search.about.get("attacks", ()) if name not in seen]
+    if not left:
+        return ""
+    more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    return f" Not played, for want of budget: {', '.join(left[:NAMED])}{more}."
 
 
 def counts_words(counts: Iterable[int]) -> str:

@@ -9,7 +9,7 @@ from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
 from .data import Search, curve, found_words
-from .points import counts_words, figures_words, played_by, point_rows, shown, with_interval
+from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed_words, with_interval
 from .words import said
 
 
@@ -44,7 +44,7 @@ def verdict(search: Search) -> str:
             )
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
-            f" none.{held} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."
+            f" none.{held}{unplayed_words(search)} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."
         )
     seeds = ", ".join(map(str, about["held_out"]))
     return (

@@ -234,7 +234,8 @@ def _points(one: Finding) -> str:
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
     mean = "" if harm.lost.count == 1 else " in the mean"
     ends = "" if one.held is None else f", from {100 * one.held.mean:.1f} to {100 * (one.held.mean - harm.lost.mean):.1f} %"
-    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{ends}" + (
+    few = f", played on {harm.lost.count} of {one.seeds} seeds" * (harm.lost.count < one.seeds)
+    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{few}{ends}" + (
         f", above the bound{seeds}" if seeds else ""
     )
 
@@ -247,8 +248,9 @@ def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Whose accuracy the points are of, when, below which run, and over what they are means."""
     of = [one for several in found.values() for one in several if one.harm]
     against = NO_MEASURE.join(words for words in (LOWER, CLEAN) if any(words in one.reference for one in of))
-    most = max((one.harm.lost.count for one in of if one.harm), default=0)
-    mean = f", in the mean of {most} seeds" if most > 1 else ""
+    counts = {one.harm.lost.count for one in of if one.harm}
+    least, most = min(counts, default=0), max(counts, default=0)
+    mean = f", in the mean of {f'{least} to ' * (least < most)}{most} seeds" if most > 1 else ""
     words = f"Points lost: the loyal clients' accuracy late in the run below that of {against}, of the same seed{mean}."
     return [words] if of else []
 

@@ -3,7 +3,8 @@
 1. At the most attackers: every attack as it is by default, then ten times weaker and stronger, then with its other choices, one
    at a time; from `ALONE` points on in turns with points that a tree-structured Parzen estimator proposes. A point that breaks
    the defence on the seeds that are searched is played on seeds that were held out; it is a break only if it holds on every one
-   of them, and ends the search at this number of attackers.
+   of them, and ends the search at this number of attackers. Half of the budget is for that, and more where attacks were not
+   played as they are by default; what is left of these comes at 4.
 2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
@@ -39,8 +40,10 @@ ALONE = 32
 """So many points are tried before an estimator that has seen so few is asked."""
 CARRIED = 6
 """Of the worst points at other numbers of attackers, so many are tried first."""
-FIRST, LEVELS, ALL = 0.5, 0.85, 1.0
-"""Shares of the budget by which the first number of attackers, and the bisection, are over."""
+FIRST, LONGER, LEVELS, ALL = 0.5, 0.7, 0.85, 1.0
+"""Shares of the budget by which the first number of attackers (where attacks were not played by default then), and the bisection,
+are over.
+"""
 QUARTER = 0.25
 
 
@@ -147,7 +150,8 @@ class _Hunter:
     def level(self, count: int, until: float) -> Generator[list[Try], list[Row], bool]:
         """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
         queue, broken = self.waiting(count), False
-        while self.progress < until and not (broken and not self.plan.exhaust):
+        first = defaults(self.space) if count == self.plan.most else []
+        while (self.progress < until or self.left(first, count)) and not (broken and not self.plan.exhaust):
             points = self.points
             without = given_up(points.values())
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
@@ -161,6 +165,14 @@ class _Hunter:
                 break
             broken = (yield from self.tried(chosen, count)) or broken
         return broken
+
+    def left(self, first: Sequence[Numbers], count: int) -> bool:
+        """Whether one of these attacks as they are by default was not played, while there is budget for what follows: fewer
+        attackers are not tried before that, in vain.
+        """
+        points = self.points
+        without = given_up(points.values())
+        return self.progress < LONGER and any(key_of(n, count) not in points for n in first if n["attack"] not in without)
 
     def affordable(self, count: int) -> int:
         """How many points to play at once, so that the budget lasts to try one of them on every seed that was held out."""
@@ -189,7 +201,7 @@ class _Hunter:
         points = self.points
         others = sorted((p for p in points.values() if p.attackers != count), key=lambda p: -p.severity)
         carried = [p.numbers for p in others if not p.failed][:CARRIED]
-        first = [] if others else usual_forms(self.space)
+        first = usual_forms(self.space) if count == self.plan.most or not others else []
         return (n for n in [*carried, *first] if key_of(n, count) not in points)
 
     def tried(self, chosen: Sequence[Numbers], count: int) -> Generator[list[Try], list[Row], bool]:
@@ -261,15 +273,19 @@ def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
                 break
 
 
+def defaults(space: Space) -> list[Numbers]:
+    """Every attack as it is by default."""
+    return [usual(space, {"attack": name}, Pool(1))[0] for name in space.attacks if name != HONEST]
+
+
 def usual_forms(space: Space) -> list[Numbers]:
     """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
     honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
     """
     attacks, poisons = [name for name in space.attacks if name != HONEST], {k.__name__ for k in space.poisons}
-    plain, of_first, own, strengths = [], [], [], []
+    plain, of_first, own, strengths = defaults(space), [], [], []
     for name in attacks:
         numbers, options = usual(space, {"attack": name}, Pool(1))
-        plain.append(numbers)
         uploads = name in space.of(UPLOADED, TOGETHER)
         strength, (least, most) = next(iter(strengths_of(space, numbers).items()), ("", (WEAKEST, STRONGEST)))
         if uploads and strength.startswith(f"{name}.") and strength not in space.fixed:
