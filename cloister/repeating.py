@@ -1,4 +1,4 @@
-"""`cloister rerun`: a run, or an evaluation, played again from its own record, and whether it came out the same."""
+"""`cloister rerun`: a run, an evaluation or an audit played again from its own record, and whether it came out the same."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ OTHERWISE = 4
 
 
 def rerun(
-    folder: Annotated[Path, typer.Argument(help="The folder of the run, or of the evaluation, to repeat.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the run, the evaluation or the audit to repeat.")],
     out: Out = None,
     data: Data = None,
     against: Annotated[
@@ -24,7 +24,7 @@ def rerun(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found alone to stdout, as JSON.")] = False,
 ) -> None:
-    """Play a run, or an evaluation, again from its own record, and say whether it came out the same.
+    """Play a run, an evaluation or an audit again from its own record, and say whether it came out the same.
 
     Try:  cloister rerun runs/quickstart-seed0
 
@@ -33,7 +33,8 @@ def rerun(
     round, what each party was told, the accounts of opened sums and of privacy, and the summary. Where it came
     out otherwise, it is said by how much, and what is different here: versions, processor, data or scenario. A run under
     Encrypted always does: TenSEAL draws the noise of ciphertexts anew. Of an evaluation the record is in evaluation.json, all of
-    its cells are played, and cells are compared.
+    its cells are played, and cells are compared; of an audit in audit.json, with the sources of attacks of one's own, and rows
+    are compared. An audit of a recorded run needs that run's folder.
 
     Exit codes: 0 the same, 4 otherwise, or where the folder's scenario.json is not what its origin.json makes.
     """
@@ -41,6 +42,8 @@ def rerun(
     in_words: Callable[..., list[str]]
     if (folder / "evaluation.json").is_file():
         from .evaluating.again import compared, in_words, play_again
+    elif (folder / "audit.json").is_file():
+        from .auditing.again import compared, in_words, play_again
     else:
         from .fl.runs.repetition import compared
         from .rerunning import in_words, play_again

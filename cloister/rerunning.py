@@ -100,8 +100,7 @@ def record_of(folder: Path) -> dict[str, Any]:
         if (kind := next(kinds, None)) is not None:
             again = "play it anew by its own command with another --out; cloister rerun repeats a run of cloister run"
             raise ValueError(f"{folder} is the folder of {kind}: {again}") from None
-        shown = f"; it is an audit, shown by: cloister audit {folder}" if (folder / "audit.json").is_file() else ""
-        raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}{shown}") from None
+        raise ValueError(f"{folder} does not say what it is a run of: it has no {ORIGIN}") from None
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(f"{folder / ORIGIN} is damaged") from None
     return found

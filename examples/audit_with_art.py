@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cloister.auditing.play import audited
+from cloister.auditing.audited import audited
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Iid

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloister.auditing.audited import audited
 from cloister.auditing.first_words import headline
-from cloister.auditing.play import audited
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import LabelSwap

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cloister.auditing import play as auditing
+from cloister.auditing.anew import BUDGETS
+from cloister.auditing.audited import _ahead, audited, observers_asked
 from cloister.auditing.fewest import too_few
 from cloister.auditing.first_words import headline
 from cloister.auditing.report import render
@@ -73,7 +75,7 @@ def test_its_help_says_what_it_does():
 def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path, monkeypatch):
     """Every experiment on every observer, each with little to spend."""
     small = replace(QUICK, victims=3, records=20, steps=5, shadows=4, clients=50)
-    monkeypatch.setitem(auditing.BUDGETS, "quick", small)
+    monkeypatch.setitem(BUDGETS, "quick", small)
     out = tmp_path / "audit"
     first = invoke(file, "--out", out, "--seeds", "3")
     assert first.exit_code == 0, first.output
@@ -141,7 +143,7 @@ def test_what_does_not_fit_is_said_before_what_is_going_to_be_played(file, tmp_p
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_one_round_is_no_rounds(file, rounds):
     scenario = replace(load(str(file)), rounds=rounds)
-    assert f"1 run of {rounds} round{'s' * (rounds - 1)} (seed 4)" in auditing._ahead(scenario, QUICK, (4,), {})
+    assert f"1 run of {rounds} round{'s' * (rounds - 1)} (seed 4)" in _ahead(scenario, QUICK, (4,), {})
 
 
 @pytest.mark.parametrize(
@@ -240,14 +242,14 @@ def named_clients():
 
 @pytest.mark.trains
 def test_clients_are_asked_for_by_name_and_named_beside_their_number():
-    found = auditing.audited(named_clients(), QUICK, (0,), None, True, ("server+client:site3",), experiments=(UpdateRecovery(),))
+    found = audited(named_clients(), QUICK, (0,), None, True, ("server+client:site3",), experiments=(UpdateRecovery(),))
     assert found["against"] == ["server and client 3 (site3)"]
     assert {row["observer"] for row in found["rows"]} == {"server and client 3 (site3)"}
     assert found["names"]["3"] == "site3"
     (worst,) = [row["worst"] for row in found["rows"] if row["worst"]]
     assert worst["name"] == f"site{worst['client']}"
     with pytest.raises(ValueError, match="no client called 'site9'; did you mean"):
-        auditing.observers_asked(named_clients(), None, ("client:site9",))
+        observers_asked(named_clients(), None, ("client:site9",))
 
 
 def test_seeds_that_cannot_decide_a_claim_are_said_before():

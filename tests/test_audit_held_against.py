@@ -11,8 +11,8 @@ import torch
 from rich.console import Console
 
 from cloister import algorithms, protections
+from cloister.auditing.audited import audited
 from cloister.auditing.first_words import headline
-from cloister.auditing.play import audited
 from cloister.auditing.report import render
 from cloister.auditing.tables import claims_table
 from cloister.crypto.offset_sketch import OffsetSketch

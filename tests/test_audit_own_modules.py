@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from cloister.auditing.audited import audited
 from cloister.auditing.first_words import notes
 from cloister.auditing.losses import check_of_labels
-from cloister.auditing.play import audited
 from cloister.fl.clients.training import Training
 from cloister.fl.data.population import Examples
 from cloister.fl.models.vector import to_vector

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cloister import cli
-from cloister.auditing import play
+from cloister.auditing import audited as auditing
 from cloister.auditing.folder import PLAYING
 from cloister.threat_models.audit.experiment import QUICK, Examined, Finding
 from cloister.threat_models.audit.floor_kept import FloorKept
@@ -64,7 +64,7 @@ class Stopped(BaseException):
 def audited(into: Path | None, resume: bool = False) -> dict[str, Any]:
     whom = (SERVER_ALONE, server_and(0))
     scenario = small(MASKED, clients=8, rounds=2)
-    found = play.audited(
+    found = auditing.audited(
         scenario, SPEND, (0,), None, quiet=True, against=whom, experiments=TRIED, always=False, into=into, resume=resume
     )
     return json.loads(json.dumps({name: found[name] for name in ("rows", "meters", "run", "data_sha256")}))

@@ -14,6 +14,7 @@ import cloister
 from cloister import threats
 from cloister.auditing import play as auditing
 from cloister.auditing import report
+from cloister.auditing.audited import audited
 from cloister.auditing.command import AuditSeeds, HowMuch
 from cloister.auditing.first_words import headline, notes, sentences
 from cloister.auditing.report import BUDGET_WORDS, render, untried
@@ -374,7 +375,7 @@ OWN = tuple(Attack(f.__name__, f, "labels") for f in (broken, leaves, hangs_up, 
 def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
     monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
     last = Attack("last", lambda evidence, client, records, rng: np.ones(10), "labels")
-    plain = auditing.audited(small, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE, server_and(0)), further=(*OWN, last))
+    plain = audited(small, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE, server_and(0)), further=(*OWN, last))
     by_name = {r["experiment"]: r for r in plain["rows"] if r["observer"] == "server and client 0"}
     for attack in OWN:
         assert by_name[attack.name]["failed"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cloister import Comparison, Method, algorithms, data, partitions
-from cloister.auditing.play import audited
+from cloister.auditing.audited import audited
 from cloister.comparing.play import _check_data
 from cloister.evaluating.play import opened
 from cloister.fl.data.natural import dealt_anew

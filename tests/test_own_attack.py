@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from cloister.auditing.play import audited
+from cloister.auditing.anew import BUDGETS
+from cloister.auditing.audited import audited
 from cloister.cli import app
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
@@ -235,8 +236,8 @@ other = Attack("another", lambda evidence, client, records, rng: np.arange(10.0)
 def test_attacks_from_files_are_rows_of_the_command(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "small.py").write_text(f"from {__name__} import scenario\n")
-    monkeypatch.setattr("cloister.auditing.play.EXPERIMENTS", (UpdateRecovery(),))
-    monkeypatch.setattr("cloister.auditing.play.QUICK", SPEND)
+    monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setitem(BUDGETS, "quick", SPEND)
     chosen = [f"--attack={tmp_path / 'mine.py'}", f"--attack={tmp_path / 'mine.py'}:other"]
     asked = ["audit", str(tmp_path / "small.py"), *chosen, "--seeds", "0", "--json", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, asked)

@@ -1,6 +1,5 @@
 """An evaluation played again from its own record, and which of its cells came out the same."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from ..errors_in_one_line import said_in_a_line
 from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA, Row, read_results
 from ..grids.watching import folder_for
-from ..shipped import file_and_name
+from ..source_again import written_again
 from .data import described_in
 from .merging import measured
 from .play import opened, watched_grid
@@ -50,15 +49,11 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             f"the evaluation in {folder} was played from Python, which has it: play it there again with another out=, and"
             f" compare: cloister rerun {folder} --against OTHER_FOLDER"
         )
-    if not isinstance(text := origin.get("source"), str):
-        raise ValueError(
-            f"the evaluation in {folder} is of an earlier version, which kept no source: play it anew by its command"
-        )
     into = out or folder_for(str(about["name"]), "evaluation", resume=False)
     folder_may_be(into, "evaluation")
     if (into / "evaluation.json").exists():
         raise ValueError(f"{into} already holds an evaluation; {ANOTHER}")
-    where = _where(str(origin["file"]), text, into)
+    where = written_again(origin, into, f"the evaluation in {folder}")
     made = Origin(where, tuple(map(str, origin["settings"])), tuple(map(int, about["seeds"])), data)
     with said_in_a_line():
         evaluation = made.load()
@@ -68,23 +63,6 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
             pass
     write_evaluation_report(into)
     return into
-
-
-def _where(file: str, text: str, into: Path) -> str:
-    """FILE[:NAME] of this text: the file where it is still the same, which may need what lies beside it; else one that is written
-    into the folder, for which the first one's neighbours, and those of the working directory, are found too.
-    """
-    path, _, name = file_and_name(file)
-    try:
-        if path.read_text(encoding="utf-8") == text:
-            return file
-    except (OSError, ValueError):
-        pass
-    sys.path += [place for place in (str(path.resolve().parent), str(Path.cwd())) if place not in sys.path]
-    into.mkdir(parents=True, exist_ok=True)
-    written = into / path.name
-    written.write_text(text, encoding="utf-8")
-    return f"{written}:{name}" if name else str(written)
 
 
 def compared(folder: Path, other: Path) -> Repeated:

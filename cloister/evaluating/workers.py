@@ -10,7 +10,7 @@ from ..fl.runs.origin import commit
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
 from ..scenario_file import load_evaluation
-from ..shipped import file_and_name
+from ..source_again import source_of
 from ..threat_models.cell import play_cell
 from ..threat_models.evaluation import Cell, Evaluation
 from ..threat_models.evaluation_folder import EvaluationFolder
@@ -31,8 +31,7 @@ class Origin:
     @property
     def about(self) -> dict[str, Any]:
         """For the record, by which `cloister rerun` plays it again."""
-        source = file_and_name(self.where)[0].read_text(encoding="utf-8")
-        return {"file": self.where, "source": source, "settings": list(self.settings), "commit": commit()}
+        return source_of(self.where) | {"settings": list(self.settings), "commit": commit()}
 
     def load(self) -> Evaluation:
         """The evaluation. Raises ValueError of one line."""

@@ -1,0 +1,90 @@
+"""`cloister rerun` of an audit: it is played again from its own record, with attacks of one's own, and its rows are compared."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cloister.auditing.again import compared, in_words, play_again
+
+from .commanded import commanded
+
+FILE = """
+from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+
+scenario = Scenario(
+    name="small",
+    data=data.Digits(),
+    partition=partitions.Iid(clients=5, samples=30),
+    model=models.Mlp(hidden=(8,)),
+    training=Training(epochs=1, batch=10, lr=0.1),
+    algorithm=algorithms.FedAvg(by_samples=False),
+    protection=protections.Plain(),
+    rounds=1,
+)
+"""
+ATTACK = """
+import numpy as np
+from cloister.threats import Attack
+
+def guess(evidence, client, records, rng):
+    return np.ones(10)
+
+attack = Attack("mine", guess, "labels")
+"""
+
+
+@pytest.mark.trains
+def test_an_audit_is_played_again_from_its_own_record(tmp_path: Path) -> None:
+    """A second expert had to be told the command by hand, and could not see whether an attack was the one of the report."""
+    (tmp_path / "small.py").write_text(FILE)
+    (tmp_path / "mine.py").write_text(ATTACK)
+    words = ("audit", "small.py", "--attack", "mine.py", "--against", "client:0", "--seeds", "3", "--out", "a")
+    done = commanded(tmp_path, *words, "--set", "training.lr=0.2")
+    assert done.returncode in (0, 4), done.stderr
+    kept = json.loads((tmp_path / "a/audit.json").read_text())["origin"]
+    assert kept["of"] == {"file": "small.py", "source": FILE}
+    assert kept["attacks"] == [{"file": "mine.py", "source": ATTACK}]
+    assert (kept["settings"], kept["against"]) == (["training.lr=0.2"], ["client:0"])
+    (tmp_path / "mine.py").write_text(ATTACK.replace("np.ones(10)", "np.arange(10.0)"))
+    (tmp_path / "small.py").unlink()
+    again = commanded(tmp_path, "rerun", "a")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("the same, bit for bit: ")
+    assert (tmp_path / "a-again/mine.py").read_text() == ATTACK
+    assert (tmp_path / "a-again/report.html").is_file()
+    with pytest.raises(ValueError, match="already holds an audit"):
+        play_again(tmp_path / "a", tmp_path / "a-again", None)
+
+    shutil.copytree(tmp_path / "a", tmp_path / "other")
+    found = json.loads((tmp_path / "a/audit.json").read_text())
+    found["rows"][0]["leakage"] = None
+    found["rows"][1]["unit"] = "others"
+    found["versions"]["torch"] = "0"
+    (tmp_path / "other/audit.json").write_text(json.dumps(found))
+    told = compared(tmp_path / "a", tmp_path / "other")
+    named = [f"{row['observer']}, {row['experiment']}" for row in found["rows"][:2]]
+    assert (told.same, [*told.apart], told.rows, told.different) == (False, named, len(found["rows"]) - 2, ("versions",))
+    assert in_words(told, tmp_path)[0].startswith(
+        f"not the same: of {len(found['rows'])} rows 2 came out otherwise ({named[0]}; "
+    )
+    found.pop("origin")
+    (tmp_path / "other/audit.json").write_text(json.dumps(found))
+    with pytest.raises(
+        ValueError, match=r"was played from Python, or by an earlier version: play it there again.*--against OTHER"
+    ):
+        play_again(tmp_path / "other", None, None)
+
+
+@pytest.mark.trains
+def test_an_audit_of_a_recorded_run_needs_that_run(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(FILE)
+    assert commanded(tmp_path, "run", "small.py", "--record", "--out", "r").returncode == 0
+    assert commanded(tmp_path, "audit", "r", "--against", "server", "--out", "a").returncode in (0, 4)
+    again = commanded(tmp_path, "rerun", "a", "--out", "b")
+    assert (again.returncode, again.stdout.split(":")[0]) == (0, "the same, bit for bit"), again.stderr
+    shutil.move(tmp_path / "r", tmp_path / "elsewhere")
+    lost = commanded(tmp_path, "rerun", "a", "--out", "c")
+    assert lost.returncode == 1
+    assert lost.stderr.startswith("cloister: the audit in a is of the run recorded in r, which is not there: put it there")
