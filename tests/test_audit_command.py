@@ -108,8 +108,8 @@ def test_a_claim_of_ours_that_falls_is_an_exit_code(file, tmp_path, monkeypatch)
     false = replace(
         next(c for c in CLAIMS if c.id == "masked.updates.server"), id="plain.updates.server", applies=lambda p, a: True
     )
-    monkeypatch.setattr(auditing, "CLAIMS", (false,))
-    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setattr("cloister.auditing.audited.CLAIMS", (false,))
+    monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
     found = invoke(file, "--out", tmp_path / "audit", "--seeds", "0", "--json")
     assert found.exit_code == 0, found.output
     path = tmp_path / "plain.py"
@@ -119,7 +119,7 @@ def test_a_claim_of_ours_that_falls_is_an_exit_code(file, tmp_path, monkeypatch)
     (claim,) = [c for row in json.loads((tmp_path / "clear" / "audit.json").read_text())["rows"] for c in row["claims"]]
     assert claim["verdict"] == "refuted"
     assert "1.000" in claim["witness"]
-    monkeypatch.setattr(auditing, "CLAIMS", (replace(false, whose="paper"),))
+    monkeypatch.setattr("cloister.auditing.audited.CLAIMS", (replace(false, whose="paper"),))
     assert invoke(path, "--out", tmp_path / "paper", "--seeds", "0").exit_code == 0
 
 

@@ -327,7 +327,7 @@ def test_a_guess_that_is_far_worse_than_none_is_not_given_in_digits():
 @pytest.mark.trains
 def test_a_command_in_a_narrow_terminal_cuts_nothing_off(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
     (tmp_path / "small.py").write_text(f"from {__name__} import small as scenario\n")
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "small.py"), "--seeds", "0", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
@@ -373,7 +373,7 @@ OWN = tuple(Attack(f.__name__, f, "labels") for f in (broken, leaves, hangs_up, 
 
 @pytest.mark.trains
 def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
-    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
     last = Attack("last", lambda evidence, client, records, rng: np.ones(10), "labels")
     plain = audited(small, QUICK, (0,), None, quiet=True, against=(SERVER_ALONE, server_and(0)), further=(*OWN, last))
     by_name = {r["experiment"]: r for r in plain["rows"] if r["observer"] == "server and client 0"}
@@ -392,7 +392,7 @@ def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
 
 @pytest.mark.trains
 def test_an_attack_that_fails_is_an_exit_code_and_from_python_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(auditing, "EXPERIMENTS", (UpdateRecovery(),))
+    monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
     (tmp_path / "mine.py").write_text(
         "from cloister.threats import Attack\nattack = Attack('mine', lambda *_: 1 / 0, 'labels')\n"
     )

@@ -8,7 +8,7 @@ a regression; scale them to about 1, as inputs, since steps are of one length wh
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -51,8 +51,9 @@ class CsvClients:
 
     def __call__(self, folder: Path | None, /) -> Source:
         """folder: not used. Raises ValueError of one line for what does not fit."""
-        _, x, y, whose = self._all()
-        return source_of(Path(self.path).stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
+        columns, x, y, whose = self._all()
+        found = source_of(Path(self.path).stem, np.array(x, np.float32), y, whose, self.test_share, numbers=self.numbers)
+        return replace(found, columns=columns)
 
     def _all(self) -> Read:
         """Of all files."""
@@ -192,7 +193,8 @@ def from_dataframe(
         if empty := [row for row, cell in enumerate(frame[column], 1) if _missing(cell)]:
             raise ValueError(f"column {column!r} of the data frame is empty in record {empty[0]}; fill it in, or leave it out")
     whose = [str(whose) for whose in frame[client]]
-    return Given.of(source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers))
+    found = source_of(name, x, list(frame[label]), whose, test_share, numbers=numbers)
+    return Given.of(replace(found, columns=tuple(map(str, columns))))
 
 
 def _records(client: Any, of: Any) -> Any:

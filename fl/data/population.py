@@ -43,7 +43,7 @@ class Source:
     numbers are to be predicted of each input.
 
     clients: names of clients, where data are theirs already: the topic of an example is then the position of its client here.
-    labels: what classes are called, in their order, where data say so.
+    labels: what classes are called, in their order, where data say so. columns: what inputs are called, of a table.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Source:
     classes: int
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

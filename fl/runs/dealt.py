@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..data.identifiers import numbered_rows
 from ..data.natural import dealt_anew
 from ..data.population import Client, Population
 from ..data.rare import rare_labels
@@ -49,7 +50,7 @@ class Apportioned:
         seed = scenario.seed
         with about("data"):
             source = scenario.data(folder)
-            of_data = [*rare_labels(source), *dealt_anew(source, scenario.partition)]
+            of_data = [*rare_labels(source), *numbered_rows(source), *dealt_anew(source, scenario.partition)]
         with about("partition"):
             if wrong := misfit(scenario.partition, ["source", "rng"]):
                 raise Unfit(f"partition, {called(scenario.partition)}, does not fit: {wrong}")

@@ -15,7 +15,7 @@ GROWN = 5.0
 a run that diverged."""
 ERRORS = 2.0
 """Accuracy above that of a guess by up to so many standard errors, of as many records as were tested, is that of guessing."""
-SLIGHT = 0.01
+SLIGHT = 0.03
 """A loss below that of guessing by up to this part of it is about the same."""
 ROUNDS = 5
 """Of fewer rounds a run need not be better than guessing: it is short."""
@@ -23,10 +23,13 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """How often who knows the most frequent label alone is right, and how many test records that is of; 0 where nobody knows."""
+    """How often who knows how frequent labels are and nothing else is right, and how many test records that is of; 0 where nobody
+    knows. loss: its cross entropy, that of the labels; 0 where nobody knows.
+    """
 
     share: float
     records: int
+    loss: float = 0.0
 
     @property
     def most(self) -> float:
@@ -39,8 +42,9 @@ def guess_of(population: Population) -> Guess:
     tests = {(of.test.y.data_ptr(), len(of.test)): of.test.y for of in population.clients.values()}
     found = np.concatenate([y.numpy().ravel() for y in tests.values() if not y.is_floating_point()] or [np.zeros(0, np.int64)])
     known = found[found >= 0]
-    share = float(np.bincount(known).max() / len(known)) if len(known) else 0.0
-    return Guess(max(share, 1 / max(1, population.classes)), len(known))
+    shares = np.bincount(known) / max(1, len(known))
+    entropy = float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
+    return Guess(max(float(shares.max(initial=0.0)), 1 / max(1, population.classes)), len(known), entropy)
 
 
 def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, guessed: Guess) -> dict[str, float]:
@@ -48,7 +52,8 @@ def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, gue
     after some rounds neither it nor accuracy is better than guessing; else nothing.
 
     lines: of a run's rounds, each with clients' losses where it was evaluated. loss: what clients train by; of cross entropy a
-    guess costs ln(classes), of any other loss nothing is known of one. guessed: how often a guess is right.
+    guess costs ln(classes), or as much as the labels' own entropy, of any other loss nothing is known of one. guessed: how often
+    a guess is right, and what it costs.
     """
     evaluated = [line for line in lines if line.get("loss")]
     means = [_mean(line["loss"]) for line in evaluated]
@@ -61,7 +66,8 @@ def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, gue
         return found
     most = replace(guessed, records=max(guessed.records, len(evaluated[-1]["loss"]))).most  # of each client one at least
     at_chance = guess > 0 and accuracy is not None and accuracy <= most
-    return found if at_chance and last >= (1 - SLIGHT) * guess and len(lines) >= ROUNDS else {}
+    best = min(guess, guessed.loss or guess)
+    return found | {"guess": best} if at_chance and last >= (1 - SLIGHT) * best and len(lines) >= ROUNDS else {}
 
 
 def _mean(losses: Mapping[str, float | None]) -> float:
