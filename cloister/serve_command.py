@@ -32,8 +32,8 @@ def serve(
     least: Annotated[
         int | None,
         typer.Option(
-            help="Clients that must be there for the run to begin. Default: all, the revoked too. Under Masked who comes after"
-            " CFL's first split gets no model.",
+            help="Clients that must be there for the run to begin. Default: all, the revoked too. The sums of two rounds"
+            " tell who came between them; under Masked who comes after CFL's first split gets no model.",
             min=1,
         ),
     ] = None,

@@ -2,11 +2,16 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from cloister.auditing.again import compared, in_words, play_again
+from cloister.threat_models.audit.kept import is_empty
 
 from .commanded import commanded
 
@@ -88,3 +93,21 @@ def test_an_audit_of_a_recorded_run_needs_that_run(tmp_path: Path) -> None:
     lost = commanded(tmp_path, "rerun", "a", "--out", "c")
     assert lost.returncode == 1
     assert lost.stderr.startswith("cloister: the audit in a is of the run recorded in r, which is not there: put it there")
+
+
+@pytest.mark.trains
+def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Path) -> None:
+    """It said --resume, which rerun has not."""
+    (tmp_path / "small.py").write_text(FILE)
+    assert commanded(tmp_path, "audit", "small.py", "--against", "client:0", "--out", "a").returncode in (0, 4)
+    command = [sys.executable, "-m", "cloister", "rerun", "a", "--out", "b"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        until = time.monotonic() + 100
+        while is_empty(tmp_path / "b/playing") and time.monotonic() < until:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=100)[1]
+    assert process.returncode == 143
+    assert "stopped; cloister rerun a --out b goes on" in said
+    again = commanded(tmp_path, *command[3:])
+    assert (again.returncode, again.stdout.split(":")[0]) == (0, "the same, bit for bit"), again.stderr

@@ -6,6 +6,7 @@ from ..fl.algorithms.fedavg import FedAvg
 from ..fl.algorithms.hardened_flic import HardenedFLIC
 from ..fl.robust.averages import Mean
 from ..fl.robust.coordinates import Median, TrimmedMean
+from ..fl.robust.mixing import Prepared
 from ..fl.robust.weiszfeld import GeometricMedian
 
 HARDENED_FLIC = (
@@ -49,8 +50,8 @@ def known_breaks(algorithm: object) -> str:
 
 
 def _of_rule(rule: Any, n: int) -> int | None:
-    steps = [f for step in getattr(rule, "steps", ()) if (f := _number(step)) is not None]
-    if hasattr(rule, "steps"):
+    if isinstance(rule, Prepared):
+        steps = [f for step in rule.steps if (f := _number(step)) is not None]
         last = _of_rule(rule.rule, n)
         return min(steps, default=None) if last is None else min([*steps, last])
     if isinstance(rule, Mean):

@@ -15,6 +15,7 @@ from ..fl.clients.corruption import Corruption
 from ..fl.functions import Unfit, brief
 from ..fl.robust.aggregate import aggregate
 from ..fl.robust.averages import Mean
+from ..fl.robust.mixing import Prepared
 from ..fl.runs.scenario import Scenario, described
 from .adversary import Adversary
 from .functions import as_upload, place_of
@@ -85,7 +86,7 @@ def insiders_rule(scenario: Scenario) -> Any:
     """The rule of a run's defence as an insider knows it: that of its clusters where it has them; the mean without one."""
     algorithm: Any = scenario.algorithm
     found = getattr(algorithm, "rule", None) or getattr(algorithm, "inner", None) or Mean()
-    return found if hasattr(found, "weights") or hasattr(found, "combine") or hasattr(found, "steps") else Applied(found)
+    return found if hasattr(found, "weights") or hasattr(found, "combine") or isinstance(found, Prepared) else Applied(found)
 
 
 @dataclass(frozen=True, slots=True)

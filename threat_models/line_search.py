@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fl.robust.mixing import Prepared
 from ..protocol.view.answers import Vector
 from .geometry import Geometry, Perturbation, geometry
 from .knowledge import Colluding, Insider, Level, Own, forged
@@ -48,7 +49,7 @@ def damage_of(rule: Any, shape: Geometry, updates: Sequence[Vector], faulty: int
     """
     behind: Any = rule.rule if isinstance(rule, WithExtra) else rule
     steps: list[Any] = []
-    while hasattr(behind, "steps"):
+    while isinstance(behind, Prepared):
         behind, steps = behind.rule, [*steps, *behind.steps]
     if isinstance(rule, WithExtra):
         found = of_weights_with(rule.rule, shape, faulty, rng)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..fl.robust.mixing import Prepared
 from ..protocol.view.answers import Vector
 from .geometry import PERTURBATIONS, Geometry, Perturbation, geometry
 from .knowledge import Colluding, Insider, Level, forged
@@ -27,7 +28,7 @@ def acceptance_of(rule: Any, shape: Geometry, faulty: int, static: bool, rng: np
     behind: Any = rule.rule if isinstance(rule, WithExtra) else rule
     last: Any = behind
     steps: list[Any] = []
-    while hasattr(last, "steps"):
+    while isinstance(last, Prepared):
         last, steps = last.rule, [*steps, *last.steps]
     picks = hasattr(last, "combine") and bool(steps)
     if not picks and (hasattr(last, "combine") or not (hasattr(behind, "weights") or isinstance(rule, WithExtra))):

@@ -10,6 +10,7 @@ from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA
 from ..source_again import written_again
 from .anew import BUDGETS, play_audit
+from .folder import PLAYING
 from .report import whole, write_audit_report
 
 SHOWN = 3
@@ -32,8 +33,8 @@ class Repeated:
 
 
 def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
-    """The folder of the same audit: of its runs, or of the recorded run, with its parties, attacks, seeds and budget. Raises
-    ValueError where the record does not say how it was made, or the recorded run is not there.
+    """The folder of the same audit, which goes on there if it was stopped: of its runs, or of the recorded run, with its parties,
+    attacks, seeds and budget. Raises ValueError where the record does not say how it was made, or the recorded run is not there.
     """
     about = audit_in(folder)
     if not isinstance(origin := about.get("origin"), dict):
@@ -45,6 +46,7 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
         raise ValueError(f"the audit in {folder} had a budget of its own: play it again from Python, and compare by --against")
     into = out or folder.with_name(f"{folder.name}-again")
     folder_may_be(into, "audit")
+    goes_on = (into / PLAYING).is_dir()
     if (into / "audit.json").exists():
         raise ValueError(f"{into} already holds an audit; {ANOTHER}")
     what = f"the audit in {folder}"
@@ -56,7 +58,19 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
         where = written_again(origin["of"], into, what)
     attacks = [written_again(one, into, what) for one in origin["attacks"]]
     seeds = ",".join(map(str, about["seeds"]))
-    into = play_audit(where, budget, into, seeds, data, origin["settings"], attacks, origin["against"], origin=origin)
+    into = play_audit(
+        where,
+        budget,
+        into,
+        seeds,
+        data,
+        origin["settings"],
+        attacks,
+        origin["against"],
+        origin=origin,
+        resume=goes_on,
+        again=folder,
+    )
     write_audit_report(into)
     return into
 

@@ -31,9 +31,11 @@ def play_audit(
     quiet: bool = False,
     resume: bool = False,
     origin: Mapping[str, Any] | None = None,
+    again: Path | None = None,
 ) -> Path:
     """The folder that it was written to. where: the scenario's FILE[:NAME], or the folder of a recorded run. attacks: FILE[:NAME]
-    each. origin: for the record, where it is not of these files. Raises ValueError of one line.
+    each. origin: for the record, where it is not of these files. again: the folder of the audit that this one repeats. Raises
+    ValueError of one line.
     """
     scenario, recorded = _to_audit(where, settings)
     folder, further = folder_to_write(out, scenario.name, resume), tuple(load_attack(attack) for attack in attacks)
@@ -43,7 +45,7 @@ def play_audit(
         "attacks": [source_of(attack) for attack in attacks],
         "against": list(against),
     }
-    with stoppable(folder), claimed(folder):
+    with stoppable(folder, by="" if again is None else f"cloister rerun {again} --out {folder}"), claimed(folder):
         found = audited(
             scenario, BUDGETS[budget], seeds_of(seeds), data, quiet, against, recorded, further, into=folder, resume=resume
         )

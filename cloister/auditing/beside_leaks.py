@@ -13,7 +13,7 @@ CHANCE: Anchor = "chance"
 
 def decided(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Who knows the clusters, as they are of its making: nothing had to be attacked for that."""
-    if whose := [CALLED.get(row["observer"], row["observer"]) for row in rows if row["reason"] == DECIDED]:
+    if whose := [CALLED.get(row["observer"], row["observer"]) for row in rows if row.get("reason") == DECIDED]:
         yield f"{' / '.join(whose)} know{'s' * (len(whose) == 1)} {SOUGHT['clusters']}, as {DECIDED}"
 
 

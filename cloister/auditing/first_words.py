@@ -21,6 +21,10 @@ LEAKS = (
 )
 WIDE = 0.2
 """Of an interval, from which on it is told of what was found, too."""
+OPENED = (
+    "under Encrypted the server and any one client together open every update, as all clients share the key (--against"
+    " server+client:0 shows it); nothing is claimed against them"
+)
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -71,6 +75,8 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     broken = dict.fromkeys((row["experiment"], row["reason"]) for row in found["rows"] if row.get("failed"))
     lines += [f"the attack {name} {reason}" for name, reason in broken]
     lines += notes_on_loss(found.get("scenario", {}))
+    if str(found.get("protection")).startswith("Encrypted("):
+        lines.append(OPENED)
     if others := found.get("unclaimed", ()):
         lines += [_not_promised(one) for one in others]
         lines.append(f"why these are not promised for this run: {found['run']}")

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors_in_one_line import said_in_a_line
 from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA, Row, read_results
-from ..grids.watching import folder_for
+from ..grids.watching import folder_for, stoppable
 from ..source_again import written_again
 from .data import described_in
 from .merging import measured
@@ -51,18 +51,30 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
         )
     into = out or folder_for(str(about["name"]), "evaluation", resume=False)
     folder_may_be(into, "evaluation")
-    if (into / "evaluation.json").exists():
+    goes_on = _stopped(into, origin)
+    if (into / "evaluation.json").exists() and not goes_on:
         raise ValueError(f"{into} already holds an evaluation; {ANOTHER}")
     where = written_again(origin, into, f"the evaluation in {folder}")
     made = Origin(where, tuple(map(str, origin["settings"])), tuple(map(int, about["seeds"])), data)
     with said_in_a_line():
         evaluation = made.load()
-        _, ledger = opened(evaluation, data, into, False, made.about | {"file": origin["file"]})
-    with crew(made, evaluation, ledger.folder, None) as hands:
+        _, ledger = opened(evaluation, data, into, goes_on, made.about | {"file": origin["file"]})
+    going = f"cloister rerun {folder} --out {into}"
+    with stoppable(into, by=going), crew(made, evaluation, ledger.folder, None) as hands:
         for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
             pass
     write_evaluation_report(into)
     return into
+
+
+def _stopped(into: Path, origin: Mapping[str, Any]) -> bool:
+    """Whether a folder holds the beginning of the same evaluation."""
+    if not (into / "evaluation.json").is_file():
+        return False
+    about = described_in(into)
+    other = about.get("origin") or {}
+    same = all(other.get(name) == origin.get(name) for name in ("file", "source", "settings"))
+    return same and not {*about.get("keys", ())} <= {*read_results(into, "evaluation", "evaluate")}
 
 
 def compared(folder: Path, other: Path) -> Repeated:

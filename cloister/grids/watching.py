@@ -44,13 +44,15 @@ def folder_for(name: str, kind: str, resume: bool) -> Path:
 
 
 @contextmanager
-def stoppable(folder: Path, beside: str = "") -> Iterator[None]:
-    """Ctrl-C and SIGTERM say how to go on, once what is inside has ended. beside: what else is to be said of that."""
+def stoppable(folder: Path, beside: str = "", by: str = "") -> Iterator[None]:
+    """Ctrl-C and SIGTERM say how to go on, once what is inside has ended. beside: what else is to be said of that. by: the
+    command that goes on, where it is not the same with --resume.
+    """
     try:
         with on_signals(interrupting):
             yield
     except KeyboardInterrupt as stopped:
-        going = f"the same command with --out {folder} --resume {beside or 'goes on'}"
+        going = f"{by or f'the same command with --out {folder} --resume'} {beside or 'goes on'}"
         say(f"stopped; {going if folder.exists() else 'nothing of it was over, and the same command begins again'}")
         raise typer.Exit(STOPPED[stopped.args[0] if stopped.args else signal.SIGINT]) from None
 

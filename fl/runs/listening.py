@@ -34,6 +34,10 @@ ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
 """The same of ciphertexts, and the keys that products of them need."""
 
 
+SETTLED = 3.0
+"""Seconds without another client after which a run begins with those that are there, where they are enough: whoever comes a
+round later is told from the others by the difference of two sums.
+"""
 MOST_LEFT = 3
 """Clients of which a line says why they left."""
 
@@ -158,6 +162,10 @@ def started(
         why = f"after {listening.wait:g} s clients {missing} are not there, and the run begins with {needed}"
         instead = "give --wait more seconds, or --least for a run that begins without them"
         raise ValueError(f"{why}{left}: {_without_revoked(listening.standing, clients, least) or instead}")
+    while len(there) < len(clients):
+        before, there = len(there), [party for party in listener.wait_for(len(there) + 1, SETTLED) if party >= 0]
+        if len(there) <= before:
+            break
     wait_for_helpers(expected.scenario, listener, listening.wait)
     return listener
 

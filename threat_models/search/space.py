@@ -22,6 +22,7 @@ from typing import Any, get_type_hints
 from ...fl.data.population import Examples
 from ...fl.near_names import in_short, near
 from ...fl.robust.averages import Mean
+from ...fl.robust.mixing import Prepared
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.functionality import Functionality
@@ -300,7 +301,7 @@ def rule_of(algorithm: object) -> Any:
     if rule is None:
         return Mean()
     last: Any = rule
-    while hasattr(last, "steps"):
+    while isinstance(last, Prepared):
         last = last.rule
     if any(hasattr(last, name) for name in ("weights", "combine")) or callable(rule):
         return rule

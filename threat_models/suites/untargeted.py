@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...fl.robust.mixing import Prepared
 from ...fl.runs.scenario import Scenario
 from ..adversary import Adversary
 from ..cluster_attacks import CloakedCollusion
@@ -65,7 +66,7 @@ def insiders() -> dict[str, Attack]:
 
 def _tailored(attack: Tailored, count: float, scenario: Scenario) -> Adversary:
     last: Any = insiders_rule(scenario)
-    while hasattr(last, "steps"):
+    while isinstance(last, Prepared):
         last = last.rule
     chosen = (
         attack
