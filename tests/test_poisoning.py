@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from cloister.fl.robust.rule import Sight
 from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum, largest_hidden_z
@@ -318,6 +319,7 @@ class Stepped:
 
     steps: tuple[Nearest, ...]
     rule: Trimmed
+    sees: ClassVar = Sight.COORDINATES
 
     def weights(self, gram: Matrix, rng: np.random.Generator) -> Matrix:
         raise ValueError("no function of a Gram matrix")
