@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .auditing.anew import BUDGETS
 from .auditing.audited import audited
 from .auditing.folder import claimed, folder_to_write, write_audit
+from .auditing.new_audit import BUDGETS
 from .auditing.report import write_audit_report
 from .auditing.result import Audited
 from .comparing.play import opened as comparison_opened

@@ -15,6 +15,7 @@ from .fl.runs.run_folder import versions
 from .fl.runs.scenario import Scenario, described
 from .fl.runs.telling import Tell
 from .progress import watched
+from .repeated_words import where_and_what
 from .repeating import OTHERWISE
 from .reporting.folders_within import near_folder
 from .reporting.gaps import gaps
@@ -126,16 +127,14 @@ def _scenario(folder: Path, recorded: dict[str, Any]) -> Scenario:
 
 def in_words(found: Repetition, other: Path, played: bool = True) -> list[str]:
     """A line on whether it is the same, then what is not, then what is different here. played: whether just now."""
-    again = f"{'again in   ' if played else 'compared with'} {other}"
     if found.same:
         parts = (_counted(found.models, "model"), _counted(found.rounds, "round"), _counted(found.answers, "answer"))
         counted = "{}, the numbers of {}, {}, accounts and summary".format(*parts)
-        lines = [f"the same, bit for bit: {counted}", again]
+        lines = [f"the same, bit for bit: {counted}"]
     else:
-        lines = [f"not the same: {'; '.join(found.apart)}", again]
+        lines = [f"not the same: {'; '.join(found.apart)}"]
+    lines += where_and_what(found.different, found.same, other, played)
     if found.different:
-        lines += ["different here:" if not found.same else "different here, without effect:"]
-        lines += [f"  {what}" for what in found.different]
         if any(what.startswith("the scenario:") and "model" in what for what in found.different) and _finished(other):
             lines.append(f"  its model is a finished module: {DRAWN}")
     elif not found.same:

@@ -86,9 +86,11 @@ def one_at_a_time():
         yield
 
 
-def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0, own=None):
+def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0, own=None,
+           least=None, late=()):  # fmt: skip
     """serve and join. silent: clients that do not say how well they predict. mine: the clients' own scenario. clock: the
-    coordinator's. after: called with each of its rounds. wait: of `Listening`. own: files of clients' own, by id.
+    coordinator's. after: called with each of its rounds. wait, least: of `Listening`. own: files of clients' own, by id. late:
+    clients that come a second after the others.
     """
     count = scenario.partition.clients if own is None else len(own)
     found = Served(folder / "served", {i: folder / f"client {i}" for i in range(count)})
@@ -96,6 +98,7 @@ def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time
 
     def client(i, port):
         try:
+            time.sleep(1.0 if i in late else 0.0)
             link = Dialled(f"127.0.0.1:{port}", standing(keys, i), patience=60.0)
             for _ in join(mine or scenario, link, found.home[i], tells=i not in silent, own=own and own[i]):
                 pass
@@ -109,7 +112,7 @@ def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time
             threads[-1].start()
 
     where = Listening(
-        "127.0.0.1:0", Standing(of(keys, -1), clock=clock), Limits(patience=60.0), wait, told=listening, scores=scores
+        "127.0.0.1:0", Standing(of(keys, -1), clock=clock), Limits(patience=60.0), wait, least, told=listening, scores=scores
     )
     with one_at_a_time():
         try:

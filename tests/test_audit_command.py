@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cloister.auditing import play as auditing
-from cloister.auditing.anew import BUDGETS
 from cloister.auditing.audited import _ahead, audited, observers_asked
 from cloister.auditing.fewest import too_few
 from cloister.auditing.first_words import headline
+from cloister.auditing.new_audit import BUDGETS
 from cloister.auditing.report import render
 from cloister.cli import app
 from cloister.errors_in_one_line import Failure

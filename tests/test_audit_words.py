@@ -614,3 +614,10 @@ def test_verdicts_on_claims_are_told_apart_by_more_than_a_word():
     styles = [page.partition(f".{name} {{")[2].partition("}")[0] for name in ("refuted", "inconclusive")]
     assert "background:" in styles[0]
     assert "border-style: dashed" in styles[1]
+
+
+def test_under_encrypted_the_server_with_any_one_client_is_named_whoever_was_tried():
+    assert any(
+        "the server and any one client together open every update" in line for line in notes(found(protection="Encrypted()"))
+    )
+    assert not any("any one client together" in line for line in notes(found(protection="Masked()")))

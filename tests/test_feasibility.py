@@ -259,3 +259,11 @@ def test_a_comparison_says_what_could_not_come_to_anything(tmp_path):
     (words,) = doubtful_words(read_comparison(tmp_path / "c"))
     assert words.startswith("What could not come to anything: CFL on iid under with one corrupt: every split of 9 clients leaves")
     assert words in footnotes(read_comparison(tmp_path / "c"))
+
+
+def test_a_floor_in_clear_has_its_ways_out_too():
+    """It ended in an AttributeError: nobody is corrupt there."""
+    plain = replace(few, protection=protections.Plain(floor=2))
+    for groups, ways in (({0: 0, 1: 1, 2: 1, 3: 1}, "take larger groups"), ({0: 0, 1: 0, 2: 1, 3: 1}, "")):
+        words = [line for line in doubts(plain, 4, groups) if line.startswith("a planted group")]
+        assert [line.endswith(ways) for line in words] == [True] * bool(ways)

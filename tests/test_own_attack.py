@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from cloister.auditing.anew import BUDGETS
 from cloister.auditing.audited import audited
+from cloister.auditing.new_audit import BUDGETS
 from cloister.cli import app
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cloister import cli
-from cloister.auditing.anew import BUDGETS
+from cloister.auditing.new_audit import BUDGETS
 from cloister.fl.runs import experiment
 from cloister.threat_models.audit.experiment import QUICK
 

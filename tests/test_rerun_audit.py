@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cloister.auditing.again import compared, in_words, play_again
+from cloister.kept_source import written_again
 from cloister.threat_models.audit.kept import is_empty
 
 from .commanded import commanded
@@ -54,7 +55,7 @@ def test_an_audit_is_played_again_from_its_own_record(tmp_path: Path) -> None:
     assert (kept["settings"], kept["against"]) == (["training.lr=0.2"], ["client:0"])
     (tmp_path / "mine.py").write_text(ATTACK.replace("np.ones(10)", "np.arange(10.0)"))
     (tmp_path / "small.py").unlink()
-    again = commanded(tmp_path, "rerun", "a")
+    again = commanded(tmp_path, "rerun", "a", "--out", "a-again")
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith("the same, bit for bit: ")
     assert (tmp_path / "a-again/mine.py").read_text() == ATTACK
@@ -111,3 +112,14 @@ def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Pat
     assert "stopped; cloister rerun a --out b goes on" in said
     again = commanded(tmp_path, *command[3:])
     assert (again.returncode, again.stdout.split(":")[0]) == (0, "the same, bit for bit"), again.stderr
+
+
+def test_two_files_of_one_name_are_both_written_again(tmp_path: Path) -> None:
+    """The second took the place of the first, which was then read."""
+    kept = [{"file": f"{folder}/small.py:one", "source": f"one = {folder!r}\n"} for folder in ("a", "b")]
+    for _ in range(2):  # and where the repetition goes on, they are the same
+        where = [written_again(one, tmp_path / "into", "it") for one in kept]
+        assert where == [f"{tmp_path}/into/small.py:one", f"{tmp_path}/into/small_2.py:one"]
+        assert [Path(one.partition(":")[0]).read_text() for one in where] == [one["source"] for one in kept]
+    with pytest.raises(ValueError, match="it is of an earlier version, which kept no source"):
+        written_again({"file": "small.py"}, tmp_path, "it")

@@ -1,6 +1,7 @@
 """`cloister rerun` of an evaluation: it is played again from its own record, and its cells are compared."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import cloister
 from cloister.evaluating.again import Repeated, compared, play_again
 
+from .commanded import commanded
 from .test_other_data import evaluation, table
 
 AGAIN = """
@@ -60,6 +62,28 @@ def test_an_evaluation_is_played_again_from_its_own_record(tmp_path: Path, monke
     assert (code, "of 3 cells 1 is not there, of other code, settings or seeds" in said) == (4, True), said
     with pytest.raises(ValueError, match="already holds an evaluation"):
         play_again(tmp_path / "e", tmp_path / "other", None)
+
+
+@pytest.mark.trains
+def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every try began in a new folder, and what was played was lost."""
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "own.csv")
+    (tmp_path / "mine.py").write_text(AGAIN)
+    (tmp_path / "beside.py").write_text("factor = -0.5\n")
+    assert commanded(tmp_path, "evaluate", "mine.py", "--seeds", 1, "--out", "e", "--workers", 1).returncode == 0
+    shutil.copytree("e", "again")
+    first, *others = Path("again/results.jsonl").read_text().splitlines(keepends=True)
+    Path("again/results.jsonl").write_text(first)
+    assert commanded(tmp_path, "rerun", "e", "--out", "again").returncode == 0
+    assert Path("again/results.jsonl").read_text().splitlines(keepends=True)[0] == first
+    assert len(Path("again/results.jsonl").read_text().splitlines()) == 1 + len(others)
+    for edit in ({}, {"source": "another"}):  # one that is over, and one of another file
+        about = json.loads(Path("again/evaluation.json").read_text())
+        about["origin"] |= edit
+        Path("again/evaluation.json").write_text(json.dumps(about))
+        with pytest.raises(ValueError, match="already holds an evaluation"):
+            play_again(tmp_path / "e", tmp_path / "again", None)
 
 
 @pytest.mark.trains

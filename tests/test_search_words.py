@@ -10,7 +10,7 @@ import pytest
 
 from cloister.attacking.data import Search
 from cloister.attacking.play import _source
-from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows
+from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows, unplayed_words
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.result import Attacked
 from cloister.attacking.tables import points_table, verdict
@@ -223,3 +223,12 @@ def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: flo
     assert ("No break found" in words) != chance
     assert {row["verdict"] for row in point_rows(found)} == {"nothing to take" if chance else "holds"}
     assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before
+
+
+def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
+    found = search([point(2, 0.01)])
+    names = [f"A{k}" for k in range(8)]
+    left = replace(found, about={**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]})
+    assert unplayed_words(left) == " Not played, for want of budget: A0, A1, A2, A3, A4, A5 and 2 more."
+    assert unplayed_words(left) in verdict(left)
+    assert unplayed_words(replace(found, about={**found.about, "attacks": []})) == ""

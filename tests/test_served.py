@@ -362,3 +362,11 @@ def test_a_model_s_file_is_all_that_a_fresh_module_needs(tmp_path):
     for name, tensor in fresh.state_dict().items():
         assert torch.allclose(tensor, other.state_dict()[name], atol=1e-4), name
         assert torch.equal(tensor, drawn.state_dict()[name]) == name.startswith(("1.", "scale")), name
+
+
+@pytest.mark.trains
+def test_a_run_that_begins_with_enough_waits_for_who_is_on_the_way(tmp_path):
+    """One that was a moment late came a round later, and the difference of two sums was its update."""
+    found = played(replace(SMALL, protection=Masked(floor=2)), tmp_path, least=3, late=(1,))
+    there = {line["round"]: line["about"] for line in found.read("disclosure.jsonl") if line["what"] == "participation"}
+    assert there == {t: [0, 1, 2, 3] for t in range(SMALL.rounds)}

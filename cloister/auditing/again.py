@@ -8,9 +8,11 @@ from typing import Any
 
 from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA
-from ..source_again import written_again
-from .anew import BUDGETS, play_audit
+from ..grids.watching import folder_for
+from ..kept_source import written_again
+from ..repeated_words import where_and_what
 from .folder import PLAYING
+from .new_audit import BUDGETS, play_audit
 from .report import whole, write_audit_report
 
 SHOWN = 3
@@ -44,7 +46,7 @@ def play_again(folder: Path, out: Path | None, data: Path | None) -> Path:
         )
     if (budget := about["budget"]["name"]) not in BUDGETS:
         raise ValueError(f"the audit in {folder} had a budget of its own: play it again from Python, and compare by --against")
-    into = out or folder.with_name(f"{folder.name}-again")
+    into = out or folder_for(str(about["name"]), "audit", resume=False)
     folder_may_be(into, "audit")
     goes_on = (into / PLAYING).is_dir()
     if (into / "audit.json").exists():
@@ -113,8 +115,4 @@ def in_words(found: Repeated, other: Path, played: bool = True) -> list[str]:
         more = f" and {len(found.apart) - SHOWN} more" if len(found.apart) > SHOWN else ""
         of = found.rows + len(found.apart)
         lines = [f"not the same: of {of} rows {len(found.apart)} came out otherwise ({'; '.join(found.apart[:SHOWN])}{more})"]
-    lines.append(f"{'again in   ' if played else 'compared with'} {other}")
-    if found.different:
-        lines.append("different here, without effect:" if found.same else "different here:")
-        lines += [f"  {one}" for one in found.different]
-    return lines
+    return [*lines, *where_and_what(found.different, found.same, other, played)]

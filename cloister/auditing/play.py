@@ -11,8 +11,8 @@ from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, say
 from ..tables_out import print_table
-from .anew import play_audit
 from .first_words import headline, notes
+from .new_audit import play_audit
 from .report import whole, write_audit_report
 from .tables import NARROW, reasons, tables
 

@@ -9,7 +9,8 @@ from ..errors_in_one_line import said_in_a_line
 from ..fl.runs.held_alone import ANOTHER, folder_may_be
 from ..fl.runs.results_folder import DATA, Row, read_results
 from ..grids.watching import folder_for, stoppable
-from ..source_again import written_again
+from ..kept_source import written_again
+from ..repeated_words import where_and_what
 from .data import described_in
 from .merging import measured
 from .play import opened, watched_grid
@@ -114,8 +115,4 @@ def in_words(found: Repeated, other: Path, played: bool = True) -> list[str]:
         parts += [f"{found.lacking} {are} not there, of other code, settings or seeds"] if found.lacking else []
         of = found.cells + len(found.apart) + found.lacking
         lines = [f"not the same: of {of} cells {', and '.join(parts) or 'none is there'}"]
-    lines.append(f"{'again in   ' if played else 'compared with'} {other}")
-    if found.different:
-        lines.append("different here, without effect:" if found.same else "different here:")
-        lines += [f"  {one}" for one in found.different]
-    return lines
+    return [*lines, *where_and_what(found.different, found.same, other, played)]

@@ -9,8 +9,8 @@ from typing import Any
 from ..fl.runs.origin import commit
 from ..fl.runs.results_folder import Row
 from ..grids.workers import Crew, crew_of
+from ..kept_source import source_of
 from ..scenario_file import load_evaluation
-from ..source_again import source_of
 from ..threat_models.cell import play_cell
 from ..threat_models.evaluation import Cell, Evaluation
 from ..threat_models.evaluation_folder import EvaluationFolder

@@ -17,9 +17,9 @@ IN_CLEAR = {
 
 
 NAMED = 6
+"""Clients that are listed in a sentence; of more it is said how many."""
 OF_LATE = "no key of the split"
 """How a client declines that was not there when others were split, and has no key to be compared with them by."""
-"""Clients that are listed in a sentence; of more it is said how many."""
 ADJACENT = {
     "add or remove": " (there or not)",
     "replace": " (itself, or any other in its place)",

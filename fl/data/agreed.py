@@ -134,6 +134,15 @@ def made_up(data: object) -> str:
     )
 
 
+def schema_of(data: object, source: Source) -> Schema | None:
+    """What inputs and labels of data that were read as this source are called; None where they are not."""
+    if isinstance(data, MadeUp):
+        return data.agreed()
+    if source.columns and source.labels:
+        return TableSchema(source.columns, str(getattr(data, "label", "label")), source.labels)
+    return ImageSchema(source.shape, source.labels) if isinstance(data, FolderClients) else None
+
+
 def in_metadata(agreed: Schema | None) -> dict[str, str] | None:
     """What a model's file says of its inputs and outputs, in order, each as JSON; None where nothing was agreed on."""
     return None if agreed is None else {name: json.dumps(value) for name, value in agreed.plain.items()}

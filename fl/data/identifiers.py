@@ -13,19 +13,17 @@ WIDEST = 1000
 
 def numbered_rows(source: Source) -> list[str]:
     """A line where a column of a table numbers each client's rows, from anywhere on and in any order; none of other data."""
-    x, whose = source.train.x, source.train.topic
-    if x.ndim != 2 or not x.is_floating_point() or x.shape[1] > WIDEST or not source.clients or whose is None:
+    x = source.train.x
+    if x.ndim != 2 or not x.is_floating_point() or x.shape[1] > WIDEST or not source.clients or source.train.topic is None:
         return []
-    every, whose = (
-        torch.cat([x, source.test.x]),
-        torch.cat([whose, source.test.topic]) if source.test.topic is not None else whose,
-    )
-    if len(every) != len(whose):
-        return []
-    parts = [every[whose == client] for client in range(len(source.clients))]
-    found = [_name(source, k) for k in range(x.shape[1]) if all(len(p) >= FEWEST and _numbers(p[:, k]) for p in parts)]
-    if not found:
-        return []
+    columns = list(range(x.shape[1]))
+    for client in range(len(source.clients)):
+        parts = [of.x[of.topic == client] for of in (source.train, source.test) if of.topic is not None]
+        rows = torch.cat(parts)
+        columns = [k for k in columns if len(rows) >= FEWEST and _numbers(rows[:, k])]
+        if not columns:
+            return []
+    found = [_name(source, k) for k in columns]
     which = "which are inputs here: are they identifiers?" if len(found) > 1 else "which is an input here: is it an identifier?"
     return [f"{', '.join(found)} of {source.name} number{'s' * (len(found) == 1)} the rows of each client, {which} Leave it out"]
 

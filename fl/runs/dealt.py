@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..data.agreed import schema_of
 from ..data.identifiers import numbered_rows
 from ..data.natural import dealt_anew
+from ..data.own import Schema
 from ..data.population import Client, Population
 from ..data.rare import rare_labels
 from ..fields_at_fault import about
@@ -38,11 +40,14 @@ def held_out(client: Client, share: float, seed: int) -> tuple[Client, Client]:
 
 @dataclass(frozen=True, slots=True)
 class Apportioned:
-    """A scenario's data, and who has which. validation: what each client holds out. of_data: what is doubtful about them."""
+    """A scenario's data, and who has which. validation: what each client holds out. of_data: what is doubtful about them. schema:
+    what inputs and outputs are called, where data say so.
+    """
 
     population: Population = field(repr=False)
     validation: Mapping[int, Client] = field(repr=False)
     of_data: list[str]
+    schema: Schema | None = None
 
     @classmethod
     def of(cls, scenario: Scenario, folder: Path | None) -> "Apportioned":
@@ -63,7 +68,7 @@ class Apportioned:
             parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
             population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
             validation = {i: out for i, (_, out) in parts.items()}
-        return cls(population, validation, of_data)
+        return cls(population, validation, of_data, schema_of(scenario.data, source))
 
 
 def population_of(scenario: Scenario, data: str | Path | None = None) -> Population:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -125,10 +126,11 @@ def _within(scenario: Scenario, room: int) -> str:
     """
     protection: Any = scenario.protection
     tried: dict[str, Iterable[float]] = {"floor": range(protection.floor - 1, 1, -1)}
+    corrupt: int = getattr(protection, "corrupt", 0)
     if isinstance(protection, Masked):
         tried["dropped"] = [share for share in (0.2, 0.15, 0.1, 0.05, 0.0) if share < protection.dropped]
     ways = [f"{name}={value:g}" for name in tried if (value := _first(scenario, name, tried[name], room)) is not None]
-    if not ways and (value := _first(scenario, "corrupt", range(protection.corrupt - 1, -1, -1), room)) is not None:
+    if not ways and (value := _first(scenario, "corrupt", range(corrupt - 1, -1, -1), room)) is not None:
         return (
             f", or, where {'nobody colludes' if value == 0 else f'no more than {value:g} collude'}, protection.corrupt={value:g}"
         )
@@ -136,12 +138,15 @@ def _within(scenario: Scenario, room: int) -> str:
 
 
 def _first(scenario: Scenario, name: str, values: Iterable[float], room: int) -> float | None:
-    """Of values of a field of the protection, that by which a sum of so many clients is opened; None where there is none."""
+    """Of values of a field of the protection, the first by which a sum of so many clients is opened and that goes together with
+    the rest; None where there is none.
+    """
     protection: Any = scenario.protection
     for value in values:
-        other = replace(scenario, protection=replace(protection, **{name: value}))
-        if 0 < fewest_in_a_sum(other) <= room:
-            return value
+        with suppress(ValueError):
+            other = replace(scenario, protection=replace(protection, **{name: value}))
+            if 0 < fewest_in_a_sum(other) <= room:
+                return value
     return None
 
 

@@ -62,7 +62,7 @@ class Parties:
         seed = scenario.seed
         self.scenario = scenario
         dealt = dealt or Apportioned.of(scenario, folder)
-        self.of_data, self.validation = dealt.of_data, dealt.validation
+        self.of_data, self.validation, self.schema = dealt.of_data, dealt.validation, dealt.schema
         population = self.population = dealt.population
         unknown = sorted(scenario.arrivals.keys() - population.clients.keys())
         if unknown:

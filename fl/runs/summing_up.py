@@ -1,7 +1,6 @@
 """The end of a run: its models, tree and summary."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from math import isfinite
@@ -14,7 +13,7 @@ from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, State
 from ..clients.losses import CROSS_ENTROPY
 from ..clustering.fusion_theory import smoothness_of
-from ..data.agreed import agreed_on, in_metadata, made_up
+from ..data.agreed import in_metadata, made_up
 from ..emd.record import undecided
 from ..meters.record import said_with_each
 from .diverged import diverged, guess_of
@@ -55,10 +54,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     models = {name: c.model for name, c in state.clusters.items()}
     models |= {f"tree {name}": node.model for name, node in state.tree.items()}
     seen = {name: simulation.parameters(model) for name, model in models.items() if simulation.sees(model)}
-    agreed = None
-    with suppress(ValueError, OSError):  # files that were edited or moved meanwhile are no reason to lose a run's end
-        agreed = agreed_on(scenario.data)
-    folder.write_models(simulation.module, seen, in_metadata(agreed))
+    folder.write_models(simulation.module, seen, in_metadata(simulation.schema))
     folder.write_json("tree.json", list(_tree(state, simulation.clusters, final)))
     faults = folder.read("faults.jsonl")
     answers = folder.read("disclosure.jsonl")

@@ -1,6 +1,7 @@
 """A file of the user's, read again from the text that a record kept of it."""
 
 import sys
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,19 @@ def written_again(kept: Any, into: Path, of: str) -> str:
     if not isinstance(text := kept.get("source"), str):
         raise ValueError(f"{of} is of an earlier version, which kept no source: play it anew by its command")
     path, _, name = file_and_name(str(kept["file"]))
-    try:
-        if path.read_text(encoding="utf-8") == text:
-            return str(kept["file"])
-    except (OSError, ValueError):
-        pass
+    if _text(path) == text:
+        return str(kept["file"])
     sys.path += [place for place in (str(path.resolve().parent), str(Path.cwd())) if place not in sys.path]
     into.mkdir(parents=True, exist_ok=True)
-    written = into / path.name
+    names = chain((path.name,), (f"{path.stem}_{k}{path.suffix}" for k in count(2)))  # of another folder one may be called alike
+    written = next(into / name for name in names if not (into / name).exists() or _text(into / name) == text)
     written.write_text(text, encoding="utf-8")
     return f"{written}:{name}" if name else str(written)
+
+
+def _text(path: Path) -> str | None:
+    """None where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None

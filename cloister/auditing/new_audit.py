@@ -7,8 +7,8 @@ from typing import Any
 from ..errors_in_one_line import said_in_a_line
 from ..fl.runs.scenario import Scenario
 from ..grids.watching import seeds_of, stoppable
+from ..kept_source import source_of
 from ..scenario_file import load, load_attack, with_settings
-from ..source_again import source_of
 from ..threat_models.audit.experiment import FULL, QUICK
 from ..threat_models.audit.recorded import Recorded
 from .audited import audited
