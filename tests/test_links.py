@@ -339,10 +339,12 @@ def test_a_lost_connection_is_made_again_and_nothing_is_done_twice():
         def cut(data):
             done.append(data)
             if data in (b"1", b"3"):  # the stream ends under it
-                peer = listener._owing.peers[0]
-                listener._background.soon(partial(setattr, peer.flow, "over", True))
-                link._background.result(link._flow.working())
-                time.sleep(0.3)
+                peer, before = listener._owing.peers[0], link._flow
+                flow = peer.flow
+                listener._background.soon(partial(setattr, flow, "over", True))
+                link._background.result(before.working())
+                while peer.flow in (None, flow) or link._flow in (None, before):
+                    time.sleep(0.01)
 
         answering(link, cut)
         words = [b"%d" % k for k in range(6)]
