@@ -6,11 +6,12 @@ THREADS ?= 3
 PROCESSORS ?= default avx2
 SEEDS ?= 1000
 
-.PHONY: help setup demo docs deploy-demo test check lint types layers pytest test-fast test-processors test-slow torture bench clean
+.PHONY: help setup demo docs deploy-demo test check lint types layers pytest test-fast test-long test-processors test-slow torture bench clean
 
 help:
 	@echo "make demo             set up .venv and train clustered FL on handwritten digits (about a minute)"
 	@echo "make test             set up .venv and run every check: ruff, mypy, import layers, pytest (ten minutes on two cores)"
+	@echo "make test-long        the tests of a second and more: whole commands, runs and sweeps (ten minutes more)"
 	@echo "make deploy-demo      a coordinator and 14 client processes over TLS on this machine (a minute and a half)"
 	@echo "make test-fast        ruff, and the tests that neither train, sweep nor take long (two minutes): for while you write"
 	@echo "make test-processors  the tests that train, with the kernels of two other processors: what they assert holds on each"
@@ -49,12 +50,15 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(THREADS) --dist worksteal $(STUCK
 
 # Assertions are rewritten, for their values, only where one has failed: rewriting all files takes a third of a minute.
 pytest: setup
-	$(PYTEST) -m "not slow" --assert=plain || { $(PYTEST) -m "not slow" --last-failed; exit 1; }
+	$(PYTEST) -m "not slow and not long" --assert=plain || { $(PYTEST) -m "not slow and not long" --last-failed; exit 1; }
 
 test: check pytest
 
+test-long: setup
+	$(PYTEST) -m "long and not slow" --assert=plain || { $(PYTEST) -m "long and not slow" --last-failed; exit 1; }
+
 test-fast: lint
-	$(PYTEST) -m "not slow and not trains and not sweeps"
+	$(PYTEST) -m "not slow and not long and not trains and not sweeps"
 
 # torch picks its kernels by the processor, and each kind rounds its own way; these two run on every x86 machine of ten years.
 test-processors: setup

@@ -36,6 +36,7 @@ def stamped(x: Any, pixels: Any) -> Any:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_two_passes_are_computed_by_hand() -> None:
     """Full batches: the adversarial model trained on triggered examples with their own labels, the weight, and the sign."""
     attack = replace(ATTACK, epochs=2, every=1, lambda0=1.0)

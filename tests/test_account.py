@@ -106,6 +106,7 @@ def test_sums_of_all_clients_are_on_record_under_every_protection(tmp_path: Path
 
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Masked(floor=2), TwoServer(floor=2), *UNDER[2:]], ids=str)
+@pytest.mark.long
 def test_sums_into_slots_are_on_record_with_the_shares_that_only_clients_know(tmp_path: Path, protection: Protection) -> None:
     """Two models and two rounds; the most exposed is one of few who chose a model, or one with many samples."""
     for algorithm in (IFCA(models=2), FedEM(models=2)):

@@ -93,6 +93,7 @@ def test_a_simulation_of_made_up_rows_says_so_and_what_would_tell(tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_coordinator_scores_nothing_by_made_up_rows(tmp_path):
     """Else it says of a run on real records that training diverged, or that one client has everything wrong."""
     served = played(agreed(), tmp_path, own={client: ward(tmp_path / f"{client}.csv", client) for client in range(6)})
@@ -212,6 +213,7 @@ def test_a_file_where_images_were_agreed_on_and_words_where_labels_are_numbers_a
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_clients_with_folders_of_images_learn_together(tmp_path):
     served = played(of_images(), tmp_path, own={client: scans(tmp_path / f"own {client}") for client in range(6)})
     assert all(served.model(client) for client in range(6))

@@ -78,6 +78,7 @@ def test_own_data_are_read_before_anybody_is_connected_to(folder):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_path, caplog):
     other = replace(SMALL, training=replace(SMALL.training, epochs=2, lr=0.2))
     found = played(SMALL, tmp_path, mine=other)

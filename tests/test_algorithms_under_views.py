@@ -103,6 +103,7 @@ def test_cfl_finds_the_clusters_from_small_sketches() -> None:
 @pytest.mark.trains
 @pytest.mark.parametrize("by_samples", [True, False])
 @pytest.mark.parametrize("name", PROTECTIONS)
+@pytest.mark.long
 def test_fedavg_has_the_models_of_plain(name: str, by_samples: bool) -> None:
     algorithm = FedAvg(by_samples=by_samples)
     if by_samples and name == "Encrypted":
@@ -138,6 +139,7 @@ def test_flic_finds_the_communities_and_models_of_plain(name: str, algorithm: FL
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", PROTECTIONS)
+@pytest.mark.long
 def test_multi_krum_leaves_out_whom_it_leaves_out_in_clear(name: str) -> None:
     rule = RobustFedAvg(rule=MultiKrum(2))
     ours, plain = (attacked(protection, rule, (0, 5)) for protection in (PROTECTIONS[name], Plain(floor=2)))
@@ -167,6 +169,7 @@ def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(na
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", SLOWLY)
+@pytest.mark.long
 def test_a_run_that_is_stopped_and_resumed_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
     scenario = replace(SMALL, protection=PROTECTIONS[name])
 
@@ -244,6 +247,7 @@ UNCOMPARED = [(Masked(), losing_a_sketch), (Encrypted(), losing_a_sketch), (TwoS
 
 
 @pytest.mark.parametrize(("protection", "tap"), UNCOMPARED, ids=["Masked", "Encrypted", "TwoServer"])
+@pytest.mark.long
 def test_who_cannot_be_compared_is_not_in_a_robust_sum(protection: Protection, tap: Any) -> None:
     state, view = one_round(protection, RobustFedAvg(rule=MultiKrum(1)), tap(2))
     assert state.outcome.unmoved == ""

@@ -102,6 +102,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_what_was_found_is_replayed_by_run_with_the_same_numbers(cloister: Command, searched: Path) -> None:
     """Round by round: the mean over the loyal clients and the judged rounds is exactly that of the search's line."""
     search = read_search(searched)
@@ -152,6 +153,7 @@ def test_the_folder_says_all_and_the_report_is_made_of_it_alone(cloister: Comman
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_search_goes_on_where_it_was_and_json_is_all_that_is_printed(cloister: Command, searched: Path) -> None:
     """Of the lines of a search that was cut off, none is played again, and those that follow are the same."""
     whole = timeless(searched)
@@ -418,6 +420,7 @@ def test_a_try_is_the_run_that_its_scenario_is() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_breakdown_does_not_narrow_the_report_of_a_finished_grid(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0,1", "--out", "here").code == 0
     about, grid = Path("here/evaluation.json").read_bytes(), read_grid(Path("here"))

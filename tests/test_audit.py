@@ -220,6 +220,7 @@ def test_the_upper_bound_is_above_the_value(seed, share):
     assert found.upper <= found.high + 1e-9
 
 
+@pytest.mark.long
 def test_nineteen_of_twenty_upper_bounds_hold():
     """Of victims drawn anew: the leakage of all victims is above the bound in about one of twenty."""
     rng, misses, tries = np.random.default_rng(5), 0, 300
@@ -287,6 +288,7 @@ def test_what_sums_tell_by_chance_is_not_an_exposed_client():
 
 @pytest.mark.parametrize("share", [0.12, 0.2])
 @pytest.mark.parametrize("clients", [2, 6, 12, 24, 48])
+@pytest.mark.long
 def test_where_more_than_the_bound_is_found_of_some_it_is_hardly_ever_missed(clients, share):
     rng = np.random.default_rng(clients)
     ones, zeros = np.ones(clients), np.zeros(clients)

@@ -179,6 +179,7 @@ def test_claims_of_coalitions_are_judged_by_it(protection: Any, monkeypatch: Pat
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", [name for name in SOUND if name != "two servers"])
+@pytest.mark.long
 def test_what_is_left_of_masks_is_what_nobody_else_knows(name: str) -> None:
     """Where all but one are corrupt, its self mask, and nothing at all once that is revealed."""
     recorder = played(SOUND[name](0))
@@ -218,6 +219,7 @@ def test_a_corrupt_client_holds_its_own_masks_and_the_server_those_that_it_was_r
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", ["dropouts", "two servers"])
+@pytest.mark.long
 def test_a_recording_keeps_keys(name: str, tmp_path: Path) -> None:
     scenario = replace(SOUND[name](0), rounds=2)
     recorder = played(scenario)

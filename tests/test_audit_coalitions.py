@@ -158,6 +158,7 @@ def tried(table: dict[str, list[float]], observers: Sequence[Observer] = TRIED) 
 @pytest.mark.trains
 @settings(max_examples=25)
 @given(st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=len(NAMES), max_size=len(NAMES)))
+@pytest.mark.long
 def test_no_coalition_is_measured_weaker_than_its_members(values: list[list[float]]) -> None:
     table = dict(zip(NAMES, values, strict=True))
     found = tried(table)

@@ -72,6 +72,7 @@ def test_its_help_says_what_it_does():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path, monkeypatch):
     """Every experiment on every observer, each with little to spend."""
     small = replace(QUICK, victims=3, records=20, steps=5, shadows=4, clients=50)

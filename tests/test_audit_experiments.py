@@ -95,6 +95,7 @@ def anchors(experiment, stage):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_sums_alone_tell_no_update_and_one_client_opens_permuted_ones():
     assert found(UpdateRecovery(), played()).values.max() < 1e-6
     opened = found(UpdateRecovery(), played(Permuted()), server_and(0))
@@ -103,6 +104,7 @@ def test_sums_alone_tell_no_update_and_one_client_opens_permuted_ones():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_one_sketch_for_the_whole_run_tells_the_server_updates():
     recorder = once(Masked(keys="run", sketch=1024), EVERY, rounds=20)
     assert found_once(UpdateRecovery(), recorder).values.mean() > 0.2
@@ -142,6 +144,7 @@ def test_nobody_is_told_apart_where_everybody_takes_part(observer):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_who_is_away_now_and_then_is_told_apart():
     algorithm = FedAvg(participation=0.5, sampling="random", by_samples=False)
     result = found_once(Disaggregation(), once(Masked(), algorithm, rounds=40))
@@ -175,6 +178,7 @@ BY_SAMPLES = replace(WHEN_RIPE, by_samples=True)
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_totals_of_the_same_clients_tell_no_count():
     stage = played(Masked(floor=2), BY_SAMPLES, True)
     assert all(s.times_samples and s.weight > 0 for s in stage.audited.sums)
@@ -189,12 +193,14 @@ def test_counts_beside_shares_are_read():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_client_s_seed_and_a_gram_matrix_tell_all_counts():
     stage = played(Masked(floor=2), replace(EVERY, by_samples=True), True)
     assert found(SampleCounts(), stage, server_and(0)).values.mean() > 0.95
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_one_sketch_for_the_whole_run_tells_the_server_counts():
     recorder = once(Masked(floor=2, keys="run", sketch=1024), replace(EVERY, by_samples=True), True, 10)
     assert found_once(SampleCounts(), recorder).values.mean() > 0.5
@@ -235,12 +241,14 @@ def test_clients_under_masked_sums_refuse_unlike_models_and_name_the_server():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_two_servers_refuse_it_too():
     """The second one takes shares of one and the same model only."""
     assert found(InconsistentModels(), played(TwoServer())).values.max() < 0.1
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_lie_that_ends_the_run_tells_what_was_sent_until_then():
     """Embeddings by a silenced model are all alike, and what clients are compared by cannot be calibrated."""
     of = replace(small, algorithm=EMDCFL(eps=Gap(), choice=PER_PAIR, size=Size(20)), protection=Plain(), validation=0.3)
@@ -270,6 +278,7 @@ def test_unlike_models_need_a_server_that_has_models_and_layers_that_can_be_sile
 
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Masked(), Permuted(), Plain()], ids=lambda p: type(p).__name__)
+@pytest.mark.long
 def test_where_labels_are_even_no_guess_is_worse_than_the_prior(protection):
     stage = played(protection)
     known, truth = stage.shadow.truth, stage.audited.truth
@@ -279,6 +288,7 @@ def test_where_labels_are_even_no_guess_is_worse_than_the_prior(protection):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_labels_are_found_in_clear_and_not_in_sums():
     stage = played(Masked(), skewed=True)
     low, high = anchors(LabelInference(), stage)
@@ -329,6 +339,7 @@ def test_others_are_of_any_label_where_there_are_none_of_the_same():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_members_are_told_in_clear_alone():
     longer = replace(small, training=Training(epochs=4, batch=10, lr=0.2), partition=SKEWED, rounds=2)
     stage = next(one for one in stages(longer, [0], None) if isinstance(one, Stage))

@@ -143,6 +143,7 @@ BROKEN: Mapping[str, tuple[Callable[[Patch], None], Any, str]] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.long
 def test_what_is_not_as_the_scenario_says_is_refuted(name: str, monkeypatch: Patch) -> None:
     broken, scenario, words = BROKEN[name]
     broken(monkeypatch)
@@ -158,6 +159,7 @@ FLOORS = {"masked": MASKED, "two_servers": SHARED, "ckks": protections.Encrypted
 @pytest.mark.trains
 @pytest.mark.parametrize("broken", [False, True], ids=["sound", "broken"])
 @pytest.mark.parametrize("protocol", FLOORS)
+@pytest.mark.long
 def test_a_floor_that_is_lower_than_the_scenarios_refutes_a_claim_of_its_own(
     protocol: str, broken: bool, monkeypatch: Patch
 ) -> None:
@@ -217,6 +219,7 @@ def personal(name: str, keys: Any, seed: int) -> Any:
 @pytest.mark.trains
 @pytest.mark.parametrize("keys", ["session", "run"])
 @pytest.mark.parametrize("name", OF_THEIR_OWN)
+@pytest.mark.long
 def test_sound_sketches_of_who_has_a_model_of_its_own_are_not_named(name: str, keys: Any) -> None:
     for seed in range(3):
         recorder = played(personal(name, keys, seed))
@@ -250,6 +253,7 @@ def of_last_round(patch: Patch) -> None:
 @pytest.mark.trains
 @pytest.mark.parametrize("broken", [one_key, key_of_the_run, of_last_round])
 @pytest.mark.parametrize("name", OF_THEIR_OWN)
+@pytest.mark.long
 def test_wrong_sketches_of_who_has_a_model_of_its_own_are_named(
     name: str, broken: Callable[[Patch], None], monkeypatch: Patch
 ) -> None:

@@ -214,6 +214,7 @@ MASKS: Mapping[str, Callable[[Patch], None]] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", MASKS)
+@pytest.mark.long
 def test_masks_that_fail_are_found(name: str, monkeypatch: Patch) -> None:
     MASKS[name](monkeypatch)
     found = verdict_of(small(MASKED))
@@ -296,6 +297,7 @@ SOUND: Mapping[str, Callable[[int], Scenario]] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", SOUND)
+@pytest.mark.long
 def test_sound_words_are_not_flagged(name: str) -> None:
     for found in seen_by_coalitions(SOUND[name](0)):
         assert found.uploads > 0
@@ -305,6 +307,7 @@ def test_sound_words_are_not_flagged(name: str) -> None:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", SOUND)
+@pytest.mark.long
 def test_what_is_taken_off_is_what_went_in(name: str, monkeypatch: Patch) -> None:
     """Where nothing is added, nothing is left: of updates, of the counts beside them, and of weights summed before."""
     bent(without(lambda n: slice(n)))(monkeypatch)

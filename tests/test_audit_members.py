@@ -57,6 +57,7 @@ def told(evidence, truth, score):
 
 @pytest.mark.trains
 @pytest.mark.parametrize("score", [by_lira, by_rmia], ids=lambda s: s.__name__)
+@pytest.mark.long
 def test_shadow_models_tell_members_where_losses_hardly_do_and_not_from_sums(score):
     stage = played()
     clear, truth = stage.plain, stage.clear.truth
@@ -69,6 +70,7 @@ def test_shadow_models_tell_members_where_losses_hardly_do_and_not_from_sums(sco
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_audit_takes_the_score_that_tells_most_and_masked_falls_to_the_sums():
     stage = played()
 

@@ -46,6 +46,7 @@ def test_what_final_models_tell_of_records_is_no_better_hidden_by_masks_than_in_
     assert abs(here.values.mean() - everything.values.mean()) < 0.1  # rounding alone tells them apart
 
 
+@pytest.mark.long
 def test_records_that_a_model_was_fitted_to_are_told_from_others_by_it():
     """A client's own model at the end, of some steps on few records."""
     stage = played()

@@ -77,6 +77,7 @@ def fails(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("loss", "reason"), [(focal, ""), (particular, ""), (fails, "does not take this loss: ")])
+@pytest.mark.long
 def test_an_audit_of_a_loss_of_ones_own_is_played_to_its_end(loss, reason):
     """It was refused, with nothing to do about it."""
     training = Training(epochs=1, batch=1000, lr=0.1, loss=loss)

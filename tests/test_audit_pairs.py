@@ -134,6 +134,7 @@ def test_a_row_has_the_label_of_the_nearest():
 
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Masked()], ids=repr)
+@pytest.mark.long
 def test_what_the_paper_claims_of_projected_embeddings_is_refuted(protection):
     observers = (SERVER_ALONE, server_and(0), CLIENT_ALONE)
     (stage,) = (s for s in stages(compared(ORTHONORMAL, protection), [0], None) if isinstance(s, Stage))
@@ -182,6 +183,7 @@ def labelled(scenario, *observers):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_mean_tells_the_shares_of_labels_as_far_as_its_noise_lets_it():
     """Noise for one record does not hide what a client's records have in common."""
     network = public_network(Digits()(None), WIDE, epochs=20, count=300)
@@ -212,6 +214,7 @@ class OneLabel:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_distances_tell_the_server_the_labels_of_clients_that_have_one():
     network = public_network(Digits()(None), WIDE, epochs=20, count=300)
     choice = Distances(embedding="public")
@@ -247,6 +250,7 @@ encrypted = Scenario(
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_key_follows_from_exact_decryptions_and_not_from_what_the_server_is_told():
     found = audited(encrypted, (SERVER_ALONE, server_and(0), CLIENT_ALONE), CkksKeyRecovery())
     server, both, client = found.values()
@@ -257,6 +261,7 @@ def test_the_key_follows_from_exact_decryptions_and_not_from_what_the_server_is_
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_key_that_followed_from_scores_would_open_every_sketch(monkeypatch):
     recorder = played(encrypted)
     view = recorder.seen_by(SERVER_ALONE)

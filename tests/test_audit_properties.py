@@ -51,6 +51,7 @@ def few_kinds(examples: Examples, public: Examples) -> bool:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_property_is_read_in_clear_and_not_from_sums():
     stage = played()
     clear = mean_value(PropertyInference(), stage.plain, stage.clear.truth)
@@ -122,6 +123,7 @@ def test_the_default_property_splits_the_attackers_own_clients_most_evenly():
 
 
 @pytest.mark.parametrize("sides", [(12, 12), (6, 18)])
+@pytest.mark.long
 def test_the_interval_of_placements_covers_what_two_sides_drawn_by_chance_have(sides: tuple[int, int]) -> None:
     """As independent values they would be drawn as if one of the two sides were known: half the spread, and "is above chance" in
     a sixth of all cases in which nothing is known, where it may be in a fortieth.

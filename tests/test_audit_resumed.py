@@ -71,6 +71,7 @@ def audited(into: Path | None, resume: bool = False) -> dict[str, Any]:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_audit_that_is_stopped_twice_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its second run, and in its attacks: nothing that was done is done again."""
     whole = audited(None)

@@ -220,6 +220,7 @@ def test_a_server_knows_no_start_that_it_never_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_of_rosters_that_changed_nothing_is_claimed() -> None:
     everybody = replace(SMALL, partition=Dirichlet(clients=8, alpha=0.5), protection=Masked())
     silent = replace(everybody, faults=Dropouts(tuple(range(8)), 1, 0, latest=1))
@@ -248,6 +249,7 @@ def test_from_three_seeds_on_intervals_are_over_runs() -> None:
     assert leakage(here, zeros, ones, np.random.default_rng(0), seeds=[s % 2 for s in seeds]).low == narrow.low
 
 
+@pytest.mark.long
 def test_runs_of_other_seeds_are_within_their_interval() -> None:
     """Leakage that differs from run to run by .04, and within by .05: how many of 100 audits of three have it within."""
     rng, within, before = np.random.default_rng(7), 0, 0

@@ -22,6 +22,7 @@ INIT = Model("init")
     "protection", [Masked(floor=2), Encrypted(floor=2, k=8), TwoServer(floor=2, k=30), Permuted(floor=2)], ids=repr
 )
 @pytest.mark.parametrize("silent", [None, 3])
+@pytest.mark.long
 def test_a_stage_waits_for_those_that_answer_in_it(
     protection: Protection, silent: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

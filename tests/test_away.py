@@ -94,6 +94,7 @@ def played(protection, processes, tap=None):
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_answers_are_those_of_one_process(protection, processes):
     (here, expected), (there, found) = played(protection, None), played(protection, processes)
     assert found.keys() == expected.keys()

@@ -54,6 +54,7 @@ BROKEN = [(protections.Masked(corrupt=1), unmasked), (protections.TwoServer(), u
 
 @pytest.mark.trains
 @pytest.mark.parametrize(("protection", "broken"), BROKEN, ids=["Masked", "TwoServer"])
+@pytest.mark.long
 def test_uploads_that_nothing_hides_are_read_and_the_claim_is_refuted(
     protection: Any, broken: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def agreement(simulation: Simulation) -> float:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", FINDING)
+@pytest.mark.long
 def test_turned_digits_are_told_apart(name: str) -> None:
     """Three seeds: the planted groups in most."""
     assert np.median([agreement(ended(replace(METHODS[name], seed=seed), 4)) for seed in range(3)]) == 1.0
@@ -53,6 +54,7 @@ def test_they_are_told_apart_where_updates_are_hidden(name: str) -> None:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.long
 def test_a_run_goes_on_after_a_pause(name: str, tmp_path: Path) -> None:
     whole = replace(METHODS[name], rounds=4, training=replace(METHODS[name].training, epochs=1))
     list(run(whole, tmp_path / "whole"))

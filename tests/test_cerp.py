@@ -97,6 +97,7 @@ def test_what_cannot_be_is_refused(make: Any, words: str) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_it_puts_a_backdoor_into_a_mean_and_fails_where_few_are_taken() -> None:
     trigger = TunedTrigger(replace(QUICK, epochs=2))
     attack = Adversary(members=Fixed((0, 1, 2)), data=trigger, upload=CerP(trigger, 0.01, 0.01), knows=Level.COLLUDING)

@@ -118,6 +118,7 @@ def test_a_cut_in_doubt_is_made_when_a_second_look_shows_it_again(agrees: bool) 
     assert state.resting == ({} if agrees else {"0": 6})
 
 
+@pytest.mark.long
 def test_looks_that_disagree_are_decided_by_their_mean_once_it_leaves_no_doubt() -> None:
     """Errors hide the cut in a look of its own, every time another one; of several looks they cancel."""
     counts = [_looks_until_the_split(seed) for seed in range(12)]

@@ -163,6 +163,7 @@ def test_nothing_given_is_changed_and_the_global_generator_is_left_alone() -> No
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_backdoor_enters_the_model_of_loyal_clients() -> None:
     scenario = replace(SMALL, model=Mlp(hidden=(24,)), training=Training(epochs=2, batch=10, lr=0.1), rounds=8)
     adversary = Adversary(

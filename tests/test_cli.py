@@ -104,6 +104,7 @@ def rounds_in(folder: Path | str) -> int:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_writes_a_folder_and_shows_the_summary(cloister: Command) -> None:
     result = cloister("run", "scenario.py")
     assert result.code == 0
@@ -142,6 +143,7 @@ def test_options_are_obeyed(cloister: Command) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_default_folder_is_named_after_scenario_and_seed(cloister: Command) -> None:
     assert cloister("run", "scenario.py:fedavg", "--rounds", 1, "--seed", 3).code == 0
     assert rounds_in("runs/fed-avg-seed3") == 1
@@ -188,6 +190,7 @@ def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_reports_of_finished_and_of_interrupted_runs(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "f").code == 0
     Path("f/report.html").unlink()
@@ -324,6 +327,7 @@ def test_a_run_is_resumed_with_the_seed_it_had(cloister: Command) -> None:
 @pytest.mark.trains
 @pytest.mark.parametrize("file", ["state.json", "vectors.safetensors"])
 @pytest.mark.parametrize("half", [False, True], ids=["flipped", "truncated"])
+@pytest.mark.long
 def test_a_damaged_checkpoint_says_what_to_delete_and_the_one_before_goes_on(cloister: Command, file: str, half: bool) -> None:
     assert cloister("run", "scenario.py", "--out", "d").code == 0
     whole = {p.name: p.read_bytes() for p in Path("d/models").iterdir()}
@@ -403,6 +407,7 @@ def test_a_folder_of_run_folders_is_told_from_one_with_the_newest_named(tmp_path
         face.load(tmp_path)
 
 
+@pytest.mark.long
 def test_the_command_as_a_process() -> None:
     """Once for real: streams, exit codes and no traceback from the interpreter either."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

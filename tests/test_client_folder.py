@@ -49,6 +49,7 @@ def test_a_file_that_is_no_journal_is_named(tmp_path):
         InFile(tmp_path / "journal")
 
 
+@pytest.mark.long
 def test_a_coordinator_that_heard_of_nobody_yet_waits_for_as_many_as_before(tmp_path):
     """It could not listen when it was first started: that was no life in which the run began."""
     keys = authority(tmp_path / "pki", 4)

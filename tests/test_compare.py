@@ -261,6 +261,7 @@ def test_the_best_mean_on_validation_data_is_chosen(rows: dict[int, list[Row]], 
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_everything_is_played_refused_with_a_reason_and_in_order(whole: Path) -> None:
     rows = timeless(whole)
     assert len(rows) == 40
@@ -297,6 +298,7 @@ def test_what_earlier_folders_do_not_say_is_not_made_up(tmp_path: Path) -> None:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("kept", [5, 30])
+@pytest.mark.long
 def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_comparison(whole: Path, tmp_path: Path, kept: int) -> None:
     """A kill leaves the first lines, the last one cut off; what was known is not played again."""
     lines = (whole / "results.jsonl").read_bytes().splitlines(keepends=True)
@@ -1061,6 +1063,7 @@ def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() 
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_in_the_example_clients_of_every_method_train_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """But of those that say that their work differs; FPFC's, too, after their models were grouped."""
     example, asked = load_comparison(str(FILE.parent.parent / "examples" / "compare_digits.py")), list[int]()

@@ -135,6 +135,7 @@ def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop
 @pytest.mark.trains
 @each_protection_slowly
 @pytest.mark.parametrize("remember", [None, False, True])
+@pytest.mark.long
 def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember: bool | None) -> None:
     """Rounds without a split: sample counts aside, every message of a real run has the size that was measured."""
     if remember and isinstance(protection, Masked):
@@ -158,6 +159,7 @@ def test_a_run_that_trains_costs_the_same_bytes(protection: Protection, remember
     assert ours == pytest.approx(theirs, abs=6 * 3 * 2, rel=SIZES.get(type(protection), 0))  # a sample count varies by one byte
 
 
+@pytest.mark.long
 def test_the_masked_upload_is_four_bytes_a_parameter_and_little_more() -> None:
     """The rest does not depend on d, so what it is at small d it is at d = 1e6: there 4.0 MB and at most 2 %."""
     up = {}
@@ -193,6 +195,7 @@ def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protect
 
 
 @each_protection_slowly
+@pytest.mark.long
 def test_as_many_clients_as_asked_for_fall_silent(protection: Protection) -> None:
     load = workload(clients=12, parameters=40, drop=0.2, rounds=4)
     assert load.dropped == 2
@@ -386,6 +389,7 @@ def test_the_table_has_every_role_and_what_was_learned(command: Callable[..., Re
         assert word in re.sub(r"\n {21}", " ", result.out)
 
 
+@pytest.mark.long
 def test_json_holds_every_protection_that_fits(command: Callable[..., Result]) -> None:
     result = command(QUICKSTART, *SMALL, "--protection", "all", "--json", "--seed", 5)
     assert (result.code, result.out.count("\n")) == (0, 1)
@@ -409,6 +413,7 @@ def test_json_holds_every_protection_that_fits(command: Callable[..., Result]) -
     assert found["machine"]["processor"]
 
 
+@pytest.mark.long
 def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_is_told(command: Callable[..., Result]) -> None:
     result = command(QUICKSTART, *SMALL, "--protection", "all", "--set", "protection.floor=7", "--json")
     assert result.code == 0

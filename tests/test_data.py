@@ -494,6 +494,7 @@ real = pytest.mark.skipif("CLOISTER_DATA" not in os.environ, reason="CLOISTER_DA
     ("loader", "train", "test", "mean"),
     [(Mnist(), 5923, 980, 0.1307), (FashionMnist(), 6000, 1000, 0.2860), (Cifar10(), 5000, 1000, 0.4734)],
 )
+@pytest.mark.long
 def test_the_real_image_sets_have_their_published_counts_and_means(loader: Loader, train: int, test: int, mean: float) -> None:
     source = loader(None)
     assert len(source.test) == 10_000

@@ -133,6 +133,7 @@ def test_an_attack_of_ones_own_is_written_as_the_page_shows() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_defence_of_ones_own_is_played_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the rule to the verdict: whatever becomes of the defence, the page's code says it."""
     monkeypatch.chdir(tmp_path)

@@ -145,6 +145,7 @@ EXECUTED = (
     [smooth_mlp(), initial(Mlp(hidden=()), SHAPE, CLASSES, 1), initial(cnn, SHAPE, CLASSES, 2)],
     ids=["mlp by torch.func", "stacked softmax", "cnn"],
 )
+@pytest.mark.long
 def test_both_executors_train_alike(module: nn.Module, training: Training) -> None:
     """Five clients of unequal sizes, so that some are done before others."""
     jobs = [job(module, count, client) for client, count in enumerate((37, 60, 8, 41, 60), 1)]

@@ -103,6 +103,7 @@ def lines(path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda protection: type(protection).__name__)
+@pytest.mark.long
 def test_a_run_goes_on_to_its_end_after_all_budgets(tmp_path: Path, protection: Any) -> None:
     """Also where a sum of nobody fails, for more rounds than may be lost in a row."""
     budget = (PRIVACY.opened(0) + PRIVACY.release(40, 1, 20, 610)).spent * 1.01
@@ -144,6 +145,7 @@ def test_a_run_shows_what_was_spent_and_ends_in_order_when_it_is_spent(tmp_path:
     assert "for any record" in text
 
 
+@pytest.mark.long
 def test_ledgers_go_on_where_a_run_goes_on(tmp_path: Path) -> None:
     scenario = replace(BASE, partition=Iid(clients=4, samples=30), rounds=4)
     _, whole, spent = played(scenario, tmp_path / "whole")
@@ -156,6 +158,7 @@ def test_ledgers_go_on_where_a_run_goes_on(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.long
 def test_clients_decline_one_by_one_under_every_protection() -> None:
     """Client 0's records are sampled more often, and its budget is spent first; the others go on."""
 
@@ -216,6 +219,7 @@ def test_an_update_that_is_summed_and_compared_costs_once(protection: Any) -> No
     assert [len(ledger.releases) for ledger in simulation.ledgers.values()] == [2] * 6
 
 
+@pytest.mark.long
 def test_one_ledger_of_training_and_comparisons() -> None:
     """A mean sketch of embeddings and the updates are of the same records: both count against one budget."""
     noise = pairs_noise.Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=1000.0, delta=1e-5)

@@ -40,6 +40,7 @@ def looked_at(seed: int) -> Vector:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_threads_that_begin_train_and_try_modules_at_once_get_what_each_gets_alone() -> None:
     """A client that trained gave the generator back while another one in the process drew its first model."""
     tasks: list[tuple[Callable[[int], Vector], int]] = [

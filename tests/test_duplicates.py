@@ -70,6 +70,7 @@ def two_rounds(protection, tap, name="root"):
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+@pytest.mark.long
 def test_a_haunted_network_changes_nothing_in_any_protection(protection):
     _, expected, whole = two_rounds(protection, None)
     view, found, rows = two_rounds(protection, Haunted())
@@ -87,6 +88,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+@pytest.mark.long
 def test_a_haunted_network_blames_nobody_over_the_rounds_of_an_algorithm(run):
     algorithm, protection, count = run
 
@@ -108,6 +110,7 @@ def test_a_haunted_network_blames_nobody_over_the_rounds_of_an_algorithm(run):
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
+@pytest.mark.long
 def test_nothing_that_a_party_stores_is_under_a_key_that_the_server_named(protection):
     view, *_ = two_rounds(protection, None, name="../../x0")
     keys = {key for _, key in sides.network(view).persisted}

@@ -234,6 +234,7 @@ def test_calibrated_tolerances_are_kept_and_recorded() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -> None:
     """The same edges; the distances are known, and can be drawn, where all of them are measured."""
     gap = played(replace(DIGITS, rounds=1)).state

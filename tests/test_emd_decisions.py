@@ -84,6 +84,7 @@ def cases(count: int, seed: int) -> list[Case]:
     return found
 
 
+@pytest.mark.long
 def test_decisions_are_the_exact_ones_on_a_thousand_pairs() -> None:
     settled: Counter[tuple[str, bool]] = Counter()
     for ground, x, y, reference, eps in cases(1200, seed=0):

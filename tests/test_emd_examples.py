@@ -258,6 +258,7 @@ def test_the_best_threshold_is_found_if_there_is_one() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_all_four_distances_of_one_run() -> None:
     distances = load("emd_cfl_distances")
     cell = distances.measured(green(0))

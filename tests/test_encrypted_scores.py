@@ -120,6 +120,7 @@ def test_scores_that_nobody_opens_end_in_a_stated_failure(keyed):
     assert asked == [1, 3, 5]
 
 
+@pytest.mark.long
 def test_updates_of_different_rounds_compare_under_a_key_of_the_run_only():
     play = Play(3, keys="run")
     key = play.key("products", "all").key
@@ -228,6 +229,7 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame(keyed):
     assert products_of(127, 0) <= MOST_PRODUCTS < products_of(128, 0)
 
 
+@pytest.mark.long
 def test_offers_without_keys_for_products_are_refused(keyed):
     short = made_once(PRODUCTS).encrypting_bytes()
     for evaluating in (b"", short):

@@ -54,6 +54,7 @@ FATES = set(product([None, "OfferedKey", "EncryptedInput"], repeat=3)) | set(pro
 
 
 @pytest.mark.parametrize("fates", sorted(FATES, key=str), ids=str)
+@pytest.mark.long
 def test_every_pattern_of_dropouts_among_three_ends_in_the_sum_of_the_survivors_or_in_a_stated_end(fates):
     play = Play(3, losing(dict(zip((1, 3, 5), fates, strict=True))))
     end = play.sum()

@@ -91,6 +91,7 @@ def check(view, answer, weights, round=0):
 
 @pytest.mark.parametrize("kind", STAGES)
 @pytest.mark.parametrize("lost", [(), (3,), (1, 5), (1, 2, 3), MEMBERS], ids=str)
+@pytest.mark.long
 def test_a_sum_is_that_of_the_clients_it_names_whatever_is_lost(kind, lost):
     view = open_view(tap=losing(kind, lost))
     updates = view.train(0, root()).get("root")
@@ -112,6 +113,7 @@ def test_a_sum_is_that_of_the_clients_it_names_whatever_is_lost(kind, lost):
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_under_random_dropouts_every_answer_is_that_of_plain_for_the_same_survivors(seed):
     view = open_view(tap=Dropouts(MEMBERS, 2, seed))
     for round in range(2):
@@ -193,6 +195,7 @@ def test_what_cannot_be_encrypted_sits_out_and_is_recorded():
 
 @pytest.mark.parametrize("keys", ["run", "session"])
 @pytest.mark.parametrize("lost", [(), (1, 4)])
+@pytest.mark.long
 def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, lost):
     view = open_view(Encrypted(keys=keys), tap=losing("EncryptedInput", lost))
     updates = view.train(0, root())["root"]
@@ -283,6 +286,7 @@ def correlated(array, clear):
     return array.shape == clear.shape and abs(np.corrcoef(array.astype(np.float64), clear)[0, 1]) > 0.9
 
 
+@pytest.mark.long
 def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
     heard = []
 
@@ -335,6 +339,7 @@ def test_parameters_that_make_no_sense_are_refused_and_the_floor_holds_in_client
     }
 
 
+@pytest.mark.long
 def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
     view = open_view()
     first = view.train(0, root())["root"]

@@ -79,6 +79,7 @@ CASES: dict[str, Steps] = {
 }
 
 
+@pytest.mark.long
 def test_every_mechanism_of_the_self_test_is_here() -> None:
     assert set(CASES) == set(said())
 
@@ -173,6 +174,7 @@ def of_one_step(q: float, z: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize(("q", "z", "delta"), [(1e-4, 1.0, 1e-5), (0.01, 50.0, 1e-5), (0.01, 50.0, 1e-9), (1e-3, 2.0, 1e-6)])
+@pytest.mark.long
 def test_small_epsilons_of_one_sampled_step_are_within_two_per_cent(q: float, z: float, delta: float) -> None:
     said = spent([PoissonSampledDpEvent(q, GaussianDpEvent(z))], "add or remove", delta).epsilon
     truly = of_one_step(q, z, delta)

@@ -533,6 +533,7 @@ def test_what_was_learned_and_what_it_cost_are_the_views_own_numbers() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_lines_are_in_the_order_of_the_grid_and_complete(whole: Path) -> None:
     lines = timeless(whole)
     cells = all_cells(sample.evaluation)
@@ -546,6 +547,7 @@ def test_lines_are_in_the_order_of_the_grid_and_complete(whole: Path) -> None:
 
 @pytest.mark.trains
 @pytest.mark.parametrize("kept", [0, 3, 11])
+@pytest.mark.long
 def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_evaluation(whole: Path, tmp_path: Path, kept: int) -> None:
     """Some lines, a last one cut off, and the files of attack-free runs that were written before their lines."""
     lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
@@ -560,6 +562,7 @@ def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_evaluation(wh
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_attack_free_run_whose_file_is_damaged_is_played_again(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "clean").mkdir()
     lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
@@ -573,6 +576,7 @@ def test_an_attack_free_run_whose_file_is_damaged_is_played_again(whole: Path, t
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_evaluation_may_grow(whole: Path, tmp_path: Path) -> None:
     play(replace(sample.evaluation, seeds=(1,), strengths=(3,), attacks={"minus": sample.minus}), tmp_path)
     rows = play(sample.evaluation, tmp_path, resume=True)
@@ -587,6 +591,7 @@ def test_a_line_that_is_no_cell_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_refusals_and_failures_are_recorded_with_their_reason(tmp_path: Path) -> None:
     evaluation = sample.with_refusals
     play(evaluation, tmp_path, name="with_refusals")
@@ -875,6 +880,7 @@ def test_two_workers_killed_and_resumed_write_the_folder_that_one_process_writes
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_command_obeys_and_shows(cloister: Command) -> None:
     result = cloister("evaluate", FILE, "--workers", 1, "--seeds", "5,7", "--set", "rounds=2", "--set", "training.lr=0.2")
     assert result.code == 0
@@ -914,6 +920,7 @@ def test_a_failed_cell_shows_in_the_exit_code(cloister: Command) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_breakdown_searches_and_shares_the_folder(cloister: Command) -> None:
     assert cloister("evaluate", FILE, "--workers", 1, "--seeds", "0", "--out", "here").code == 0
     before = len(timeless(Path("here")))
@@ -1001,6 +1008,7 @@ def test_the_description_holds_every_adversary() -> None:
     assert json.dumps(about)
 
 
+@pytest.mark.long
 def test_the_example_is_the_suite_on_ten_defences_and_every_cell_is_one_of_its_own() -> None:
     where = FILE.parent.parent / "examples" / "evaluate_digits.py"
     evaluation = load_evaluation(str(where))
@@ -1106,6 +1114,7 @@ def test_where_the_state_tells_who_contributes_contributors_are_judged_and_not_w
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_majority_that_is_apart_is_detected() -> None:
     """Five of eight are corrupt, purity 1: the rate of true positives was 0, by the largest cluster, which is theirs."""
     members = (3, 4, 5, 6, 7)

@@ -122,6 +122,7 @@ def test_smoothing_is_a_running_geometric_mean() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_norms_tell_incongruent_from_congruent_clients(tmp_path: Path) -> None:
     """Figure 7 in small: both means vanish, but the largest norm only for congruent clients."""
     fig7 = load("cfl_fig7_congruent")
@@ -137,6 +138,7 @@ def test_norms_tell_incongruent_from_congruent_clients(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_permuted_labels_are_separated_and_pay_off(tmp_path: Path) -> None:
     """Figure 8 in small: CFL ends with the planted groups and more than double the accuracy of federated averaging."""
     fig8 = load("cfl_fig8_permuted_cifar")

@@ -38,6 +38,7 @@ def paper(centres: list[Values], own: dict[int, Values], counts: dict[int, Value
 
 
 @pytest.mark.parametrize(("protection", "bound", "rounds"), WITH_SLOTS, ids=repr)
+@pytest.mark.long
 def test_every_round_is_the_papers(protection: Any, bound: float, rounds: int) -> None:
     toy = Toy(FedSoft(pull=PULL), protection)
     centres, own, counts = [m.astype(np.float64) for m in MODELS], dict[int, Values](), dict[int, Values]()

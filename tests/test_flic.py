@@ -215,6 +215,7 @@ def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
 
 
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=256, keys="run")], ids=repr)
+@pytest.mark.long
 def test_separated_clients_are_found_with_purity_one(protection: Protection) -> None:
     vectors = groups_of(600, 24, 3)
     toy = Toy(range(24), constant(vectors), 600, protection)

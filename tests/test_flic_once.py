@@ -50,6 +50,7 @@ def test_the_similarity_is_the_papers_in_every_round_and_its_square_once() -> No
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
 @pytest.mark.parametrize(("similarities", "what"), [("once", "gram"), ("recalled", "gram(recall)")])
+@pytest.mark.long
 def test_separated_clients_are_found_from_one_gram_matrix(protection: Protection, similarities: Any, what: str) -> None:
     toy = Toy(range(24), constant(groups_of(600, 24, 3)), 600, protection)
     state = toy.play(FLIC(rounds_before=4, participation=0.9, least=4, similarities=similarities), 4)

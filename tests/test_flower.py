@@ -94,6 +94,7 @@ def check_equal(found, expected):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_is_that_of_a_simulation_and_no_secret_is_in_a_message(tmp_path, flower):
     scenario = load(str(SCENARIO))
     nodes = Nodes(tmp_path, scenario)
@@ -264,6 +265,7 @@ def test_a_message_that_announces_too_much_or_breaks_off_is_none():
             home.receive(there)
 
 
+@pytest.mark.long
 def test_the_app_starts_a_process_that_stays_and_another_when_it_was_killed(tmp_path, flower):
     scenario = tmp_path / "none.py"
     take = client_app(scenario).queries[ACTION]
@@ -311,6 +313,7 @@ def command_of(pid):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_server_app_plays_a_run_of_its_configuration(tmp_path, flower, capsys):
     nodes = Nodes(tmp_path, replace(load(str(SCENARIO)), rounds=1))
     played = server_app(SCENARIO).played

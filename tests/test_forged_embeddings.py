@@ -81,6 +81,7 @@ def shown(value: Any) -> str:
 @pytest.mark.trains
 @pytest.mark.parametrize("pose", [Copied(7), Disguised(turned)], ids=shown)
 @pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=shown)
+@pytest.mark.long
 def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: Any, choice: Choice) -> None:
     found, trial = attacked(forger(pose), choice)
     assert found == INSIDE
@@ -108,6 +109,7 @@ def test_noise_on_a_mean_that_keeps_the_groups_does_not_stop_it() -> None:
 @pytest.mark.parametrize("eps", [Gap(), Share(0.5)], ids=shown)
 @pytest.mark.parametrize("spread", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("choice", [PER_PAIR, ONE_RELEASE, DISTANCES], ids=shown)
+@pytest.mark.long
 def test_without_such_data_the_others_consent_is_missing(eps: Any, spread: float, choice: Choice) -> None:
     """It accepts everybody, by the largest reference there can be, and nobody accepts it: edges are mutual."""
     found, trial = attacked(forger(Undisguised(), reference="largest", spread=spread), choice, eps=eps)
@@ -133,6 +135,7 @@ RULES: dict[str, tuple[Any, frozenset[int], Joined, list[tuple[int, ...]]]] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", RULES)
+@pytest.mark.long
 def test_two_faces_tear_groups_or_merge_them_by_the_rule(name: str) -> None:
     grouping, targets, expected, parts = RULES[name]
     found, trial = attacked(forger(Disguised(turned), targets=targets), PER_PAIR, grouping=grouping)
@@ -147,6 +150,7 @@ def test_one_release_for_all_leaves_no_second_face(targets: frozenset[int]) -> N
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_member_that_is_joined_does_there_what_it_likes() -> None:
     poisoner = Adversary(members=Fixed((0,)), data=LabelFlip())
     _, honest = attacked(forger(Disguised(turned)))

@@ -195,6 +195,7 @@ class Run:
 @pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize("participation", [1.0, 0.5])
 @pytest.mark.parametrize("penalty", [TOY, L1(lam=0.3)], ids=lambda p: type(p).__name__)
+@pytest.mark.long
 def test_every_round_is_the_papers(protection: Protection, mixed: bool, participation: float, penalty: Penalty) -> None:
     algorithm = FPFC(rounds=30, penalty=penalty, rho=1.5, nu=0.05, participation=participation, mixed=mixed)
     run, paper = Run(algorithm, protection), Paper(penalty, 1.5, mixed)
@@ -219,6 +220,7 @@ def test_every_round_is_the_papers(protection: Protection, mixed: bool, particip
     assert not run.view.record.faults
 
 
+@pytest.mark.long
 def test_groups_are_found_and_parted() -> None:
     """Scad finds the two groups and the client by itself; and their models are not biased, as the l1 penalty's are."""
     ends = {}
@@ -405,6 +407,7 @@ def test_the_cost_of_fusion_is_measured(protection: Protection) -> None:
 # --- floors and losses --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_below_the_floor_a_client_trains_by_itself_and_a_group_stays_apart() -> None:
     """Floor 3: of a group of four each is told a sum over three others; in a group of three nobody is told anything.
 

@@ -70,6 +70,7 @@ def test_different_releases_compose_as_their_squares_add_up(adjacency) -> None:
         assert exact_delta(mu, found) <= delta
 
 
+@pytest.mark.long
 def test_a_sampled_gaussian_and_others_go_together_and_the_least_bound_counts() -> None:
     sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(1.5)), 8)
     coarse = SummedDiscreteGaussians(2.0**32, 1, 50, 2.0**16 / 4)

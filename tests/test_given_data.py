@@ -266,6 +266,7 @@ def test_data_without_clients_need_a_partition(tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_module_is_a_model_and_its_weights_the_first_ones(tmp_path):
     source = data.from_csv(hospitals(tmp_path / "h", 4))
     module = with_norm(nn.LayerNorm(6))

@@ -28,6 +28,7 @@ def parses(page):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_evaluation_is_played_and_read_again(tmp_path):
     seen = []
     found = cloister.evaluate(replace(small, name="t <script>"), tmp_path / "e", quiet=True, callbacks=seen.append)
@@ -64,6 +65,7 @@ def test_an_evaluation_is_played_and_read_again(tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_comparison_is_played_and_read_again(tmp_path):
     found = cloister.compare(comparison_sample.tiny, tmp_path / "c", seeds=(4,), quiet=True)
     assert {(row["method"], row["seed"]) for row in found.cells} == {("LOCAL", 4), ("CFL", 4)}
@@ -78,6 +80,7 @@ def test_a_comparison_is_played_and_read_again(tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_audit_is_played_and_read_again(tmp_path, monkeypatch):
     monkeypatch.setitem(grids_from_python.BUDGETS, "quick", SPEND)
     found = cloister.audit(evaluation_sample.scenario, tmp_path / "a", seeds=(0,), quiet=True)
@@ -101,6 +104,7 @@ def test_frames_need_pandas_and_say_so(monkeypatch):
         frame_of([{"a": 1}])
 
 
+@pytest.mark.long
 def test_an_object_that_no_file_names_has_no_workers_and_a_line_says_why(tmp_path):
     with pytest.raises(ValueError, match="load an evaluation from its file, and no name at the top level of a file holds this"):
         cloister.evaluate(replace(small, name="nameless"), tmp_path / "e", workers=2)
@@ -173,6 +177,7 @@ def test_comparisons_and_searches_of_objects_are_played_by_workers_too(tmp_path)
     assert "grid.py:evaluation" in (tmp_path / "a" / "search.json").read_text()
 
 
+@pytest.mark.long
 def test_a_script_that_plays_as_it_is_read_is_not_read_again(tmp_path):
     done, begun = script(tmp_path, "\nevaluation = small\ncloister.evaluate(evaluation, 'out', workers=2)\n")
     assert (done.returncode, begun) == (1, 1)
@@ -192,6 +197,7 @@ def test_a_file_that_holds_another_value_each_time_is_not_played_by_workers(tmp_
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_breakdown_and_attack_are_played_from_python_and_read_again(tmp_path):
     found = cloister.breakdown(
         small, tmp_path / "b", attacks=["minus", "backdoor"], against=["fedavg"], most=3, loss=0.001, seeds=(0,), workers=1,

@@ -281,6 +281,7 @@ def test_whatever_is_lost_no_two_clients_have_two_seeds(number, share):
     assert not exchange.left_out()
 
 
+@pytest.mark.long
 def test_duplicates_are_nothing_and_altered_bytes_stop_one_client_at_most():
     of = session(range(3))
     sizes = []
@@ -538,6 +539,7 @@ def test_a_server_that_names_two_leaders_gives_nobody_a_seed():
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.long
 def test_a_server_that_says_anything_to_anybody_never_splits_the_clients(number):
     """It names any client the leader at any time, brings any seal, and shows any tag as signed; clients restart."""
     rng = random.Random(number)

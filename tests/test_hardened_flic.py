@@ -90,6 +90,7 @@ def test_loyal_clients_end_where_they_would_without_the_attack(attackers: int) -
 
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.floats(-3, 3), st.sampled_from([8, 10, 11, 12]), st.booleans())
+@pytest.mark.long
 def test_no_strength_of_any_majority_is_summed_with_the_loyal(exponent: float, attackers: int, together: bool) -> None:
     """Minus gradient and inner products manipulated, from a thousandth to a thousand times."""
     strength = 10.0**exponent
@@ -110,6 +111,7 @@ def test_no_strength_of_any_majority_is_summed_with_the_loyal(exponent: float, a
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(2, 7), st.integers(1, 6), st.integers(0, 6), st.floats(0.3, 10))
+@pytest.mark.long
 def test_pulses_of_a_majority_are_met_in_the_round_in_which_they_come(
     period: int, active: int, phase: int, strength: float
 ) -> None:

@@ -123,11 +123,13 @@ SEEDED = ("Advertise", "Roster", "SealedSeed", "SeedTag", "SeedQuorum")
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.long
 def test_every_pattern_of_dropouts_over_the_stages_of_four_clients(case):
     drive = Drive(case, (1, 3, 5, 7), seed=0)
     assert drive.every_pattern() == (len(case.stages) + 1) ** 4
 
 
+@pytest.mark.long
 def test_every_pattern_of_dropouts_over_the_stages_of_five_clients():
     assert Drive(CASES[1], (0, 1, 2, 3, 4), seed=1).every_pattern() == 3**5
 
@@ -149,6 +151,7 @@ def test_many_random_questions_of_many_clients(case, seed):
 
 
 @pytest.mark.parametrize("case", [pytest.param(MASKED[0], marks=pytest.mark.slow), *MASKED[1:]], ids=str)
+@pytest.mark.long
 def test_masked_random_questions_over_rounds_with_random_losses(case):
     for n in (3, 5, 8):
         for seed in range(2):
@@ -156,6 +159,7 @@ def test_masked_random_questions_over_rounds_with_random_losses(case):
 
 
 @pytest.mark.parametrize("case", [pytest.param(MASKED[0], marks=pytest.mark.slow), *MASKED[1:]], ids=str)
+@pytest.mark.long
 def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case):
     stages = len(case.stages)
     alone = [tuple(s if i == k else stages for i in range(4)) for k in (0, 2) for s in range(stages)]
@@ -214,6 +218,7 @@ def test_two_servers_every_pattern_of_dropouts_of_four_clients(case):
 
 @pytest.mark.parametrize("case", TWO_SERVERS, ids=str)
 @pytest.mark.parametrize("n", [2, 5, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_two_servers_random_questions_over_rounds_with_random_losses(case, n):
     for seed in range(2):
         Drive(case, tuple(range(0, 3 * n, 3)), seed).some_rounds(25)
@@ -237,6 +242,7 @@ def test_two_servers_many_random_questions(case, seed):
 
 
 @pytest.mark.parametrize("case", [ENCRYPTED[0], *(pytest.param(case, marks=pytest.mark.slow) for case in ENCRYPTED[1:])], ids=str)
+@pytest.mark.long
 def test_encrypted_random_questions_over_rounds_with_random_losses(case):
     Drive(case, tuple(range(3)), 1).some_rounds(6)  # the seed of a Gram matrix that is asked for again after it failed
     Drive(case, tuple(range(5)), 1).some_rounds(3)  # and of weights times samples that only differ in sign
@@ -287,6 +293,7 @@ def test_masked_questions_that_are_refused_or_too_small_do_not_block_later_ones(
     assert set(drive.sums(asked, {"all": everyone})) == {"all"}
 
 
+@pytest.mark.long
 def test_the_questions_reach_every_outcome():
     """Or the test above would compare nothing: sums, refusals, sums under the floor, no handle at all, rejected frames."""
     seen = set()
@@ -671,6 +678,7 @@ def mixes_up_sketches(view, right, updates, **origin):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.long
 def test_a_masked_view_that_is_wrong_is_caught(breaking, reason):
     case = replace(MASKED[0], protection=Broken(breaking, right=Masked(floor=2, sketch=100, max_samples=32)))
     with pytest.raises(NotIdeal, match=reason):
@@ -733,6 +741,7 @@ def rounds_the_weight(view, right, *asked):
     [(opens_anothers_sum, "client . counts|is off by"), (rounds_the_weight, "has not the weight")],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.long
 def test_an_encrypted_view_that_is_wrong_is_caught(breaking, reason):
     with pytest.raises(NotIdeal, match=reason):
         Drive(replace(ENCRYPTED[0], protection=Broken(breaking, right=Encrypted())), tuple(range(5)), seed=3).some_rounds(20)

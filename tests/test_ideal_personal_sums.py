@@ -38,6 +38,7 @@ class Counting(Drive):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.long
 def test_every_pattern_of_dropouts_over_the_stages_of_four_clients(case):
     outcomes = Drive(case, (1, 3, 5, 7), seed=0).every_personal_pattern()
     everyone, alive = product(range(3), repeat=4), Counter()
@@ -50,6 +51,7 @@ def test_every_pattern_of_dropouts_over_the_stages_of_four_clients(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.long
 def test_random_rows_over_rounds_with_random_losses(case):
     drive = Counting(replace(case, personal=0.8), tuple(range(0, 18, 3)), 5)
     drive.some_rounds(30)
@@ -69,6 +71,7 @@ def test_masked_every_stage_at_which_one_or_all_of_four_clients_fall_silent(case
 
 
 @pytest.mark.parametrize("case", MASKED, ids=str)
+@pytest.mark.long
 def test_masked_random_rows_over_rounds_with_random_losses(case):
     seen = Counter()
     for n, rounds in ((7, 12), (10, 8)):
@@ -95,6 +98,7 @@ def test_masked_many_random_rows(case, seed):
 
 
 @pytest.mark.parametrize("case", ENCRYPTED[1:], ids=str)
+@pytest.mark.long
 def test_encrypted_every_stage_at_which_one_of_four_clients_falls_silent(case):
     stages = len(case.stages)
     outcomes = Drive(case, (1, 3, 5, 7), 0).every_personal_pattern([(s, *[stages] * 3) for s in (0, 2, 4, 6)])
@@ -209,6 +213,7 @@ def driven(view):
 
 
 @pytest.mark.parametrize("view", [lambda view: None, changed(itself)], ids=["itself", "wrapped"])
+@pytest.mark.long
 def test_what_is_not_broken_passes_as_the_broken_are_driven(view):
     driven(view)
 
@@ -256,6 +261,7 @@ def states_no_error(view, right, updates, questions):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.long
 def test_a_masked_view_that_is_wrong_is_caught(view, reason):
     case = replace(MASKED[0], protection=Broken(view, right=Masked(sketch=100, max_samples=32)))
     with pytest.raises(NotIdeal, match=reason):

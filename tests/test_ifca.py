@@ -131,6 +131,7 @@ def paper(models: list[Values], active: Sequence[int], algorithm: IFCA, floor: i
 
 
 @pytest.mark.parametrize(("protection", "bound", "participation", "average"), PLAYED)
+@pytest.mark.long
 def test_every_round_is_the_papers(protection: Any, bound: float, participation: float, average: Any) -> None:
     run = Run(IFCA(models=K, average=average, gamma=0.8, participation=participation), protection)
     models = [m.astype(np.float64) for m in MODELS]
@@ -265,6 +266,7 @@ def test_with_one_model_it_is_federated_averaging() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_turned_digits_are_told_apart_and_gain_by_it() -> None:
     """Five seeds: the two groups are found in most, and clients gain over one model; where IFCA ends depends on its starts."""
     found, gained = [], []

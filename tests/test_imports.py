@@ -48,6 +48,7 @@ def loaded(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", ["cloister", "cloister.cli", "cloister.protocol", "cloister.flower", *CLIENTS, *VIEWS])
+@pytest.mark.long
 def test_a_module_loads_nothing_heavy(module: str) -> None:
     assert loaded(f"import {module}") == []
 
@@ -64,6 +65,7 @@ def test_a_module_loads_nothing_heavy(module: str) -> None:
         ["join", "--help"],
     ],
 )
+@pytest.mark.long
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (
         f"sys.argv = ['cloister', *{arguments!r}]\nfrom cloister.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
@@ -71,6 +73,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded(code) == []
 
 
+@pytest.mark.long
 def test_public_names_are_there_when_they_are_asked_for() -> None:
     code = "import cloister, cloister.protocol as p\nassert cloister.Scenario, cloister.run\n[getattr(p, n) for n in p.__all__]"
     assert "torch" in loaded(code)
@@ -80,6 +83,7 @@ def test_public_names_are_there_when_they_are_asked_for() -> None:
         loaded("from cloister.protocol import Nothing")
 
 
+@pytest.mark.long
 def test_a_coordinator_loads_no_more_than_its_run_needs() -> None:
     code = (
         "import cloister.fl.runs.serving\nfrom cloister.scenario_file import load\nfrom cloister.fl.runs.parties import Parties\n"
@@ -91,6 +95,7 @@ def test_a_coordinator_loads_no_more_than_its_run_needs() -> None:
     assert loaded(code) == ["torch"]
 
 
+@pytest.mark.long
 def test_no_public_class_has_the_name_of_another():
     root = Path(__file__).parents[1]
     trees = [ast.parse(file.read_text()) for room in ("protocol", "crypto", "fl") for file in (root / room).rglob("*.py")]

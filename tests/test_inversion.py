@@ -59,6 +59,7 @@ def test_of_a_batch_those_records_that_lit_a_unit_alone() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_matching_gradients_finds_one_record() -> None:
     """In most draws: L-BFGS may stop early on a ReLU network."""
     free, given = [], []
@@ -74,6 +75,7 @@ def test_matching_gradients_finds_one_record() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_unrolled_training_finds_four_records_better_than_the_mean_image() -> None:
     found, plain = [], []
     for seed in range(3):

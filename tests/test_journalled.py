@@ -52,21 +52,25 @@ def check_crashes(protection, folder, share, crashes=1, moments=Moments, **how):
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_a_crash_at_any_moment_loses_nothing(protection, tmp_path):
     assert check_crashes(protection, tmp_path, 13) > 100
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_a_crash_that_also_loses_what_was_not_on_disk_loses_nothing(protection, tmp_path):
     check_crashes(protection, tmp_path, 23, power=True)
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_lives_that_crash_one_after_another_lose_nothing(protection, tmp_path):
     check_crashes(protection, tmp_path, 47, crashes=4, power=True)
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_lives_that_are_asked_to_stop_at_any_moment_lose_nothing(protection, tmp_path):
     check_crashes(protection, tmp_path, 37, crashes=2, moments=Halting)
 
@@ -83,6 +87,7 @@ def test_whoever_is_asked_to_stop_says_nothing_more(tmp_path):
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
+@pytest.mark.long
 def test_with_absent_clients_and_late_answers_sums_are_right_of_those_whom_they_name(protection, tmp_path):
     check_crashes(protection, tmp_path, 29, power=True, absent=0.08)
 

@@ -161,6 +161,7 @@ def test_who_is_not_enrolled_yet_is_told_so(tmp_path: Path) -> None:
     assert done.stderr == "cloister: pki/public has no certificate of client-4: the authority has not enrolled it yet\n"
 
 
+@pytest.mark.long
 def test_a_reader_that_is_gone_is_no_failure_to_be_told_of(tmp_path: Path) -> None:
     """As behind `| head`: whatever has no more room to print ends without a word."""
     office.init(tmp_path / "pki", "trial", 200, [], two_servers=False, now=int(time.time()))

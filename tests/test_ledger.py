@@ -51,6 +51,7 @@ def test_dp_sgd_is_accounted_as_elsewhere():
     assert book.bound == "PLD"
 
 
+@pytest.mark.long
 def test_sampling_everybody_is_no_sampling():
     for adjacency in ("zero out", "replace", "add or remove"):
         sampled = dp_event.PoissonSampledDpEvent(1 - 1e-9, dp_event.GaussianDpEvent(3.0))

@@ -161,6 +161,7 @@ def test_the_projection_of_the_last_round_is_of_no_use_either() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_under_encryption_a_two_faced_client_is_not_seen_either() -> None:
     """Robustness under Encrypted is claimed against open poisons alone."""
     algorithm = RobustFedAvg(rule=MultiKrum(1, m=3))

@@ -86,6 +86,7 @@ def test_false_complaints_of_the_corrupt_exclude_nobody_honest(stage):
             assert set(end.clients) >= set(play.roster) - {liar, lost}
 
 
+@pytest.mark.long
 def test_complaints_weigh_as_much_as_silence_and_no_more():
     """Seven clients, t = 4 of 6 holders: every two liars exclude nobody, any three exclude their victim and nobody else."""
     roster = Play(7).roster

@@ -301,6 +301,7 @@ PRIVATE = Scenario(
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     list(run(PRIVATE, tmp_path / "whole"))
     whole = json.loads((tmp_path / "whole" / "privacy.json").read_text())

@@ -103,12 +103,14 @@ def check_pattern(pattern, bits=32):
 
 
 @pytest.mark.parametrize(("n", "bits"), [(2, 32), (2, 64), (3, 32)])
+@pytest.mark.long
 def test_every_pattern_of_dropouts_gives_the_plain_sum_or_a_typed_failure(n, bits):
     """Each client may fall silent at each of the six stages or never: 7^n patterns."""
     for pattern in product(range(7), repeat=n):
         check_pattern(pattern, bits)
 
 
+@pytest.mark.long
 def test_every_pattern_of_four_clients_up_to_their_order():
     """Who is who matters only for signs, which the test of three covers: here, how many fall silent when."""
     for pattern in combinations_with_replacement(range(7), 4):
@@ -374,6 +376,7 @@ def test_every_message_of_a_session_has_one_encoding_and_its_schema():
     assert found == {m.kind: [f.name for f in fields(m)] for m in MESSAGES.values()}
 
 
+@pytest.mark.long
 def test_altered_bytes_never_corrupt_a_sum():
     """One byte of each frame of a session of three is changed, at five places: no crash, and no wrong sum but the liar's own.
 

@@ -489,6 +489,7 @@ ROWS = (None, [1, 1, 1, 2, 2, 2], [1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [3, 3,
 @pytest.mark.sweeps
 @given(st.data())
 @settings(max_examples=25, deadline=None)
+@pytest.mark.long
 def test_no_honest_run_is_refused_whoever_drops_out(data):
     """Sums of one update and of the next, with losses at all stages: what is refused is refused for what it was before."""
     run = Run()
@@ -511,6 +512,7 @@ def test_no_honest_run_is_refused_whoever_drops_out(data):
 @pytest.mark.sweeps
 @given(st.integers(0, 10**6))
 @settings(max_examples=4, deadline=None)
+@pytest.mark.long
 def test_no_honest_run_on_a_sparse_graph_is_refused(seed):
     run = Run(40)
     lost = {i: 1 + (seed + i) % 5 for i in run.play.roster if (seed * i) % 7 == 1}

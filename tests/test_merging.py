@@ -25,6 +25,7 @@ SMALL = replace(sample.evaluation, attacks={"minus": sample.minus}, strengths=(3
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_folders_of_other_seeds_and_attacks_are_the_folder_of_one_evaluation(tmp_path: Path) -> None:
     whole = replace(SMALL, attacks={"minus": sample.minus, "backdoor": sample.backdoor})
     play(whole, tmp_path / "whole")

@@ -46,6 +46,7 @@ def test_no_neighbour_moves_what_is_released_farther_than_the_ledger_was_told(na
 
 
 @pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.long
 def test_the_noise_is_that_of_the_ledger_and_every_clients_own(name: str) -> None:
     found, again = residuals(CHOICES[name], 7), residuals(CHOICES[name], 8)
     assert flagged(found) == []

@@ -179,6 +179,7 @@ def test_adam_on_noisy_gradients_spends_what_sgd_spends():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_ledgers_of_adam_and_sgd_are_one(tmp_path):
     folder = clinics(tmp_path / "csv", clients=4, records=25)
     spent = []
@@ -263,6 +264,7 @@ def middle(outputs, y):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_numbers_are_predicted_from_csv_and_said_as_what_they_are(tmp_path):
     scenario = regression(clinics(tmp_path / "csv", kinds=1))
     scenario = replace(scenario, training=replace(scenario.training, metrics=("R2", "MAE", middle)))
@@ -291,6 +293,7 @@ def test_numbers_are_predicted_from_csv_and_said_as_what_they_are(tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_two_kinds_of_clinics_are_told_apart_by_a_regression(tmp_path):
     folder = clinics(tmp_path / "csv")
     cfl = algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.5, eps2=0.1), patience=2)
@@ -337,6 +340,7 @@ def of_numbers(outputs, targets):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_loss_of_ones_own_has_attacks_on_uploads_and_data(tmp_path):
     """Before: any adversary was refused, though neither a turned update nor a label that is another looks at the loss."""
     scenario = cloister.Scenario(

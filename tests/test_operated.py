@@ -73,6 +73,7 @@ class Threads:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothing(tmp_path):
     keys = authority(tmp_path / "pki", 6)
     clients, control, ready, ports = Threads(tmp_path, keys), Control(), [], []
@@ -130,6 +131,7 @@ def test_a_run_is_scraped_and_stopped_in_order_and_gone_on_with_and_loses_nothin
         metrics.stop()
 
 
+@pytest.mark.long
 def test_a_coordinator_that_waits_for_clients_is_stopped_in_order(tmp_path):
     control = Control()
     where = Listening("127.0.0.1:0", None, wait=TRAINED, control=control)

@@ -62,6 +62,7 @@ def test_several_sums_of_one_update_are_answered_and_right(name: str) -> None:
 
 @of_all
 @pytest.mark.parametrize("entropy", [KeptEntropy, lambda *kept: SimulatedEntropy(3)], ids=["kept", "simulated"])
+@pytest.mark.long
 def test_a_view_that_goes_on_places_clients_as_one_that_never_stopped(name: str, entropy: Any) -> None:
     """Identical updates have a cosine of 1 to themselves, also across the pause."""
     view = opened(name, entropy())

@@ -63,6 +63,7 @@ def evaluation(path: Path, seeds: tuple[int, ...] = (0,)) -> Evaluation:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_cells_of_an_evaluation_are_of_one_set_of_data(tmp_path: Path) -> None:
     table(file := tmp_path / "own.csv")
     cloister.evaluate(evaluation(file), tmp_path / "a", quiet=True)
@@ -81,6 +82,7 @@ def test_cells_of_an_evaluation_are_of_one_set_of_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_comparison_says_which_of_its_data_is_another(tmp_path: Path) -> None:
     files = {"first": tmp_path / "first.csv", "second": tmp_path / "second.csv"}
     for k, file in enumerate(files.values()):

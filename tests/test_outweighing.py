@@ -142,6 +142,7 @@ def test_a_check_speaks_of_equal_weights_where_samples_count():
     assert "weights" not in even
 
 
+@pytest.mark.long
 def test_a_coordinator_says_at_its_start_that_samples_count(tmp_path):
     text = """
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections
@@ -158,6 +159,7 @@ scenario = Scenario(name="a", data=data.Digits(), partition=partitions.Iid(clien
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_clients_are_told_why_a_run_ended_without_a_model_and_not_whose_fault_it_is(tmp_path):
     uneven = replace(
         SMALL,

@@ -97,6 +97,7 @@ def test_an_attack_of_ones_own_on_updates_scores_as_ours():
     assert theirs.plain > 0.99
 
 
+@pytest.mark.long
 def test_scores_of_records_are_valid_in_clear_and_not_under_masks():
     few = replace(scenario, partition=Iid(40), training=Training(epochs=15, batch=8, lr=0.1), rounds=1)
     learned = [one for one in stages(few, [0], None) if isinstance(one, Stage)]
@@ -233,6 +234,7 @@ other = Attack("another", lambda evidence, client, records, rng: np.arange(10.0)
 """
 
 
+@pytest.mark.long
 def test_attacks_from_files_are_rows_of_the_command(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "small.py").write_text(f"from {__name__} import scenario\n")
@@ -297,6 +299,7 @@ def test_an_experiment_of_ours_that_fails_ends_the_audit():
         list(rows([played()], [SERVER_ALONE], [Broken()], (), SPEND))
 
 
+@pytest.mark.long
 def test_clients_of_the_attackers_own_have_nothing_that_clients_of_the_run_trained_on(tmp_path):
     own = replace(
         scenario,

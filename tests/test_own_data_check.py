@@ -231,6 +231,7 @@ def test_of_a_regression_a_check_says_what_a_coordinator_would_and_nothing_of_it
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_command_connects_to_nobody(folder):
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cloister", "join", *more]

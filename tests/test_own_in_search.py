@@ -221,6 +221,7 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(
     cloister: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -335,6 +335,7 @@ def test_a_resumed_run_holds_what_each_client_held(protection):
     assert sides.models(again).handles.known == sides.models(view).handles.known
 
 
+@pytest.mark.long
 def test_what_clients_hold_does_not_grow_over_a_thousand_rounds():
     view, model = open_view(Permuted()), Model("init")
     for round in range(1000):

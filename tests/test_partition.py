@@ -278,6 +278,7 @@ def test_congruent_halves_hold_the_low_and_the_high_labels() -> None:
 
 
 @given(st.integers(1, 240), st.floats(0.001, 100), st.integers(0, 2**32))
+@pytest.mark.long
 def test_dirichlet_deals_every_training_example_exactly_once(clients: int, alpha: float, seed: int) -> None:
     population = Dirichlet(clients, alpha)(source(), rng(seed))
     assert sorted(number for client in population.clients.values() for number in numbers(client.train)) == list(range(240))

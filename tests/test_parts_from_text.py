@@ -97,6 +97,7 @@ def test_names_are_those_that_a_user_may_use_and_no_two_are_one():
     assert not any(part.startswith("_") for name in names() for part in name.split("."))
 
 
+@pytest.mark.long
 def test_a_part_is_made_in_its_other_ways_too_and_who_asks_one_for_what_the_other_takes_is_told():
     """The README names `RecordPrivacy.for_epsilon`."""
     ways = "for_epsilon(3, delta=1e-5, clip=1.0, records=32, batch=8, epochs=1, rounds=2)"

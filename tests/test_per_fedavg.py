@@ -173,6 +173,7 @@ def test_clients_whose_labels_are_swapped_gain_by_a_step_of_their_own() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_it_runs_where_sums_are_given_and_models_agree() -> None:
     plain, permuted, masked = (ended(rounds=2, protection=p) for p in (Plain(), Permuted(), Masked()))
     for other, bound in ((permuted, 1e-5), (masked, 1e-3)):

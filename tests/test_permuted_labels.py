@@ -88,6 +88,7 @@ def test_the_order_of_coordinates_is_of_no_help():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_it_takes_permuted_uploads_and_no_seed():
     stage, rng = played(Permuted(), rounds=1), np.random.default_rng(0)
     known = stage.shadow.truth

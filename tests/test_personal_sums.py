@@ -251,6 +251,7 @@ def test_the_log_names_the_one_client_that_received_each_sum(protection):
 
 
 @everywhere
+@pytest.mark.long
 def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection, tmp_path):
     rows = {r: {i: (3.0 if i == r else 1.0) / 7 for i in CLIENTS} for r in (1, 4)}
     first = Run(protection)

@@ -45,6 +45,7 @@ def test_rows_of_following_rounds_are_one():
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_coordinators_report_says_who_was_there(tmp_path):
     grpc_or_words()
     from .served import SMALL, played

@@ -65,6 +65,7 @@ def test_a_masked_sum_opens_what_the_audit_adds_up() -> None:
         assert end.total.tolist() == reduce(np.add, rings.values()).tolist()
 
 
+@pytest.mark.long
 def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> None:
     """Mean: one Gaussian of half a sensitivity. Clouds: 3.6 and a distance of 50. Sums: all of the budget."""
     assert shipped[pair_releases.MEAN].epsilon == pytest.approx(gaussian_epsilon(1 / 0.5, 1e-5), rel=1e-2)
@@ -264,6 +265,7 @@ TRAINING = {local_training.LOOP, local_training.STACKED, local_training.SAMPLED,
 
 
 @pytest.mark.parametrize(("training", "trials"), [(True, 200), (False, 120)])
+@pytest.mark.long
 def test_a_small_self_test_passes(training: bool, trials: int, shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_training, "CANARIES", 400)
     wanted = [faults for faults in FEW if (faults[1] in TRAINING) == training]

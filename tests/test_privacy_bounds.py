@@ -169,6 +169,7 @@ def beyond(found: list[float], truth: float, allowed: float) -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.long
 def test_bounds_exceed_the_truth_no_more_often_than_stated(confidence: float) -> None:
     for z in (1.0, 4.0):
         for bound in (clopper_pearson.lower_bound, gdp.lower_bound):
@@ -180,6 +181,7 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated(confidence: float) ->
             beyond(found, gaussian_epsilon(1 / z, DELTA), 1 - confidence)
 
 
+@pytest.mark.long
 def test_bounds_hold_where_they_are_tight() -> None:
     """Randomised response, whose epsilon an attack finds whole: at confidence one half, about half of the bounds are near it."""
     epsilon = 1.0

@@ -444,6 +444,7 @@ def test_a_mean_sketch_needs_no_validation_data_and_takes_all_records() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_both_methods_find_the_groups_at_the_epsilons_that_are_claimed() -> None:
     """Four seeds of drawn images, 12 clients of 400 records: every index is 1 by a wide margin of noise."""
     example = load("private_clustering")

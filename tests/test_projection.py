@@ -45,6 +45,7 @@ def variance(kind, x: np.ndarray, z: np.ndarray, k: int) -> float:
 
 @pytest.mark.parametrize("kind", [Gaussian, Sparse, Orthonormal, Hadamard])
 @pytest.mark.parametrize(("d", "k"), [(48, 16), (100, 24)])
+@pytest.mark.long
 def test_inner_products_are_unbiased_with_the_stated_variance(kind, d, k):
     x, z = vectors(d)
     pairs = np.stack([x, z])

@@ -200,6 +200,7 @@ def test_a_secret_that_can_be_guessed_is_found_and_that_of_the_protocol_is_not_a
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_public_examples_name_the_labels_of_a_cloud_under_an_unknown_projection(alone):
     cloud, (truth, labels, _) = alone.cloud(0, 1), alone.truth(0, None)
     public, names, _ = alone.embed_public(None, 600)

@@ -52,6 +52,7 @@ def assert_same_models(one: Simulation, other: Simulation) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert isinstance(QUICKSTART, Scenario)
     assert isinstance(QUICKSTART.algorithm, CFL)
@@ -96,6 +97,7 @@ def test_every_seed_finds_the_groups_behind_masks(seed: int, dropouts: int) -> N
 
 @pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.long
 def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(seed: int) -> None:
     found = accuracy_mean(played(seed))
     assert found >= accuracy_mean(played(seed, Plain(), Oracle())) - 0.01  # who learns together first may end above it
@@ -104,11 +106,13 @@ def test_every_seed_is_as_good_as_the_oracle_and_far_above_one_model_for_all(see
 
 @pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.long
 def test_a_permutation_changes_no_model(seed: int) -> None:
     assert_same_models(played(seed), played(seed, Plain()))
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_signs_change_no_model() -> None:
     assert_same_models(played(0, Permuted(SignedPermutation)), played(0, Plain()))
 
@@ -131,6 +135,7 @@ def test_a_rotation_changes_no_finding() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
     assert isinstance(QUICKSTART.algorithm, CFL)
     fresh = played(0, Permuted(keys="session"), replace(QUICKSTART.algorithm, remember=False))
@@ -139,6 +144,7 @@ def test_a_new_key_for_every_session_finds_the_same_clusters() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_is_a_function_of_its_seed() -> None:
     again = Simulation(replace(QUICKSTART, rounds=2), None)
     other = Simulation(replace(QUICKSTART, rounds=2, seed=1), None)

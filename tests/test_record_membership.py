@@ -106,6 +106,7 @@ def test_rmia_online_and_its_threshold() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_shadow_models_tell_members_from_others() -> None:
     """A model trained until it remembers: LiRA and RMIA see more than the confidence alone."""
     source = Digits()(None)
@@ -133,6 +134,7 @@ def of_the_same_labels(own: Examples, pool: Examples) -> Examples:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_clients_updates_tell_its_records_from_others() -> None:
     """Against records of any label much of what is told is the label; without what public records explain, it is the record.
 

@@ -96,6 +96,7 @@ def test_opacus_says_what_is_written_here() -> None:
 @pytest.mark.parametrize(
     ("q", "z"), [(0.5, 2.0), pytest.param(0.1, 1.0, marks=pytest.mark.slow), pytest.param(0.3, 0.7, marks=pytest.mark.slow)]
 )
+@pytest.mark.long
 def test_one_step_under_replacement_is_the_integral(q: float, z: float) -> None:
     """One record may be +C where the other is -C, each there with chance q: the worst case in one dimension."""
 
@@ -127,6 +128,7 @@ def test_the_grid_costs_little_and_never_nothing() -> None:
     assert (release.unit, release.adjacency) == ("record", "replace")
 
 
+@pytest.mark.long
 def test_noise_can_be_found_for_a_budget() -> None:
     z = multiplier_for(2.0, DELTA, 0.25, 20)
     found = epsilon(replace(PRIVACY, multiplier=z), 100, 5, 25, dimension=100_000)
@@ -145,6 +147,7 @@ def spending(training: Training, clients: tuple[int, ...] = (1, 2), beside: Any 
     return Spending.of(training, SimulatedEntropy(0), clients, beside)
 
 
+@pytest.mark.long
 def test_a_client_looks_at_its_ledger_before_it_trains() -> None:
     training = Training(epochs=1, batch=20, lr=0.1, privacy=replace(PRIVACY, multiplier=8.0, budget=2.0))
     books = spending(training)
@@ -393,6 +396,7 @@ def test_noise_that_is_not_a_number_has_no_epsilon(adjacency: Any) -> None:
         (3.0, 1000, 2000, 3, 10, 1_000, "add or remove"),
     ],
 )
+@pytest.mark.long
 def test_settings_for_an_epsilon_cost_no_more_on_the_ledger(
     epsilon: float, records: int, batch: int, epochs: int, rounds: int, parameters: int, adjacency: Adjacency
 ) -> None:

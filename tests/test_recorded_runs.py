@@ -69,6 +69,7 @@ def damaged(file: str) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_recording_adds_a_folder_and_changes_nothing_else(cloister: Command) -> None:
     assert cloister(*RUN)[0] == 0
     plain = ["s" if word == "r" else word for word in RUN if word != "--record"]
@@ -111,6 +112,7 @@ def test_an_audit_of_the_run_is_that_of_its_scenario(cloister: Command, monkeypa
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_what_an_audit_of_a_folder_refuses(cloister: Command) -> None:
     assert cloister(*RUN)[0] == 0
 

@@ -189,6 +189,7 @@ def test_truth_is_in_a_file_of_its_own(saved: Path) -> None:
     assert train not in parties
 
 
+@pytest.mark.long
 def test_an_audit_of_it_has_the_rows_of_a_live_one(saved: Path) -> None:
     def audited(recorded: Mapping[int, Recorded]) -> list[dict[str, Any]]:
         found, said = [], []

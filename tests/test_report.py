@@ -95,6 +95,7 @@ def pixels(uri: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.long
 def test_every_kind_of_run_gets_a_whole_page_that_loads_nothing(tmp_path: Path, name: str) -> None:
     text, page = report(tmp_path, SAMPLES[name])
     split = bool((tmp_path / "splits.jsonl").read_text())
@@ -166,6 +167,7 @@ def test_the_same_folder_gives_the_same_bytes_and_matplotlib_keeps_its_settings(
     assert dict(mpl.rcParams) == settings
 
 
+@pytest.mark.long
 def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
     write_sample(tmp_path, replace(USUAL, name=HOSTILE, trouble=True))
     plain = Page(write_report(write_sample(tmp_path / "plain", replace(USUAL, trouble=True))).read_text(encoding="utf-8"))
@@ -315,6 +317,7 @@ def test_one_cluster_for_several_groups_is_said_to_mix_them(tmp_path: Path, chos
     assert f"12 clients {words}. It mixes the 3 planted groups." in page.text
 
 
+@pytest.mark.long
 def test_whom_all_sums_together_isolate_below_the_floor_is_said_where_single_sums_reassure(tmp_path: Path) -> None:
     """As a client that was killed between two sums, or the only one that came late."""
     folder = write_sample(tmp_path, USUAL)
@@ -352,6 +355,7 @@ def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_many_clients_share_one_legend_entry_a_group(tmp_path: Path) -> None:
     text, page = report(tmp_path, SAMPLES["large"])
     assert page.tags["button"] == 4
@@ -525,6 +529,7 @@ def browse(tmp_path: Path, page: Path, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
 
 
+@pytest.mark.long
 def test_a_browser_runs_the_page_without_complaint(tmp_path: Path) -> None:
     page = write_report(write_sample(tmp_path / "run", SAMPLES["trouble"]))
     result = browse(tmp_path, page, "--dump-dom")
@@ -532,6 +537,7 @@ def test_a_browser_runs_the_page_without_complaint(tmp_path: Path) -> None:
     assert set(SECTIONS) | {"trouble"} <= set(Page(result.stdout).ids)
 
 
+@pytest.mark.long
 def test_a_browser_would_complain_of_a_script_that_the_page_does_not_know(tmp_path: Path) -> None:
     page = write_report(write_sample(tmp_path / "run", TINY))
     text = page.read_text(encoding="utf-8")
@@ -557,6 +563,7 @@ def on_phone(tmp_path: Path, text: str, script: str, width: int = 360) -> str:
 
 
 @pytest.mark.parametrize("name", ["usual", "large"])
+@pytest.mark.long
 def test_nothing_is_wider_than_a_phone(tmp_path: Path, name: str) -> None:
     root = "f.contentDocument.documentElement"
     needed, given = map(int, in_phone(tmp_path, SAMPLES[name], f"{root}.scrollWidth + ' ' + {root}.clientWidth").split())
@@ -583,6 +590,7 @@ def test_no_table_of_a_run_is_cut_off_on_paper_and_colours_are_printed(tmp_path:
     assert "print-color-adjust: exact" in text
 
 
+@pytest.mark.long
 def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more(tmp_path: Path) -> None:
     script = """(() => {
       const page = f.contentDocument, style = (element, what) => f.contentWindow.getComputedStyle(element, what);
@@ -609,6 +617,7 @@ def test_fields_and_groups_have_room_on_a_phone(tmp_path: Path) -> None:
     assert in_phone(tmp_path, replace(TINY, groups=2), script) == "true; 1; 0; 0"
 
 
+@pytest.mark.long
 def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_path: Path) -> None:
     script = """(() => {
       const page = f.contentDocument, cells = page.querySelector(".cells"), box = cells.getBoundingClientRect();
@@ -626,6 +635,7 @@ def test_pointing_at_a_matrix_tells_the_value_and_the_legend_picks_a_group(tmp_p
     assert said == f"clients {first} and {last}: {value:.2f}; 1; 1"
 
 
+@pytest.mark.long
 def test_a_screenshot_shows_colour(tmp_path: Path) -> None:
     page = write_report(write_sample(tmp_path / "run", USUAL))
     shot = tmp_path / "shot.png"

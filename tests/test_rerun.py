@@ -84,6 +84,7 @@ def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_run_that_was_gone_on_with_is_repeated_as_a_whole(command):
     assert command("run", "small.py", "--rounds", "1", "--out", "r")[0] == 0
     assert command("run", "small.py", "--rounds", "3", "--out", "r", "--resume")[0] == 0
@@ -91,6 +92,7 @@ def test_a_run_that_was_gone_on_with_is_repeated_as_a_whole(command):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_under_encryption_it_is_said_why_nothing_comes_out_the_same(command):
     named = ("--set", "protection=Encrypted()", "--set", "algorithm=FedAvg(by_samples=False)", "--rounds", "1")
     assert command("run", "small.py", *named, "--out", "r")[0] == 0
@@ -172,6 +174,7 @@ def test_a_folder_whose_scenario_is_not_its_own_is_inconsistent(command):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_what_cannot_be_repeated_says_why(command):
     scenario = load("small.py")
     face.run(scenario, "python", quiet=True)

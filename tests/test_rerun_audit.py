@@ -42,6 +42,7 @@ attack = Attack("mine", guess, "labels")
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_audit_is_played_again_from_its_own_record(tmp_path: Path) -> None:
     """A second expert had to be told the command by hand, and could not see whether an attack was the one of the report."""
     (tmp_path / "small.py").write_text(FILE)
@@ -84,6 +85,7 @@ def test_an_audit_is_played_again_from_its_own_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_audit_of_a_recorded_run_needs_that_run(tmp_path: Path) -> None:
     (tmp_path / "small.py").write_text(FILE)
     assert commanded(tmp_path, "run", "small.py", "--record", "--out", "r").returncode == 0
@@ -97,6 +99,7 @@ def test_an_audit_of_a_recorded_run_needs_that_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Path) -> None:
     """It said --resume, which rerun has not."""
     (tmp_path / "small.py").write_text(FILE)

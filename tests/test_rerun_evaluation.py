@@ -41,6 +41,7 @@ evaluation = Evaluation(
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_evaluation_is_played_again_from_its_own_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file edited since, or gone: from the text that it had. Of a file beside it that was edited its cells are others."""
     monkeypatch.chdir(tmp_path)
@@ -87,6 +88,7 @@ def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Pat
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_an_evaluation_of_python_is_compared_alone(tmp_path: Path) -> None:
     table(file := tmp_path / "own.csv")
     for name in ("a", "b"):

@@ -123,6 +123,7 @@ VARIANTS: dict[str, Scenario] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.long
 def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_had_not_been(name: str, tmp_path: Path) -> None:
     scenario = VARIANTS[name]
     play(scenario, tmp_path / "whole")
@@ -394,6 +395,7 @@ NOISY: dict[str, tuple[Scenario, Unit]] = {
 
 @pytest.mark.trains
 @pytest.mark.parametrize("name", NOISY)
+@pytest.mark.long
 def test_death_at_any_write_spends_nothing_twice_and_forgets_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

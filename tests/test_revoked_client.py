@@ -104,6 +104,7 @@ def test_who_was_revoked_before_the_coordinator_came_back_is_not_waited_for(fold
         listener.stop()
 
 
+@pytest.mark.long
 def test_a_run_that_a_revoked_client_keeps_from_beginning_says_so_at_once_and_with_what_it_begins(folder, tmp_path, caplog):
     office.revoke(folder, 3, now=now())
     begun = serve(SMALL, tmp_path / "run", Listening("127.0.0.1:0", standing(folder, -1), Limits(), 0.2))
@@ -172,6 +173,7 @@ def test_who_was_revoked_and_has_other_identities_goes_on_with_no_run_that_began
         assert run.round() == OTHERS
 
 
+@pytest.mark.long
 def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder, tmp_path):
     def join(*more):
         command = [sys.executable, "-m", "cloister", "join", "localhost:1", "--scenario", f"{SCENARIO}:scenario"]

@@ -92,6 +92,7 @@ def vectors(length):
 
 @pytest.mark.parametrize("name", vectors(50))
 @pytest.mark.parametrize("width", [16, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_inner_products_are_unbiased_and_their_variance_is_within_the_bound(name, width):
     length, draws = 300, 1500
     x = vectors(length)[name]

@@ -133,6 +133,7 @@ RULES = [*(rule for rule, _ in DEFINITIONS), GeometricMedian()]  # whose definit
 @pytest.mark.parametrize(("rule", "definition"), DEFINITIONS, ids=lambda v: str(v) if not callable(v) else "")
 @given(seed=seeds, n=st.integers(7, 11))
 @settings(max_examples=25)
+@pytest.mark.long
 def test_a_rule_of_the_gram_matrix_is_its_definition(
     rule: GramRule, definition: Callable[[Array], Array], seed: int, n: int
 ) -> None:

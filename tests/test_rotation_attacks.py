@@ -107,6 +107,7 @@ def test_norms_tell_the_one_label_of_a_client_from_a_dead_model() -> None:
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_rotation_has_no_zeros_and_names_no_groups() -> None:
     """A4 and A8 fail, where they succeed against a permutation (test_permutation_attacks)."""
     seen = run(3)

@@ -82,6 +82,7 @@ def weak_ipm(numbers: Numbers, attackers: int, seed: int) -> float:
     return 0.4 if numbers["attack"] == "IPM" and float(numbers["IPM.eps"]) < 0.3 and attackers >= 5 else 0.01
 
 
+@pytest.mark.long
 def test_a_break_at_a_strength_that_no_default_has_is_found_and_made_as_cheap_as_it_can_be() -> None:
     plan = Plan(least=1, most=9, seeds=(0,), held_out=(1, 2), runs=250)
     rows = played(KRUM, plan, weak_ipm)
@@ -94,6 +95,7 @@ def test_a_break_at_a_strength_that_no_default_has_is_found_and_made_as_cheap_as
 
 
 @pytest.mark.parametrize("space", [KRUM, HARDENED], ids=["krum", "hardened"])
+@pytest.mark.long
 def test_where_nothing_breaks_the_whole_budget_is_spent_and_the_worst_is_told(space: Space) -> None:
     plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), runs=90)
     rows = played(space, plan, lambda numbers, attackers, seed: attackers / 1000)
@@ -129,6 +131,7 @@ def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     assert not any(point.breaks(plan.held_out) for point in points.values())
 
 
+@pytest.mark.long
 def test_pulses_and_votes_are_tried_without_a_hint() -> None:
     def pulsed(numbers: Numbers, attackers: int, seed: int) -> float:
         return 0.5 if numbers["schedule"] == "pulses" and attackers >= 3 else 0.0

@@ -591,6 +591,7 @@ def test_ten_thousand_malformed_answers_are_faults_of_their_client():
         assert all(type(effect).__name__ in ("Posted", "Learned", "Refusal") for effect in effects)
 
 
+@pytest.mark.long
 def test_ten_thousand_malformed_pieces_and_answers_at_a_listener(lasting, caplog):
     """Answers to nothing are ignored; pieces out of order end their stream, and that alone."""
     draw = random.Random(2)
@@ -678,6 +679,7 @@ ALTERED = {
 
 @pytest.mark.parametrize("alter", ALTERED.values(), ids=ALTERED)
 @pytest.mark.parametrize("n", [0, 6, 12])
+@pytest.mark.long
 def test_who_alters_or_replays_bytes_on_the_way_breaks_a_connection_and_nothing_else(lasting, n, alter):
     """Which is made again; the sum is of whoever was back in time, and right."""
     proxies = []

@@ -101,6 +101,7 @@ def test_an_exchange_that_lacked_a_client_is_begun_again_when_it_is_back(kind, t
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_attempts_go_on_while_enough_are_there_though_many_came_to_nothing(tmp_path, monkeypatch):
     """Disks are full again and again, when a client is to seal or is sealed to. Three attempts were all that there were."""
     left, said = Counter(), Member.said
@@ -156,6 +157,7 @@ def test_attempts_of_one_life_have_growing_pauses_and_an_end_that_says_why():
 
 @STAGES
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_there(kind, tmp_path, monkeypatch):
     """With nobody's record lost: the clients that are there wait for its next life."""
     left, crowd, port = leaving_at(monkeypatch, kind), Crowd(tmp_path), []

@@ -132,6 +132,7 @@ def test_an_exchange_in_which_too_many_fell_silent_ends_well_when_enough_are_bac
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
+@pytest.mark.long
 def test_whatever_was_lost_in_attempts_before_the_one_in_which_all_are_there_and_heard_ends_with_one_seed(number):
     """Unless tags were signed so that none can reach most any more, which takes losses at certain places in several attempts."""
     rng = random.Random(number)
@@ -154,6 +155,7 @@ def test_whatever_was_lost_in_attempts_before_the_one_in_which_all_are_there_and
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
+@pytest.mark.long
 def test_a_coordinator_that_begins_the_exchange_again_at_will_never_splits_the_clients(number):
     """It has clients say hello at any time, names any leader, brings any seal, shows any tag as signed; clients restart."""
     rng = random.Random(number)
@@ -214,6 +216,7 @@ HELPS = 3
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
+@pytest.mark.long
 def test_nor_does_one_that_has_a_client_to_help_it_where_two_would_be_needed(number):
     """The helper signs every tag, and seals secrets of its own under its key; others' keys are theirs alone."""
     rng = random.Random(number)

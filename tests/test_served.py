@@ -88,6 +88,7 @@ def test_a_served_run_is_its_simulation(changes, asked, tmp_path):
     assert not found.read("faults.jsonl")
 
 
+@pytest.mark.long
 def test_a_client_that_adapts_its_model_ends_with_the_adapted_one(tmp_path):
     scenario = replace(SMALL, rounds=1, algorithm=PerFedAvg(alpha=0.1), protection=Plain())
     found = played(scenario, tmp_path)
@@ -99,6 +100,7 @@ def test_a_client_that_adapts_its_model_ends_with_the_adapted_one(tmp_path):
             assert np.allclose(found.model(i)[name], tensor.numpy(), atol=1e-5)
 
 
+@pytest.mark.long
 def test_who_does_not_say_how_well_it_predicts_is_no_fault_and_takes_part_all_the_same(tmp_path):
     expected = simulated(SMALL, tmp_path)
     found = played(SMALL, tmp_path, silent=(1, 2))
@@ -113,6 +115,7 @@ def test_who_does_not_say_how_well_it_predicts_is_no_fault_and_takes_part_all_th
     assert not any("withheld" in line for line in found.record(0))
 
 
+@pytest.mark.long
 def test_a_run_of_which_nobody_says_how_well_it_predicts_has_a_report(tmp_path):
     found = played(replace(SMALL, rounds=1), tmp_path, silent=range(4))
     assert scores_in(found) == []
@@ -120,6 +123,7 @@ def test_a_run_of_which_nobody_says_how_well_it_predicts_has_a_report(tmp_path):
     assert "told by 0 of 4 clients" in write_report(found.folder).read_text()
 
 
+@pytest.mark.long
 def test_a_run_whose_clients_choose_and_say_nothing_ends_with_models_and_a_report(tmp_path):
     found = played(
         replace(SMALL, rounds=1, algorithm=IFCA(models=2), protection=Masked(floor=2, slot_spare=0)), tmp_path, silent=range(4)
@@ -136,6 +140,7 @@ def test_a_run_whose_clients_choose_and_say_nothing_ends_with_models_and_a_repor
     [(IFCA(models=2), Masked(floor=2, slot_spare=0)), (FedEM(models=2), Permuted(floor=2)), (FedSoft(models=2), Plain())],
     ids=["one of K", "a mixture", "its own"],
 )
+@pytest.mark.long
 def test_clients_weigh_models_by_their_own_data(algorithm, protection, tmp_path):
     scenario = replace(SMALL, algorithm=algorithm, protection=protection, partition=SWAPPED)
     expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
@@ -165,6 +170,7 @@ def test_clients_weigh_models_by_their_own_data(algorithm, protection, tmp_path)
     [(ONCE, Masked(floor=2)), (BY_PAIR, Permuted(floor=2)), (BY_PAIR, Plain())],
     ids=["once for all", "pair by pair, permuted", "pair by pair, plain"],
 )
+@pytest.mark.long
 def test_clients_are_compared_over_links(choice, protection, tmp_path):
     scenario = replace(SMALL, protection=protection, algorithm=emd(choice), **COMPARED)
     expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
@@ -178,6 +184,7 @@ def test_clients_are_compared_over_links(choice, protection, tmp_path):
     assert ("SealedEmbedding" in kinds) == (choice is BY_PAIR)
 
 
+@pytest.mark.long
 def test_a_coordinator_that_relays_its_own_key_in_a_pair_learns_nothing_of_data(tmp_path):
     kinds = []
 
@@ -196,6 +203,7 @@ def test_a_coordinator_that_relays_its_own_key_in_a_pair_learns_nothing_of_data(
     assert any("is not signed by it" in of["why"] for line in found.record(0) for of in line.get("refused", ()))
 
 
+@pytest.mark.long
 def test_training_with_noise_is_on_each_clients_own_ledger_and_of_its_own_secrets(tmp_path):
     scenario = replace(SMALL, training=NOISY)
     expected = simulated(scenario, tmp_path)
@@ -237,6 +245,7 @@ def test_a_client_that_is_started_again_with_other_data_is_told_so_and_so_does_i
     assert page.count(f", {first} records") == page.count(f", {last} records") == 1
 
 
+@pytest.mark.long
 def test_a_sum_of_weights_that_comes_before_updates_is_no_update_in_a_clients_record(tmp_path):
     counted = replace(SMALL, algorithm=FedAvg(by_samples=True), protection=Masked(floor=2))
     found = played(counted, tmp_path)
@@ -248,6 +257,7 @@ def test_a_sum_of_weights_that_comes_before_updates_is_no_update_in_a_clients_re
     assert "the number of its records and its square, hidden by masks that vanish in the sums, of which both are told (2" in page
 
 
+@pytest.mark.long
 def test_a_client_makes_a_report_of_what_it_revealed_spent_and_refused(tmp_path):
     found = played(replace(SMALL, training=NOISY, rounds=1), tmp_path, silent=(0,))
     page = write_client_report(found.home[0])
@@ -281,6 +291,7 @@ def test_answers_that_a_coordinator_takes_are_as_long_as_its_protocol_needs():
 
 
 @pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.long
 def test_between_evaluations_nobody_is_asked(every, tmp_path):
     scenario = replace(SMALL, rounds=3, evaluate_every=every, algorithm=IFCA(models=2), partition=SWAPPED)
     expected, found = simulated(scenario, tmp_path), played(scenario, tmp_path)
@@ -292,6 +303,7 @@ def test_between_evaluations_nobody_is_asked(every, tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_noise_in_sums_is_on_each_clients_own_ledger_as_the_server_accounts_for_it(tmp_path):
     noise = Noise(epsilon=10.0, delta=1e-5, rounds=3, l2=1.0)
     protection = Masked(floor=2, ring_bits=64, noise=noise)
@@ -325,6 +337,7 @@ def ends_in_an_error(outputs, targets):
     raise KeyError("no such label")
 
 
+@pytest.mark.long
 def test_a_training_that_ends_in_an_error_is_declined_and_its_own_log_and_record_say_where(tmp_path, caplog):
     ours = replace(SMALL, protection=Masked(floor=2))
     words = r"updates of 4 clients could not be used \(its training failed, as its own log and record say\).* what those say of"
@@ -350,6 +363,7 @@ def with_frozen_and_shared_layers(shape, classes):
     return found
 
 
+@pytest.mark.long
 def test_a_model_s_file_is_all_that_a_fresh_module_needs(tmp_path):
     scenario = replace(SMALL, model=with_frozen_and_shared_layers, protection=Masked(floor=2))
     served = played(scenario, tmp_path)

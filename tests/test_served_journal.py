@@ -88,6 +88,7 @@ def test_a_journal_that_is_damaged_at_its_beginning_is_refused_in_words(size, tm
         ServedJournal(tmp_path, SCENARIO)
 
 
+@pytest.mark.long
 def test_a_run_that_did_not_begin_leaves_no_journal(tmp_path):
     where = Listening("127.0.0.1:0", None, wait=0.1)
     for _ in range(2):

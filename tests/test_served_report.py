@@ -23,6 +23,7 @@ grpc_or_words()
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_served_run_has_the_participation_of_its_simulation_and_no_recipe(tmp_path):
     scenario = replace(SMALL, protection=Masked(floor=2))
     found, expected = played(scenario, tmp_path), simulated(scenario, tmp_path)

@@ -38,6 +38,7 @@ class Clock:
         self.away = 0.0
 
 
+@pytest.mark.long
 def test_rounds_are_not_played_to_nobody_while_a_coordinators_clock_is_wrong(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(attendance, "_ANEW", 0.1)
     monkeypatch.setattr(attendance, "_NEWS", 0.05)

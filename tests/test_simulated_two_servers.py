@@ -79,6 +79,7 @@ def verdict(real, simulated, classifiers=QUICK):
 
 @SIZES
 @pytest.mark.parametrize("kind", ["skewed", pytest.param("large", marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_the_first_server_sees_the_gram_matrix_and_the_sum_alone(kind, width):
     found = verdict(first_real(kind, width), first_simulated(kind, width))
     assert found.blind, found
@@ -86,6 +87,7 @@ def test_the_first_server_sees_the_gram_matrix_and_the_sum_alone(kind, width):
 
 @SIZES
 @pytest.mark.parametrize("kind", [pytest.param("zero", marks=pytest.mark.slow), "large"])
+@pytest.mark.long
 def test_the_second_server_sees_nothing(kind, width):
     found = verdict(second_real(kind, width), second_simulated(width))
     assert found.blind, found
@@ -117,6 +119,7 @@ def test_many_transcripts(width):
 # --- what is disclosed is seen, and what is wrong is told apart ---------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_first_server_does_see_the_gram_matrix_and_the_sum():
     """`other` swaps two coordinates of one update: another Gram matrix, and another sum."""
     real = first_real("skewed", 8)
@@ -149,6 +152,7 @@ def test_secrets_that_are_used_again_are_told_apart(beginning):
     assert verdict(second, second_simulated(8)).told_apart
 
 
+@pytest.mark.long
 def test_a_triple_without_a_mask_is_told_apart_at_the_second_server(monkeypatch):
     """A first server that sends its projected shares as they are: with its own, the second server has the updates."""
     monkeypatch.setattr(two_server_asking, "difference", lambda rows, triple: rows)

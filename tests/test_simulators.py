@@ -142,6 +142,7 @@ def masked_sum_verdicts(sessions, n, fates, size, **public):
 
 
 @pytest.mark.parametrize("fates", BY_STAGE.values(), ids=BY_STAGE)
+@pytest.mark.long
 def test_masked_inputs_tell_the_sum_alone_whoever_falls_silent(fates):
     """The columns of 7 sessions of four clients. The input that arrives too late is in the view, under its self mask."""
     for against, verdict in masked_sum_verdicts(7, 4, fates, LARGE):
@@ -153,6 +154,7 @@ def test_masked_inputs_tell_the_sum_alone_whoever_falls_silent(fates):
     [(4, {"ring_bits": 64}, LARGE), (4, {}, SMALL), (6, {"neighbours": 4}, LARGE)],
     ids=["64 bits", "small inputs", "regular graph"],
 )
+@pytest.mark.long
 def test_masked_inputs_tell_the_sum_alone_in_either_ring_and_on_graphs(n, public, size):
     for against, verdict in masked_sum_verdicts(6, n, {3: INPUT}, size, **public):
         assert verdict.blind, f"{against}: {verdict}"
@@ -336,12 +338,14 @@ def second_stage(updates, scale=1.0, kind=Gaussian.draw):
 
 
 @pytest.mark.parametrize(("d", "what"), [*((16, what) for what in structured(16)), (200, "sparse"), (200, "heavy-tailed")])
+@pytest.mark.long
 def test_secret_sketches_tell_the_gram_matrix_alone(what, d):
     verdict = sketch_verdict(1600, *second_stage(structured(d)[what]))
     assert verdict.blind, verdict
 
 
 @pytest.mark.parametrize("what", ["sparse", "heavy-tailed"])
+@pytest.mark.long
 def test_whole_sketches_tell_the_gram_matrix_of_the_projected_updates_alone(what):
     """At d = 9,000, with the public stage that brings it to 8,192. The real views come from `TwoStage` itself."""
     updates = structured(9000)[what]
@@ -351,6 +355,7 @@ def test_whole_sketches_tell_the_gram_matrix_of_the_projected_updates_alone(what
     assert verdict.blind, verdict
 
 
+@pytest.mark.long
 def test_sketches_with_another_scale_are_told_apart():
     """A spread that is 15 % too large or too small, a forgotten 1 / sqrt(k), a public stage that is not rescaled."""
     updates = structured(200)["heavy-tailed"]
@@ -386,6 +391,7 @@ def test_a_known_seed_tells_the_updates_and_not_only_their_gram_matrix():
     assert distinguish(one, other, guessed).told_apart
 
 
+@pytest.mark.long
 def test_one_seed_for_two_rounds_discloses_the_gram_matrix_of_both():
     """Fed each round's own Gram matrix, a simulator fails; fed that of all stored updates, it does not. Fresh seeds need less."""
     first, second = structured(16)["clustered"], structured(16)["heavy-tailed"]

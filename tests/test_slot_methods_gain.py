@@ -41,6 +41,7 @@ def accuracy(algorithm: Any, seeds: int) -> float:
 @pytest.mark.parametrize(
     ("algorithm", "seeds"), [(FedEM(models=2), 2), (FedRC(models=2), 2), (FedSoft(models=2), 1), (FedCE(models=2), 1)], ids=str
 )
+@pytest.mark.long
 def test_they_gain_over_one_model(algorithm: Any, seeds: int) -> None:
     """By .35 to .4 as seen; FedEM and FedRC by less than half also if in one of two runs all clients end with one model."""
     assert accuracy(algorithm, seeds) > accuracy(FedAvg(), seeds) + 0.12

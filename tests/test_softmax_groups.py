@@ -14,6 +14,7 @@ def drawn(seed: int, **numbers: float) -> Population:
     return SoftmaxGroups(**numbers)(Drawn()(None), np.random.default_rng(seed))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_the_papers_population() -> None:
     found = drawn(0)
     assert (len(found.clients), found.classes, found.shape) == (100, 10, (60,))

@@ -43,6 +43,7 @@ def refused_at(number, protection, monkeypatch):
 
 
 @pytest.mark.parametrize("protection", ["masked", "two servers", "encrypted", "pairs"])
+@pytest.mark.long
 def test_a_client_that_is_killed_when_its_round_is_spent_says_so_and_not_that_it_answered(protection, monkeypatch):
     """It answered nothing, and its coordinator asked for nothing else than before: it said either of these."""
     found = [reason for number in range(1, WORDS) for reason in refused_at(number, protection, monkeypatch)]

@@ -107,6 +107,7 @@ def test_the_audit_to_begin_with_has_enough_victims_for_claims_to_be_decided(clo
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_new_files_are_played(cloister, tmp_path):
     hospitals(tmp_path / "data", 6)
     for kind in (Kind.QUICKSTART, Kind.MY_DATA):
@@ -118,6 +119,7 @@ def test_new_files_are_played(cloister, tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_new_comparison_is_played(cloister):
     cloister("new", "compare")
     code, said = cloister(

@@ -46,6 +46,7 @@ def test_a_command_that_ends_by_itself_has_its_own_exit_code(monkeypatch):
 
 @pytest.mark.trains
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.long
 def test_an_evaluation_with_workers_ends_in_one_line(number, code, tmp_path):
     """The whole group hears it, as of Ctrl-C, while workers still begin, where they would say where in their imports they are."""
     file = Path(__file__).parent / "evaluation_sample.py"
@@ -74,6 +75,7 @@ def test_an_evaluation_with_workers_ends_in_one_line(number, code, tmp_path):
         ("audit", "stopped; nothing of it was over, and the same command begins again"),  # not even its first run
     ],
 )
+@pytest.mark.long
 def test_a_run_and_an_audit_that_are_terminated_end_in_one_line(command, words, tmp_path):
     out = tmp_path / "out"
     asked = [sys.executable, "-m", "cloister", command, "cloister:quickstart", "--set", "rounds=100000", "--out", str(out)]

@@ -68,6 +68,7 @@ def test_an_attack_of_a_suite_is_by_as_many_as_the_strength_says(suite: str, nam
 
 @pytest.mark.trains
 @pytest.mark.parametrize(("suite", "name"), EVERY, ids=lambda value: str(value))
+@pytest.mark.long
 def test_an_attack_of_a_suite_plays(suite: str, name: str) -> None:
     scenario = UNDER.get(suite, sample.scenario)
     adversary = made(suite, name)
@@ -148,6 +149,7 @@ FILE = "from tests.evaluation_sample import scenario\n"
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_the_command_plays_the_usual_grid_of_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cloister.threat_models.suites.chosen.CHOSEN", ("minus gradient", "BadNets"))
     monkeypatch.chdir(tmp_path)

@@ -59,6 +59,7 @@ def test_random_schedules_break_nothing(part):
 
 
 @pytest.mark.parametrize("pattern", [(None,) * 4, ("Accepted", None, None, None), ("Reveal", None, None, None)], ids=str)
+@pytest.mark.long
 def test_a_client_killed_at_any_word_of_a_sum(pattern):
     """Of these silence patterns; all 7^4 of them are played by `python -m tests.torture --exhaustive`."""
     assert pattern in PATTERNS
@@ -86,6 +87,7 @@ def marked(defect):
 
 
 @pytest.mark.parametrize("defect", [marked(defect) for defect in DEFECTS])
+@pytest.mark.long
 def test_a_planted_defect_is_found_within_so_many_seeds(defect):
     with defect.planted():
         lines = (line for schedule in defect.schedules() for line in play(schedule).broken)
@@ -107,6 +109,7 @@ def test_a_schedule_that_fails_is_shrunk_to_what_it_takes():
 
 
 @pytest.mark.parametrize("protection", ["masked", "pairs"])
+@pytest.mark.long
 def test_a_schedule_is_played_alike_in_every_process(protection):
     """Whatever the order of sets and dictionaries of strings is there."""
     code = "from tests.torture.play import play; from tests.torture.schedule import drawn; "

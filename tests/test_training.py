@@ -229,6 +229,7 @@ SIZES = [3, 20, 8, 1, 33, 16]
 @pytest.mark.trains
 @pytest.mark.parametrize("training", VARIANTS.values(), ids=list(VARIANTS))
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@pytest.mark.long
 def test_fast_is_the_plain_loop(
     case: tuple[ModelFactory, tuple[int, ...], int, Callable[[int, int], Examples]], training: Training
 ) -> None:

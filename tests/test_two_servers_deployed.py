@@ -97,6 +97,7 @@ def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_client_that_dies_is_left_out_of_its_round_and_back_in_the_next(keys, tmp_path):
     def fate(frame):
         if (frame.kind, frame.receiver, at["round"]) == ("Task", 3, 1):
@@ -119,6 +120,7 @@ def test_a_client_that_dies_is_left_out_of_its_round_and_back_in_the_next(keys, 
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_second_server_that_dies_opens_nothing_of_the_round_again_and_the_run_goes_on(keys, tmp_path):
     """It dies when it holds the keys, is started again from its journal, and is asked once more for what it opened before."""
     at = {"round": 0}
@@ -150,6 +152,7 @@ def test_a_second_server_that_dies_opens_nothing_of_the_round_again_and_the_run_
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_second_server_that_lost_its_journal_takes_no_further_part(keys, tmp_path):
     with deployment(keys, tmp_path, rounds=2) as played:
         rounds = played.serve()
@@ -163,6 +166,7 @@ def test_a_second_server_that_lost_its_journal_takes_no_further_part(keys, tmp_p
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_coordinator_that_dies_goes_on_from_its_journal_with_both_helpers(keys, tmp_path):
     def fate(frame):
         if (frame.kind, at["round"]) == ("GramAnswer", 1) and at["alive"]:
@@ -186,6 +190,7 @@ def test_a_coordinator_that_dies_goes_on_from_its_journal_with_both_helpers(keys
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_without_a_dealer_there_are_sums_and_no_inner_products(keys, tmp_path):
     with deployment(keys, tmp_path) as played:
         assert len(list(played.serve(played.but(DEALER)))) == scenario.rounds
@@ -198,6 +203,7 @@ def test_without_a_dealer_there_are_sums_and_no_inner_products(keys, tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_a_dealer_that_dies_loses_a_round_and_is_waited_for(keys, tmp_path):
     def fate(frame):
         if frame.kind == "TripleRequest" and at["round"] in (1, 3):
@@ -223,6 +229,7 @@ def test_a_dealer_that_dies_loses_a_round_and_is_waited_for(keys, tmp_path):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_who_is_left_out_though_its_key_is_there_is_in_the_second_servers_log(keys, tmp_path, caplog):
     def lost(frame):
         return [] if (frame.sender, frame.kind) == (4, "ExplicitShare") else [frame]
@@ -306,6 +313,7 @@ def test_a_second_server_holds_the_coordinator_to_its_own_terms(keys, tmp_path):
             list(played.serve(start, wait=0.2))
 
 
+@pytest.mark.long
 def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path):
     one = authority_of_one(tmp_path / "pki", 6)
     for own, why in [(None, "TwoServer is played with --keys alone"), (standing(one, SERVER), "no second-server and no dealer")]:
@@ -330,6 +338,7 @@ def test_what_two_servers_need_is_said_before_anything_is_played(keys, tmp_path)
         pytest.param(17, CLUSTERED, id="more", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.long
 def test_whenever_a_helper_is_killed_nothing_is_answered_twice_and_all_end_in_order(keys, tmp_path, seed, changes):
     """Four times, at frames that chance names: the second server mostly, or the dealer; each is started again."""
     chance, seen, lives = random.Random(seed), [0], []
@@ -390,6 +399,7 @@ def test_in_a_simulation_too_a_question_without_an_answer_loses_a_round_and_no_m
     [{"algorithm": IFCA(models=2), "protection": TwoServer(k=128, floor=2)}, {"algorithm": Local()}],
     ids=["slots", "alone"],
 )
+@pytest.mark.long
 def test_slots_and_clients_that_train_alone_are_those_of_a_simulation(keys, tmp_path, changes):
     with deployment(keys, tmp_path, rounds=2, **changes) as played, one_at_a_time():
         list(played.serve())

@@ -70,6 +70,7 @@ def played(folder: Path, floor: int, **changed: Any) -> Any:
 
 @pytest.mark.trains
 @pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
+@pytest.mark.long
 def test_a_run_says_it_in_its_result_and_its_reports_first_lines(tmp_path: Path) -> None:
     result = played(tmp_path / "none", 5)
     assert "no slot was chosen by 6 clients" in result.summary["nothing_summed"]

@@ -363,6 +363,7 @@ def test_a_terminal_that_knows_ascii_alone_has_dashes_and_question_marks(monkeyp
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.long
 def test_what_cannot_be_printed_is_one_line(monkeypatch, capsys):
     full = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115  to close it fails
     monkeypatch.setattr(sys, "stdout", full)

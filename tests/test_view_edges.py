@@ -113,6 +113,7 @@ def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protecti
 
 
 @every_remembering
+@pytest.mark.long
 def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
     view, updates = opened(protection)
     nobody, some = view.remember(updates, ()), view.remember(updates, (0, 1))
@@ -167,6 +168,7 @@ def test_one_two_or_three_clients(protection, n):
 
 @every_protection
 @pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.long
 def test_updates_of_one_two_or_three_coordinates(protection, d):
     view, updates = opened(protection, d=d)
     answer = view.sums(updates, equal(5))["mean"]
@@ -245,6 +247,7 @@ def test_weights_whose_totals_no_protocol_can_hold_are_no_weights(largest):
 
 
 @every_protection
+@pytest.mark.long
 def test_updates_of_zero(protection):
     def zeros(jobs):
         return ((job.client, LocalWork(np.zeros(len(job.start), np.float32), 1)) for job in jobs)

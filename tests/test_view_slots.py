@@ -119,6 +119,7 @@ named_slowly = pytest.mark.parametrize("protection", SLOWLY, ids=repr)
 
 @named
 @pytest.mark.parametrize("shares", [hard, soft])
+@pytest.mark.long
 def test_every_slot_is_the_weighted_mean_of_who_chose_it(protection: Protection, shares: Any) -> None:
     view = open_view(protection, shares)
     answers = view.slots(0, "root", WORK, MOST)
@@ -152,6 +153,7 @@ def test_of_slots_that_together_show_one_client_the_later_ones_stay_shut(protect
 
 @named_slowly
 @pytest.mark.parametrize("lost", [*combinations((1, 2, 5, 9), 1), (1, 2), (2, 3), (1, 2, 5)], ids=str)
+@pytest.mark.long
 def test_whoever_drops_out_before_is_in_no_slot(protection: Protection, lost: tuple[int, ...]) -> None:
     alive = [i for i in MEMBERS if i not in lost]
     plain = open_view(Plain(floor=2), tap=losing(FIRST, lost))
@@ -259,6 +261,7 @@ def test_whoever_is_lost_while_it_sends_is_in_no_sum_and_small_slots_are_not_ans
     assert all(set(lost).isdisjoint(answer.clients) for answer in answers if isinstance(answer, Sum))
 
 
+@pytest.mark.long
 def test_two_servers_and_encryption_say_what_everybody_learns_of_slots() -> None:
     shared = open_view(TwoServer(floor=2))
     shared.slots(0, "root", WORK, MOST)
@@ -276,6 +279,7 @@ def test_two_servers_and_encryption_say_what_everybody_learns_of_slots() -> None
 
 
 @pytest.mark.parametrize("protection", [TwoServer(floor=2), Encrypted(floor=2)], ids=repr)
+@pytest.mark.long
 def test_no_frame_to_a_server_holds_a_choice_in_the_clear(protection: Protection) -> None:
     """Two clients swap slots and shares: frames keep kind, parties and, but for ciphertexts, size; and none holds their input."""
     shapes, sums = [], []
@@ -319,6 +323,7 @@ def test_the_second_server_multiplies_no_choices() -> None:
         assert view.record.faults[-1].reason == "a Gram question about slots"
 
 
+@pytest.mark.long
 def test_clients_start_from_the_models_of_all_slots() -> None:
     for protection in (Plain(floor=2), MASKED, Permuted(floor=2), TwoServer(floor=2), Encrypted(floor=2)):
         seen: list[LocalJob] = []
@@ -379,6 +384,7 @@ def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) ->
 
 @pytest.mark.parametrize("protection", [Plain(floor=2), Permuted(floor=2), MASKED, TwoServer(floor=2)], ids=repr)
 @pytest.mark.parametrize("first", [pytest.param(0, marks=pytest.mark.slow), 10**6])
+@pytest.mark.long
 def test_sixty_four_slots_work_in_late_rounds(protection: Protection, first: int) -> None:
     """Their models are named one by one, however long the names are."""
 

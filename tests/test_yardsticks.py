@@ -101,6 +101,7 @@ def scenario(folder, **fields):
 
 
 @pytest.mark.trains
+@pytest.mark.long
 def test_without_planted_groups_a_run_says_what_its_clusters_are_worth(tmp_path):
     hospitals(tmp_path / "data", 8)
     result = cloister.run(scenario(tmp_path / "data"), tmp_path / "r", quiet=True, yardsticks=True)
