@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.data.partition import Dirichlet, Iid
+from cloister.fl.data.population import Examples
 from cloister.fl.robust.averages import Mean
 from cloister.fl.robust.coordinates import Median
 from cloister.fl.robust.krum import MultiKrum
@@ -24,6 +26,7 @@ from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.weiszfeld import CenteredClipping
 from cloister.protocol import Masked
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.backdoors import EdgeCase
 from cloister.threat_models.collusion import IPM
 from cloister.threat_models.critical_layers import layers_of
 from cloister.threat_models.evaluation import backdoor_of
@@ -38,7 +41,7 @@ from cloister.threat_models.search.choosing import Given, Partly, Usual
 from cloister.threat_models.search.fields import NotSearched, made
 from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.space import HONEST, Space, chosen_which, rule_of, slot_of
-from cloister.threat_models.search.who import clients_of, differ, members, oddness
+from cloister.threat_models.search.who import differ, members, oddness, population_of
 from cloister.threat_models.simple_attacks import MinusGradient
 
 from . import evaluation_sample as sample
@@ -230,6 +233,22 @@ def test_where_backdoors_alone_are_sought_every_point_has_one() -> None:
         Space(HARDENED, only=("WorstModel",), backdoors=True)
 
 
+def test_backdoors_that_do_not_fit_the_records_are_left_out() -> None:
+    """Of a table: triggers are put into images. What trains with a poison does so with one that fits."""
+    table, images = ((Examples(torch.zeros(shape), torch.arange(4) % 2), 2) for shape in ((4, 8), (4, 1, 8, 8)))
+    space = Space(KRUM, records=table)
+    assert "into images" in space.left_out["Backdoor"]
+    assert {"Backdoor", "DistributedBackdoor", "SpuriousPatch"}.isdisjoint(space.attacks)
+    assert {"EdgeCase", "ConstrainAndScale"} <= set(space.attacks)
+    sought = [backdoor_of(space.adversary(Given(form), Pool(2))) for form in usual_forms(space)]
+    assert {type(one) for one in sought} == {EdgeCase, type(None)}
+    assert Space(KRUM, records=images).attacks == Space(KRUM).attacks
+    alone = Space(KRUM, records=table, backdoors=True)
+    assert all(backdoor_of(alone.adversary(Given(form), Pool(2))) is not None for form in usual_forms(alone))
+    with pytest.raises(ValueError, match=r"none of Backdoor can be searched here: .*into images"):
+        Space(KRUM, records=table, only=("Backdoor",))
+
+
 def test_votes_and_counts_are_searched_only_where_the_defence_asks_for_them() -> None:
     assert Space(KRUM).votes == []
     assert Space(KRUM).left_out["WorstModel"] == "the defence asks for no choices"
@@ -273,7 +292,7 @@ def test_an_insider_is_told_the_rule() -> None:
 
 def test_attackers_are_chosen_by_what_they_hold() -> None:
     skewed = replace(sample.scenario, partition=Dirichlet(clients=6, alpha=0.3))
-    clients = clients_of(skewed, None)
+    clients = population_of(skewed, None).clients
     sizes = {i: len(c.train) for i, c in clients.items()}
     most, fewest = members("most", 2, clients), members("fewest", 2, clients)
     assert isinstance(most, Fixed)
@@ -286,7 +305,7 @@ def test_attackers_are_chosen_by_what_they_hold() -> None:
     assert odd[oddest.ids[0]] == max(odd.values())
     assert members("any", 3, {}) == Pool(3)
     assert differ(clients)
-    assert not differ(clients_of(replace(sample.scenario, partition=Iid(clients=8, samples=80)), None))
+    assert not differ(population_of(replace(sample.scenario, partition=Iid(clients=8, samples=80)), None).clients)
     with pytest.raises(ValueError, match="not 'best'"):
         members("best", 1, clients)
 

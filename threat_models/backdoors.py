@@ -61,6 +61,22 @@ def tested(target: Target, examples: Examples, classes: int) -> Examples:
     return found
 
 
+def misfit(target: Target | LearnedTarget | None, few: Examples, classes: int) -> str:
+    """Why what it is after cannot be put into records like these; empty where it can, or where it is after nothing.
+
+    few: some of them, float32 (m, ...), with their labels. What one's own trigger raises beside ValueError is no misfit.
+    """
+    if target is None or not len(few):
+        return ""
+    try:
+        tested(as_learned(target, {}), few, classes)
+    except ValueError as error:
+        return str(error)
+    except Exception:
+        return ""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Backdoor:
     """The trigger on a share of the training examples, with the label y* (BadNets, Gu et al. 2017; Chen et al. 2017 with Blend).

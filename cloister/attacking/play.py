@@ -34,7 +34,7 @@ from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
 from ..threat_models.search.spent import spent
 from ..threat_models.search.tpe import available
-from ..threat_models.search.who import clients_of
+from ..threat_models.search.who import population_of
 from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
@@ -104,7 +104,7 @@ def play_search(
     that are not those of the runs. Raises ValueError.
     """
     space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own, asked.goal == "backdoor")
-    clients = len(clients_of(space.scenario, asked.data))
+    clients = len(population_of(space.scenario, asked.data).clients)
     plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
     named = Named.of(space)
     source = space.scenario.data(asked.data)

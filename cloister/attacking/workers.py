@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..grids.workers import Crew, crew_of
 from ..scenario_file import load_poisoning
 from ..shipped import file_and_name
@@ -15,10 +17,12 @@ from ..threat_models.knowledge import Level
 from ..threat_models.search.own import own_attacks
 from ..threat_models.search.play import Bench
 from ..threat_models.search.space import Space, check_named
-from ..threat_models.search.who import clients_of, differ
+from ..threat_models.search.who import differ, population_of
 from .defence import Subject, subject_of
 
 KIND = "search"
+RECORDS = 10
+"""That backdoors are tried on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,10 @@ def space_of(
     }
     scenario = subject.scenario
     check_named(named, {**own, **({} if subject.evaluation is None else subject.evaluation.attacks)})
-    space = Space(scenario, knows, tuple(named), differ(clients_of(scenario, data)), fixed, own, backdoors)
+    population = population_of(scenario, data)
+    train = next(iter(population.clients.values())).train
+    records = train.take(torch.arange(min(RECORDS, len(train)))), population.classes
+    space = Space(scenario, knows, tuple(named), differ(population.clients), fixed, own, backdoors, records)
     space.left_out.update(aside)
     return space
 

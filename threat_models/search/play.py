@@ -28,7 +28,7 @@ from .choosing import Given
 from .fields import Numbers
 from .space import Space, chosen_which
 from .spent import cost, since_counted
-from .who import clients_of, members
+from .who import members, population_of
 
 Goal = Literal["any", "accuracy", "backdoor"]
 
@@ -68,7 +68,7 @@ def scenario_of(space: Space, one: Try, data: Path | None) -> Scenario:
     if one.is_clean:
         return base
     which = str(one.numbers.get("which", "any"))
-    who = members(which, one.attackers, {} if which == "any" else clients_of(base, data))
+    who = members(which, one.attackers, {} if which == "any" else population_of(base, data).clients)
     if one.is_absent:
         return replace(base, adversary=absent_of(who, base))
     choose = Given(one.numbers)

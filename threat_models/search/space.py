@@ -28,7 +28,7 @@ from ...protocol.uploaded.plain import Plain
 from ...protocol.view.functionality import Functionality
 from ..adversary import Adversary
 from ..attack import CollusiveAttack, DataAttack, LoneAttack
-from ..backdoors import Backdoor
+from ..backdoors import Backdoor, misfit
 from ..evaluation import backdoor_of, is_backdoor
 from ..evaluation_attack import Informed
 from ..functions import as_upload, place_of
@@ -85,8 +85,9 @@ class Space:
 
     knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
     differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. own: attacks of the
-    user's own, by name, as an `Evaluation` takes them, or classes. backdoors: whether nothing else is sought. left_out: attacks
-    that are not searched, with the reason.
+    user's own, by name, as an `Evaluation` takes them, or classes. backdoors: whether nothing else is sought. records: a few
+    that backdoors must fit, with the number of classes; None where nothing is known of them. left_out: attacks that are not
+    searched, with the reason.
     """
 
     scenario: Scenario
@@ -96,11 +97,15 @@ class Space:
     fixed: Numbers = field(default_factory=dict, hash=False)
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     backdoors: bool = False
+    records: tuple[Examples, int] | None = field(default=None, hash=False)
+    misfits: dict[type, str] = field(init=False, hash=False)
     kinds: dict[str, tuple[str, Any]] = field(init=False)
     left_out: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         check_named(self.only, self.own)
+        object.__setattr__(self, "misfits", {})
+        object.__setattr__(self, "misfits", {k: why for k in self.poisons if is_backdoor(k) and (why := self._misfit(k))})
         first, *rest = ((kind.__name__, kind) for kind in ATTACKS if kind.__name__ not in self.own)
         kinds: dict[str, tuple[str, Any]] = {}
         left_out: dict[str, str] = {}
@@ -129,6 +134,10 @@ class Space:
         if unknown := sorted(self.fixed.keys() - known):
             like = near(unknown[0], known)
             raise ValueError(f"the space has no number {unknown[0]!r}{like}; it has: {', '.join(sorted(known))}")
+
+    def _misfit(self, kind: type) -> str:
+        """Why a kind of backdoor, as it is by default, cannot be put into these records."""
+        return "" if self.records is None else misfit(made(kind, Usual(), self.makers, self.scenario.rounds), *self.records)
 
     def _slot(self, kind: type) -> tuple[str, type]:
         """Raises NotSearched."""
@@ -171,13 +180,15 @@ class Space:
         if needs == Level.INSIDER and rule_of(self.scenario.algorithm) is None:
             raise NotSearched("the defence has no rule that an insider could search against")
         poison = getattr(attack, "poison", None) if slot == TRAINED else attack
+        if self.records is not None and is_backdoor(poison) and (why := misfit(poison, *self.records)):
+            raise NotSearched(why)
         if self.backdoors and slot != VOTED and not (slot == TRAINED and poison is None) and not is_backdoor(poison):
             raise NotSearched(NO_BACKDOOR)
 
     @property
     def poisons(self) -> tuple[type, ...]:
         """What may be done to the data that another attack trains with, a backdoor first."""
-        found = [k for k in ATTACKS if slot_of(k) == POISONED and k.__name__ not in AT_REQUEST]
+        found = [k for k in ATTACKS if slot_of(k) == POISONED and k.__name__ not in AT_REQUEST and k not in self.misfits]
         found = [k for k in found if is_backdoor(k)] if self.backdoors else found
         return tuple(sorted(found, key=lambda k: k is not Backdoor))
 

@@ -6,20 +6,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fl.data.population import Client
+from ...fl.data.population import Client, Population
 from ...fl.fields_at_fault import about
 from ...fl.runs.parties import seed_of
 from ...fl.runs.scenario import Scenario
 from ..membership import Fixed, Members, Pool
 
 
-def clients_of(scenario: Scenario, data: Path | None) -> Mapping[int, Client]:
+def population_of(scenario: Scenario, data: Path | None) -> Population:
     """The clients of a run with their data, without the run."""
     rng = np.random.default_rng(seed_of(scenario.seed, "partition"))
     with about("data"):
         source = scenario.data(data)
     with about("partition"):
-        return scenario.partition(source, rng).clients
+        return scenario.partition(source, rng)
 
 
 def members(which: str, count: int, clients: Mapping[int, Client]) -> Members:
