@@ -12,6 +12,7 @@ import pytest
 from cloister import cli
 from cloister.auditing import audited as auditing
 from cloister.auditing.folder import PLAYING
+from cloister.grids import ahead
 from cloister.threat_models.audit.experiment import QUICK, Examined, Finding
 from cloister.threat_models.audit.floor_kept import FloorKept
 from cloister.threat_models.audit.kept import NOTHING_KEPT, Kept, kept_in
@@ -155,3 +156,21 @@ def test_a_folder_with_a_stopped_audit_says_how_it_goes_on(
     assert "asked.json is missing, or damaged; choose another folder" in said("--resume")
     (tmp_path / "a/audit.json").write_text("{}")
     assert "already holds an audit that is over: there is nothing to go on with" in said("--resume")
+
+
+@pytest.mark.trains
+def test_while_runs_are_played_it_says_how_long_they_may_take(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Before the first of them is over: under encryption one takes minutes."""
+    monkeypatch.setattr(ahead, "SHORT", 0.0)
+    told: list[str] = []
+
+    def stopped(self: Kept, name: str, scenario: Any, play: Any) -> Any:
+        play()
+        told.append(capsys.readouterr().err)
+        raise Stopped
+
+    monkeypatch.setattr(Kept, "run", stopped)
+    with pytest.raises(Stopped):
+        auditing.audited(small(MASKED, clients=8, rounds=4), SPEND, (0, 1), None, against=(SERVER_ALONE,), experiments=TRIED)
+    assert "the first 4 took" in told[0]
+    assert "the other 28 rounds of its runs take at most about" in told[0]

@@ -18,6 +18,7 @@ from ..grids.ahead import Pace, begun, noted
 from ..progress import shown
 from ..protocol.core.session import DEALER, SECOND_SERVER, SERVER
 from ..protocol.two_servers.protection import TwoServer
+from ..protocol.uploaded.plain import Plain
 from ..reporting.run_data import time_words
 from ..threat_models.audit.experiment import Budget, Experiment
 from ..threat_models.audit.experiments import EXPERIMENTS, observers_of
@@ -42,6 +43,12 @@ def _ahead(scenario: Scenario, budget: Budget, seeds: Sequence[int], recorded: M
     runs += f", {len(recorded)} of them recorded before" if recorded else ""
     beside = "each beside the same in clear and others of the attacker's own"
     return f"{scenario.name}: {runs}, {beside}; then attacks, with the budget {budget.name}"
+
+
+def _rounds(scenario: Scenario, seeds: Sequence[int], recorded: Mapping[int, Recorded]) -> int:
+    """Of all runs that an audit plays, at most: of each seed its own and the attacker's, and both in clear."""
+    kinds = 2 if isinstance(scenario.protection, Plain) and scenario.training.privacy is None else 4
+    return scenario.rounds * (kinds * len(seeds) - len(recorded))
 
 
 def observers_asked(scenario: Scenario, data: Path | None, against: Sequence[Observer | str]) -> tuple[Observer, ...]:
@@ -126,8 +133,15 @@ def audited(
         noted(words)
     played: list[Stage] = []
     measured: list[Row] = []
+    told = always and not quiet
+
+    def say(words: str) -> None:
+        if words and told:
+            noted(words)
+
     with shown(sys.stderr, always=always, quiet=quiet) as tell:
-        for one in stages(scenario, seeds, data, recorded, kept):
+        first_runs = Pace("rounds of its runs", _rounds(scenario, seeds, recorded), most=True)
+        for one in stages(scenario, seeds, data, recorded, kept, lambda: say(first_runs.over())):
             if isinstance(one, Stage):
                 played.append(one)
             else:
@@ -138,16 +152,13 @@ def audited(
         observers = tuple(with_names(observer, called) for observer in whose)
         tell("playing", len(seeds), len(seeds), "")
         tries = sum(len(asked_of(o, tried, [e.name for e in further])) for o in observers)
-        told = always and not quiet
-        if told:
-            took = time_words(time.perf_counter() - started)
-            noted(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
+        took = time_words(time.perf_counter() - started)
+        say(f"played in {took}; now {tries} tries: {len(tried)} attacks on what each of {len(observers)} parties saw")
         pace = Pace("tries", tries, due=len(tried))
         for row in rows(played, observers, tried, CLAIMS, budget, [e.name for e in further], kept):
             measured.append(row)
             tell("attacking", len(measured), tries, f"{row.experiment}, {row.observer}")
-            if (words := pace.over()) and told:
-                noted(words)
+            say(pace.over())
     names = [observer.name for observer in observers]
     public, sums = first.public, [stage.audited.sums for stage in played]
     return {

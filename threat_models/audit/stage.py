@@ -1,6 +1,6 @@
 """The runs that an audit needs of one seed: the audited one, the same in clear, and the attacker's own of either kind."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -88,11 +88,13 @@ def stages(
     data: Path | None,
     recorded: Mapping[int, Recorded] = MappingProxyType({}),
     kept: Kept = NOTHING_KEPT,
+    over: Callable[[], object] = lambda: None,
 ) -> Iterator[Stage | tuple[int, str]]:
     """Of every seed, as it is played; before it, (seed, what is being played) for whoever waits.
 
     In clear means without noise in training too: what attacks must find there is what a protection is measured by. recorded: by
-    seed, runs of the scenario that are there already and are audited as they are. kept: runs that were played before.
+    seed, runs of the scenario that are there already and are audited as they are. kept: runs that were played before. over:
+    called after every round that is played, of any of the runs.
     """
     for seed in seeds:
         played: list[Recorded] = []
@@ -113,12 +115,12 @@ def stages(
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
             name, readings = f"seed {seed}, {words}", 0 if played else READINGS
             if one == seed or not isinstance(this.partition, Natural):
-                played.append(kept.run(name, this, partial(_played, this, data, readings)))
+                played.append(kept.run(name, this, partial(_played, this, data, readings, over)))
                 continue
             for evenly in (True,) if even else (False, True):  # where one of those made up has too much of every sum
                 dealt = replace(this, partition=HeldOut(this.training.batch, evenly))
                 try:
-                    one_of = kept.run(f"{name}, evenly" if evenly else name, dealt, partial(_played, dealt, data, 0))
+                    one_of = kept.run(f"{name}, evenly" if evenly else name, dealt, partial(_played, dealt, data, 0, over))
                 except NothingLearned:
                     if evenly:
                         raise
@@ -129,10 +131,10 @@ def stages(
         yield Stage(seed, replace(scenario, seed=seed), data, *played)
 
 
-def _played(scenario: Scenario, data: Path | None, readings: int) -> Recorded:
+def _played(scenario: Scenario, data: Path | None, readings: int, over: Callable[[], object]) -> Recorded:
     recorder = Recorder(scenario, data, readings=readings)
     for _ in recorder.rounds():
-        pass
+        over()
     return recorder.recorded
 
 
