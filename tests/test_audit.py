@@ -280,6 +280,12 @@ def test_a_client_that_is_exposed_refutes_a_claim_of_every_client():
     assert judged(claim, found_of(0.3)).verdict == "not refuted"
 
 
+def test_where_a_claim_has_another_anchor_than_its_row_both_figures_stand_beside():
+    worst = Worst(Victim(7, 3), 0.1, 0.1, "sums less their own part", "share of it", "0.08 beyond sums alone")
+    said = judged(claim, replace(nothing, upper=0.127), "", worst).witness
+    assert said.startswith("0.000 was found beyond sums less their own part (0.08 beyond sums alone), which at 95 %")
+
+
 def test_what_sums_tell_by_chance_is_not_an_exposed_client():
     noise = np.random.default_rng(1).normal(0, 0.2, 64)
     found = leakage(np.abs(noise), np.abs(noise[::-1]), np.full(64, 0.8), np.random.default_rng(0), claim.bound)

@@ -76,13 +76,16 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The victim of whom most was found beyond the anchor. value, anchor: of it, here and at the anchor; in `unit`."""
+    """The victim of whom most was found beyond the anchor. value, anchor: of it, here and at the anchor; in `unit`. beside: what
+    was found of all by another anchor that is shown with it, in words.
+    """
 
     victim: Victim
     value: float
     anchor: float
     of: Anchor
     unit: str
+    beside: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -112,7 +115,7 @@ def judged(
     if not found.valid:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
     upper = max(0.0, found.upper)
-    beyond = "" if worst is None else f" beyond {worst.of}"
+    beyond = "" if worst is None else f" beyond {worst.of}" + (f" ({worst.beside})" if worst.beside else "")
     most, claimed = "" if worst is None else f"; {worst}", f"at most {claim.bound:.2f} is claimed"
     if found.exposed:
         named = ", ".join([str(victims[k]) if victims else f"victim {k}" for k in found.exposed][:3])

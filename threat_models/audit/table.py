@@ -200,7 +200,7 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
-        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit)
+        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, f"{measured.value:.2f} beyond {anchor}")
     else:
         verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
@@ -211,15 +211,24 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
 
 
 def _of_clients(
-    claims: Sequence[Claim], less: Findings | Untried, here: Findings, plain: Findings, victims: Sequence[Victim], unit: str
+    claims: Sequence[Claim],
+    less: Findings | Untried,
+    here: Findings,
+    plain: Findings,
+    victims: Sequence[Victim],
+    unit: str,
+    beside: str,
 ) -> tuple[Judged, ...]:
-    """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part."""
+    """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part.
+
+    beside: what was found by the row's own anchor, in words.
+    """
     if isinstance(less, Untried):
         return tuple(judged(c, None, less.reason) for c in claims)
     may = tuple(_about(known, of.victims) for known, of in zip(less, here, strict=True))
     found, known, everything = (np.concatenate([f.values for f in of]) for of in (here, may, plain))
     most = int(np.argmax(found - known))
-    worst = Worst(victims[most], float(found[most]), float(known[most]), "sums less their own part", unit)
+    worst = Worst(victims[most], float(found[most]), float(known[most]), "sums less their own part", unit, beside)
     seeds, moved = [victim.seed for victim in victims], _moves([here, may, plain])
     leaks = [leakage(found, known, everything, np.random.default_rng(0), c.bound, seeds, moved) for c in claims]
     return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, leaks, strict=True))
