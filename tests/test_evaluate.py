@@ -584,6 +584,14 @@ def test_an_evaluation_may_grow(whole: Path, tmp_path: Path) -> None:
     assert timeless(tmp_path) == timeless(whole)
 
 
+def test_lines_of_other_settings_are_counted(tmp_path: Path) -> None:
+    cells = all_cells(sample.evaluation)
+    rows = {Ledger(sample.evaluation, EvaluationFolder(tmp_path), {}).key(cell): {"status": "played"} for cell in cells}
+    assert Ledger(sample.evaluation, EvaluationFolder(tmp_path), rows).aside(cells) == 0
+    shorter = replace(sample.evaluation, scenario=replace(sample.evaluation.scenario, rounds=1))
+    assert Ledger(shorter, EvaluationFolder(tmp_path), rows).aside(all_cells(shorter)) == len(rows) == 20
+
+
 def test_a_line_that_is_no_cell_is_named(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text('{"key": "a"}\nnonsense\n{"key": "b"}\n')
     with pytest.raises(ValueError, match="line 2"):

@@ -58,9 +58,11 @@ def test_what_is_over_at_once_is_not_estimated() -> None:
 def test_how_much_there_is_where_it_goes_and_who_plays_it(capsys: pytest.CaptureFixture[str]) -> None:
     begun("tiny: 12 cells", Path("runs/tiny"), 3, hands_words(2, "local"))
     begun("tiny: 12 cells", Path("runs/tiny"), by=hands_words(None, "ray"))
+    begun("tiny: 12 cells", Path("runs/tiny"), aside=17)
     assert capsys.readouterr().err.splitlines() == [
         "tiny: 12 cells, 3 known already, played by 2 processes; results go to runs/tiny",
         "tiny: 12 cells; results go to runs/tiny",
+        "tiny: 12 cells, 17 in the folder are of other settings or cells, and are left aside; results go to runs/tiny",
     ]
 
 

@@ -53,7 +53,8 @@ def play(
             comparison = origin.load()
             folder, ledger = opened(comparison, origin.data, out, resume, origin.about)
         with stoppable(folder), crew(origin, comparison, workers, engine) as hands:
-            begun(f"{comparison.name}: {_runs_words(comparison)}", folder, _known(ledger), hands_words(workers, engine))
+            what, aside = f"{comparison.name}: {_runs_words(comparison)}", ledger.aside(current_cells(ledger))
+            begun(what, folder, _known(ledger), hands_words(workers, engine), aside)
             for _ in watched_comparison(ledger, play_comparison(ledger, hands), always=True):
                 pass
         report = write_comparison_report(folder)

@@ -60,7 +60,8 @@ def play_evaluation(
             evaluation = origin.load()
             folder, ledger = opened(evaluation, origin.data, out, resume, origin.about)
         with stoppable(folder), crew(origin, evaluation, ledger.folder, workers, engine) as hands:
-            begun(f"{evaluation.name}: {_cells_words(evaluation)}", folder, _known(ledger), hands_words(workers, engine))
+            what, aside = f"{evaluation.name}: {_cells_words(evaluation)}", ledger.aside(all_cells(evaluation))
+            begun(what, folder, _known(ledger), hands_words(workers, engine), aside)
             for _ in watched_grid(ledger, play_grid(ledger, hands), always=True):
                 pass
         report = write_evaluation_report(folder)

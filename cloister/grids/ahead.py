@@ -15,9 +15,13 @@ SHORT = 30.0
 """Seconds to go, below which nothing is said of them."""
 
 
-def begun(what: str, folder: Path, known: int = 0, by: str = "") -> None:
-    """A line on stderr. what: how much there is to play, in words; known: how much of it is in the folder; by: whom."""
-    parts = [what, *([f"{known} known already"] if known else []), *([f"played by {by}"] if by else [])]
+def begun(what: str, folder: Path, known: int = 0, by: str = "", aside: int = 0) -> None:
+    """A line on stderr. what: how much there is to play, in words; known: how much of it is in the folder; by: whom. aside: how
+    much else is in the folder.
+    """
+    there = [f"{known} known already"] if known else []
+    there += [f"{aside} in the folder are of other settings or cells, and are left aside"] if aside else []
+    parts = [what, *there, *([f"played by {by}"] if by else [])]
     noted(f"{', '.join(parts)}; results go to {folder}")
 
 

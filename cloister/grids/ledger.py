@@ -31,6 +31,10 @@ class Ledger(Generic[C]):
         row = self.line(cell)
         return None if row is None or row["status"] == "failed" else row
 
+    def aside(self, cells: Iterable[C]) -> int:
+        """How many lines are of none of these cells, as they are now."""
+        return len(self.rows.keys() - {self.key(cell) for cell in cells})
+
     def enter(self, row: Row) -> Row:
         self.rows[row["key"]] = row
         self.folder.append(row)
