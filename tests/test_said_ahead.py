@@ -8,6 +8,7 @@ from cloister.comparing.play import _runs_words
 from cloister.evaluating.breaking import breakdown_asked
 from cloister.evaluating.play import _cells_words
 from cloister.grids.ahead import Pace, begun, hands_words
+from cloister.grids.watching import counted
 
 from . import comparison_sample
 from . import evaluation_sample as sample
@@ -72,3 +73,15 @@ def test_each_grid_is_counted_in_its_own_words() -> None:
     names, most = dict.fromkeys(("attack", "defence", "protection")), {"least": None, "most": 6.0, "step": None}
     asked = breakdown_asked(sample.evaluation, names, most, {})
     assert asked.in_words == "8 searches, each of some of 6 strengths from 1 to 6 (attackers)"
+
+
+def test_the_first_failure_of_a_grid_is_said_when_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = iter([{"status": "done"}, *({"status": "failed", "reason": why} for why in ("no such trigger", "another"))])
+    played = counted(rows, "tiny", 0, 3, always=True, quiet=True)
+    next(played)
+    assert capsys.readouterr().err == ""
+    next(played)
+    told = capsys.readouterr().err
+    assert told == "a first one failed: no such trigger; the others are played, and what failed is again with --resume\n"
+    assert [row["reason"] for row in played] == ["another"]
+    assert capsys.readouterr().err == ""

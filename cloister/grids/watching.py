@@ -59,7 +59,7 @@ def stoppable(folder: Path, beside: str = "", by: str = "") -> Iterator[None]:
 
 def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bool, quiet: bool) -> Iterator[Row]:
     """The same lines, shown on stderr as they come. done: cells that were known before. always: also where no terminal is, and
-    with lines on how long it may take.
+    with lines on how long it may take, and on the first that fails.
     """
     bad = {"refused": 0, "failed": 0}
     pace = Pace("cells", total - done)
@@ -69,6 +69,8 @@ def counted(rows: Iterator[Row], what: str, done: int, total: int, *, always: bo
             done += 1
             if row["status"] in bad:
                 bad[row["status"]] += 1
+            if row["status"] == "failed" and bad["failed"] == 1 and always:  # it may be one of many, and the end hours away
+                noted(f"a first one failed: {row['reason']}; the others are played, and what failed is again with --resume")
             note = "  ".join(f"{count} {status}" for status, count in bad.items() if count)
             tell(what, done, total, note or ("search" if row.get("protection", "") is None else ""))
             if (words := pace.over(row["status"] == "done")) and always:
