@@ -257,6 +257,17 @@ def test_a_search_on_a_defence_that_learned_nothing_says_that_and_no_strength(la
     assert breakdown_words(one, 3)[0] == ("over 3" if said is None else DASH)
 
 
+@pytest.mark.parametrize(("limit", "strength", "said"), [(2, "attackers", True), (3, "attackers", False), (2, "boost", False)])
+def test_a_break_beyond_what_a_defence_is_built_for_says_so(limit: int, strength: str, said: bool) -> None:
+    evaluation = replace(sample.evaluation, seeds=(0,), strength=strength)
+    broken = Searched("minus", "fedavg", "Plain", 0, searched(Steps(least=1, most=5), lambda strength: strength >= 3))
+    row = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "built_for": limit}
+    other = {**row, "defence": "median", "built_for": 0}
+    (one,) = breakdown_json(evaluation, Steps(least=1, most=5), Bounds(), [broken], [row, other])["results"]
+    assert breakdown_words(one, 5)[0] == "3"
+    assert breakdown_words(one, 5)[2] == (f"beyond the {limit} that it is built for" if said else "")
+
+
 def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:
     """A made-up line under attack, of a defence with .9 without attack."""
     gain = None if success is None else {"last_poisoned": success, "clean_mean": 0.1}

@@ -24,7 +24,7 @@ from ..tables_out import print_table
 from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation import Evaluation, search_key
-from ..threat_models.evaluation_check import check_strengths
+from ..threat_models.evaluation_check import ATTACKERS, check_strengths
 from .data import place_words
 from .over_seeds import over_seeds
 from .play import opened
@@ -158,8 +158,10 @@ def breakdown_json(
     for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
         if (attack, defence, protection, partition) in by:
             of = search_key(evaluation, attack, defence, protection, partition)
-            nothing = _nothing_learned(rows, defence, protection, partition)
-            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition]), **nothing})
+            about = _nothing_learned(rows, defence, protection, partition)
+            if evaluation.strength == ATTACKERS:
+                about |= _built_for(rows, defence, protection, partition)
+            results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition]), **about})
     return {
         "name": evaluation.name,
         "strength": evaluation.strength,
@@ -171,7 +173,7 @@ def breakdown_json(
     }
 
 
-def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, str]:
+def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, Any]:
     """nothing: that a defence is at chance without attack, in words; no such key where it is not."""
     named = {"attack": None, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
     clean = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
@@ -180,6 +182,14 @@ def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partiti
     if not late or chance is None or not no_better(mean := sum(late) / len(late), chance):
         return {}
     return {"nothing": nothing_words(mean, chance)}
+
+
+def _built_for(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, Any]:
+    """built_for: how many attackers a defence says that it stands; no such key where it says nothing of it."""
+    named = {"defence": defence, "protection": protection, "partition": partition}
+    of = (row.get("built_for") for row in rows if all(row.get(key) == value for key, value in named.items()))
+    least = min((n for n in of if n is not None), default=None)
+    return {} if least is None else {"built_for": least}
 
 
 def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:

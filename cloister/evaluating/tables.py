@@ -210,7 +210,9 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
         return DASH, DASH, "; ".join(remarks)
     if "nothing" in one:
         return DASH, DASH, "; ".join([one["nothing"], *remarks])
-    of = one["median"]
+    of, limit = one["median"], one.get("built_for")
+    if limit is not None and of["median"] is not None and of["median"] > limit:
+        remarks.insert(0, f"beyond the {limit} that it is built for")
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:
         remarks.insert(0, "not monotone")
