@@ -12,7 +12,7 @@ from typing import Any
 
 from .fl import near_names
 from .fl.other_names import BELONG, EXAMPLES, FIELDS, LOADERS, said_otherwise
-from .fl.own_code import is_own
+from .fl.own import is_own
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")

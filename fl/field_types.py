@@ -17,7 +17,7 @@ from typing_extensions import get_protocol_members, is_protocol
 
 from .functions import brief, name_of
 from .other_names import EXAMPLES
-from .own_code import OURS, is_part_of_ours
+from .own import OURS, is_part_of_ours
 
 TYPES: dict[Any, tuple[Any, str]] = {
     int: (Integral, "a whole number"),

@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .near_names import in_short
-from .own_code import installed, is_own, plain
+from .own import installed, is_own
+from .own_constants import plain
 
 OWN = f"{__name__.partition('.fl.')[0]}."
 """How names of our own modules begin."""
@@ -94,13 +96,25 @@ def own_function(error: BaseException) -> str:
     return found
 
 
+def is_function(value: object) -> bool:
+    """Whether it is a function, a method, or one with some of its arguments given (`functools.partial`)."""
+    return inspect.isroutine(value) or (isinstance(value, partial) and is_function(value.func))
+
+
+def innermost(value: object) -> object:
+    """The function of a partial one, or the value itself."""
+    return innermost(value.func) if isinstance(value, partial) else value
+
+
 def name_of(function: object) -> str:
     """What a function or an object is called."""
+    function = innermost(function)
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def place_of_code(value: object) -> str:
     """Where a function or a class, or that of an object, is written: "mine.py, line 12"; empty where no file says."""
+    value = innermost(value)
     kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     code = getattr(kind, "__code__", None)
     if isinstance(code, CodeType):
@@ -114,6 +128,7 @@ def place_of_code(value: object) -> str:
 
 def called(value: object) -> str:
     """What it is called, and where it is written."""
+    value = innermost(value)
     kind = value if inspect.isroutine(value) or isinstance(value, type) else type(value)
     name = getattr(kind, "__name__", type(kind).__name__)
     ours = str(getattr(kind, "__module__", "")).startswith(OWN)  # a line there, or of a library, says nothing to who gave it
@@ -137,7 +152,9 @@ def misfit(function: Any, given: Sequence[str]) -> str:
 
 
 def parameters_of(function: object) -> str:
-    """The plain numbers, texts and None that an object holds, in words; empty for a function."""
+    """The plain numbers, texts and None that an object holds, or a partial function was given, in words; empty for a function."""
+    if isinstance(function, partial):
+        return f"{function.args} {function.keywords}"
     held = getattr(function, "__dict__", {}) if not inspect.isroutine(function) else {}
     return ", ".join(f"{name}={value!r}" for name, value in held.items() if plain(value))
 

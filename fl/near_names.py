@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 from difflib import get_close_matches
 
 from .other_names import NAMES, absent, said_otherwise
-from .own_code import OURS, is_part_of_ours
+from .own import OURS, is_part_of_ours
 
 IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 

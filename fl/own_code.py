@@ -3,23 +3,22 @@
 import dis
 import hashlib
 import sys
-import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-from .own_constants import codes_of, constant_text
+from .own import OURS, is_own
+from .own_constants import closed_over, codes_of, constant_text, plain
+from .own_values import own_fields
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    pass
 
 MOST = 256
 """Functions and classes that one digest follows."""
-OURS = "cloister"
 STORES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
 
 
@@ -28,13 +27,14 @@ def digest_of(value: FunctionType | type) -> str:
 
     What it uses by a global name is followed where it is the user's own (`is_own`): functions, classes, and constants, MOST of
     them at most. One that was edited has another digest, and the same one has the same in every process of one version of Python.
-    What may be the state of a run is left out: numbers that are closed over, names that some function of the same file assigns
-    to, and lists, dictionaries and arrays that one may change (`own_constants`).
+    What may be the state of a run is left out: names, also closed over, that some function of the same file assigns to, and
+    lists, dictionaries and arrays that one may change (`own_constants`).
     """
     found, todo, seen = hashlib.sha256(), deque[Any]([value]), {id(value): value}
     while todo:
         one = todo.popleft()
-        parts = _of_class(one) if isinstance(one, type) else _of_function(one)
+        of = _of_class if isinstance(one, type) else _of_function if isinstance(one, FunctionType) else _of_object
+        parts = of(one)
         for part in parts:
             if isinstance(part, str):
                 found.update(part.encode() + b"\0")
@@ -44,44 +44,13 @@ def digest_of(value: FunctionType | type) -> str:
     return found.hexdigest()[:8]
 
 
-def is_own(value: Any) -> bool:
-    """Whether a function, a class, the class of an object, or a module is the user's: neither Cloister's, nor Python's, nor of an
-    installed library.
-    """
-    if isinstance(value, ModuleType):
-        name = value.__name__
-    else:
-        kind = value if isinstance(value, FunctionType | type) else type(value)
-        name = str(getattr(kind, "__module__", None) or "builtins")
-    if name.partition(".")[0] == OURS or name in sys.builtin_module_names:
-        return False
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not installed(file)
-
-
-def is_part_of_ours(value: object) -> "TypeGuard[DataclassInstance]":
-    """Whether a value is of a dataclass of Cloister's."""
-    return is_dataclass(value) and not isinstance(value, type) and type(value).__module__.partition(".")[0] == OURS
-
-
-@cache
-def installed(file: str) -> bool:
-    """Whether a file of Python is Python's or an installed library's."""
-    path, library = Path(file).resolve(), Path(sysconfig.get_paths()["stdlib"]).resolve()
-    return library in path.parents or bool({"site-packages", "dist-packages"} & {*path.parts})
-
-
-def plain(value: object) -> bool:
-    """Whether it is written the same in every process."""
-    return value is None or isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(plain, value)))
-
-
 def _of_function(function: FunctionType) -> Iterator[Any]:
     """Texts, and the functions and classes of the user's own that it uses."""
     yield from _of_code(function.__code__)
     held = [(cell.cell_contents) for cell in function.__closure__ or () if not _empty(cell)]
     beside = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
     yield from (repr(value) for value in beside if plain(value))
+    yield from closed_over(function)
     for value in (*beside, *held):
         yield from _code_in(value)
     names = sorted(name for name in _names(function.__code__) if not name.startswith("__"))  # of a file, not of what it says
@@ -129,12 +98,30 @@ def _used(name: str, value: Any, known: dict[str, Any]) -> Iterator[Any]:
     yield from _code_in(value)
 
 
+def _of_object(value: object) -> Iterator[Any]:
+    for name, one in own_fields(value).items():
+        yield name
+        if plain(one):
+            yield repr(one)
+        yield from _code_in(one)
+
+
 def _code_in(value: Any) -> Iterator[Any]:
-    """The function or class of the user's own that a value is, wraps, or is made by."""
+    """The function or class of the user's own that a value is, or wraps; of an object its class and itself."""
+    if isinstance(value, partial):
+        yield from (repr(one) for one in (*value.args, *value.keywords.items()) if plain(one))
+        for one in (value.func, *value.args, *value.keywords.values()):
+            yield from _code_in(one)
+        return
+    if isinstance(value, MethodType):
+        yield from _code_in(value.__self__)
     inner = getattr(value, "__wrapped__", None) or getattr(value, "__func__", None) or value
     if isinstance(inner, ModuleType) or plain(inner) or not is_own(inner):
         return
-    yield inner if isinstance(inner, FunctionType | type) else type(inner)
+    if isinstance(inner, FunctionType | type):
+        yield inner
+    else:
+        yield from (type(inner), inner)
 
 
 def _generated(function: FunctionType) -> bool:
@@ -180,6 +167,8 @@ def coded(value: Any) -> FunctionType | type | None:
     """What of a value a record has a digest of: the function that it is, its class, or the class itself, where that is not
     Cloister's own or a library's.
     """
+    while isinstance(value, partial):
+        value = value.func
     if isinstance(value, MethodType):
         value = value.__func__
     if isinstance(value, FunctionType):

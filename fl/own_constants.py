@@ -1,4 +1,5 @@
-"""Lists, dictionaries, sets and arrays at the top of a user's file that stay as they are written there, as text for a digest.
+"""Lists, dictionaries, sets and arrays at the top of a user's file that stay as they are written there, and what a function has
+of the one that made it, as text for a digest.
 
 What a function of the file may change while it runs is the state of a run, and no constant: one that names it and assigns to a
 part of something, or calls a method that changes things, may do so. A function that hands it on to another is trusted.
@@ -7,7 +8,8 @@ part of something, or calls a method that changes things, may do so. A function 
 import dis
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -21,6 +23,7 @@ CHANGING = frozenset(
      "fill", "put", "resize", "shuffle", "add_", "sub_", "mul_", "div_", "copy_", "zero_", "fill_")
 )  # fmt: skip
 """Names of methods that change what they are called on."""
+REBINDS = frozenset(("STORE_DEREF", "DELETE_DEREF"))
 CHANGES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 DEEPEST = 8
 """Containers inside of one another; what is deeper is not read."""
@@ -35,13 +38,38 @@ def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
 
     known: all that the file holds, by name.
     """
+    return fixed_text(name, value, _codes_in(known))
+
+
+def fixed_text(name: str, value: Any, codes: Iterable[CodeType]) -> str:
+    """The same, of what these codes alone may change."""
     table = isinstance(value, list | dict | set | tuple | np.ndarray | np.generic) or _is_tensor(value) or _frozen(value)
-    if not table or any(_may_change(code, name) for code in _codes_in(known)):
+    if not table or any(_may_change(code, name) for code in codes):
         return ""
     try:
         return f"{name}={''.join(_parts(value, DEEPEST))}"
     except TypeError:
         return ""
+
+
+def closed_over(function: FunctionType) -> Iterator[str]:
+    """Numbers, texts and containers that a function has of the one that made it, by their names there: of `def hug_of(scale)`
+    that returns a function, its scale. What a function inside of that one assigns to or may change is state, and left out.
+    """
+    maker = function.__globals__.get(function.__code__.co_qualname.partition(".")[0])
+    codes = [*codes_of(maker.__code__ if isinstance(maker, FunctionType) else function.__code__)]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        inside = [code for code in codes if name in code.co_freevars]
+        if any(i.opname in REBINDS and i.argval == name for code in inside for i in dis.get_instructions(code)):
+            continue
+        with suppress(ValueError):  # nothing is in it yet
+            value = cell.cell_contents
+            yield f"{name}={value!r}" if plain(value) else fixed_text(name, value, inside)
+
+
+def plain(value: object) -> bool:
+    """Whether it is written the same in every process."""
+    return value is None or isinstance(value, bool | int | float | str) or (isinstance(value, tuple) and all(map(plain, value)))
 
 
 def _is_tensor(value: Any) -> bool:
@@ -108,7 +136,8 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 @lru_cache(maxsize=4096)
 def _may_change(code: CodeType, name: str) -> bool:
     """Whether a function names it, and does what may change it."""
-    return name in code.co_names and any(i.opname in CHANGES or _calls_to_change(i) for i in dis.get_instructions(code))
+    named = name in code.co_names or name in code.co_freevars
+    return named and any(i.opname in CHANGES or _calls_to_change(i) for i in dis.get_instructions(code))
 
 
 def _calls_to_change(of: dis.Instruction) -> bool:

@@ -10,7 +10,8 @@ import pytest
 
 from cloister import algorithms, attacks, cli, rules
 from cloister.attacking.data import read_search
-from cloister.fl.own_code import digest_of, is_own
+from cloister.fl.own import is_own
+from cloister.fl.own_code import digest_of
 from cloister.fl.runs.scenario import described
 from cloister.scenario_file import load_poisoning
 
@@ -167,6 +168,113 @@ def test_a_table_that_a_function_changes_is_the_state_of_a_run(how: str, tmp_pat
     before = digest_of(function)
     function.__globals__["later"]()
     assert digest_of(function) == before
+
+
+MADE = """
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+
+class Plain:
+    def __init__(self, scale, table=(), inner=None):
+        self.scale, self.table, self.inner, self.rng, self.calls = scale, np.array(table), inner, np.random.default_rng(), 0
+        self.seen = []
+
+    def __call__(self, known):
+        self.calls += 1
+        self.seen.append(known)
+        return self.scale * known
+
+
+
+
+class Slotted:
+    __slots__ = ("scale",)
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def upload(self, known):
+        return self.scale * known
+
+    __call__ = upload
+
+
+def closure(scale):
+    calls, seen = 0, []
+
+    def attack(known):
+        nonlocal calls
+        calls += 1
+        seen.append(known)
+        return scale * known
+
+    return attack
+
+
+def along(direction):
+    return lambda known: direction[0] * known
+
+
+def given(known, scale=1.0, sign=1):
+    return sign * scale * known
+
+
+def made(scale):
+    return {
+        "an object": Plain(scale),
+        "its table": Plain(1.0, [scale]),
+        "an object in it": Plain(1.0, inner=Plain(scale)),
+        "a function in it": Plain(1.0, inner=closure(scale)),
+        "slots": Slotted(scale),
+        "a method": Slotted(scale).upload,
+        "what is closed over": closure(scale),
+        "an array that is": along(np.array([scale])),
+        "an object that is": (lambda inner: lambda known: inner(known))(Slotted(scale).upload),
+        "a partial function": partial(given, scale=scale),
+        "partial by position": partial(given, 0.0, scale),
+        "partial of another": partial(partial(given, sign=scale), scale=2.0),
+    }
+
+
+"""
+NAMES = ["an object", "its table", "an object in it", "a function in it", "slots", "a method", "what is closed over",
+         "an array that is", "an object that is", "a partial function", "partial by position", "partial of another"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_object_or_a_function_was_made_of_tells_it_from_another(name: str, tmp_path: Path) -> None:
+    """Before: after `--resume` the figures of `Hug(1.5)` were shown as those of `Hug(8.0)`."""
+    made = written(tmp_path / "one.py", MADE, "made")
+    one, same, other = (described(made(scale)[name]) for scale in (1.5, 1.5, 8.0))
+    assert one == same != other
+    assert json.loads(json.dumps(one)) == one
+    assert described(algorithms.RobustFedAvg(rule=made(1.5)[name])) != described(algorithms.RobustFedAvg(rule=made(8.0)[name]))
+    assert set(made(1.0)) == set(NAMES)
+
+
+def test_an_object_at_the_top_of_a_file_is_part_of_the_function_that_uses_it(tmp_path: Path) -> None:
+    text = MADE + "\n\nKEPT = Plain(1.5)\n\n\ndef by_name(known):\n    return KEPT(known)\n"
+    texts = (text, text, text.replace("Plain(1.5)", "Plain(8.0)"))
+    one, same, other = (digest_of(written(tmp_path / f"{k}.py", of, "by_name")) for k, of in enumerate(texts))
+    assert one == same != other
+
+
+@pytest.mark.parametrize("name", ["an object", "what is closed over"])
+def test_what_an_object_or_a_function_counts_while_it_runs_is_no_part_of_it(name: str, tmp_path: Path) -> None:
+    attack = written(tmp_path / "one.py", MADE, "made")(1.5)[name]
+    before = described(attack)
+    attack(2.0)
+    assert described(attack) == before
+
+
+def test_objects_that_hold_one_another_are_described(tmp_path: Path) -> None:
+    attack = written(tmp_path / "one.py", MADE, "made")(1.5)["an object"]
+    attack.inner = attack
+    assert "scale" in json.dumps(described(attack))
 
 
 def test_parts_of_cloister_and_of_libraries_have_no_digest() -> None:

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -20,7 +21,7 @@ from cloister.fl.functions import Unfit, called
 from cloister.fl.own_code import digest_of
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.coordinates import Median
-from cloister.fl.robust.function import FunctionRule
+from cloister.fl.robust.function import FunctionRule, as_rule
 from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.mixing import NNM, Mixed
 from cloister.fl.robust.rule import Matrix, Sight
@@ -36,7 +37,7 @@ from cloister.threat_models.collusion import ALIE, IPM
 from cloister.threat_models.design_limit import built_for
 from cloister.threat_models.evaluation import Cell, Evaluation, attacked_cells, clean_cells, key_of, resolved
 from cloister.threat_models.forged_choices import WorstModel
-from cloister.threat_models.functions import OfHonest, UploadFunction, place_of
+from cloister.threat_models.functions import DataFunction, OfHonest, UploadFunction, as_poison, as_upload, place_of
 from cloister.threat_models.geometry import mean_of
 from cloister.threat_models.knowledge import Colluding, Level, Omniscient, Own, Situation
 from cloister.threat_models.label_attacks import LabelFlip
@@ -401,22 +402,45 @@ def test_the_adapter_has_a_public_name() -> None:
     assert attacks.OfHonest is OfHonest
 
 
+def scaled(known: Omniscient, scale: float = 1.0) -> Any:
+    return scale * np.mean(known.seen, axis=0)
+
+
+def relabelled(situation: Situation, to: int = 0) -> Examples:
+    return Examples(situation.examples.x, torch.full_like(situation.examples.y, to))
+
+
+def test_a_function_with_some_arguments_given_is_what_the_function_is() -> None:
+    """Before: it was taken for a function of the strength, and handed that."""
+    attack = partial(scaled, scale=2.0)
+    assert place_of(attack) == "upload"
+    taken = as_upload(attack, Level.OWN)
+    assert taken.needs == Level.OMNISCIENT
+    assert called(attack) == called(scaled)
+    poison = partial(relabelled, to=1)
+    assert place_of(poison) == "data"
+    assert isinstance(as_poison(poison), DataFunction)
+    rule = as_rule(partial(lambda updates, c: c * updates.mean(axis=0), c=2.0))
+    assert np.allclose(rule.combine_all(np.ones((3, 2), np.float32)), 2.0)
+
+
 def test_an_edited_function_is_another_and_the_same_one_is_the_same() -> None:
     """So that what is in a folder of before it was edited is not taken for its own."""
 
     def weak(own: Own) -> Any:
         return own.update * -0.1
 
-    def made(state: int) -> Any:
+    def made(wide: int) -> Any:
         def strong(own: Own, factor: float = -2.0) -> Any:
-            return own.update * factor if state else own.update
+            return own.update * factor if wide else own.update
 
         return strong
 
     def other(own: Own, factor: float = -3.0) -> Any:
         return own.update * factor if made else own.update
 
-    assert described(UploadFunction(made(1), Level.OWN)) == described(UploadFunction(made(2), Level.OWN))
+    assert described(UploadFunction(made(1), Level.OWN)) == described(UploadFunction(made(1), Level.OWN))
+    assert described(UploadFunction(made(1), Level.OWN)) != described(UploadFunction(made(2), Level.OWN))
     assert len({digest_of(one) for one in (weak, made(0), other)}) == 3
     assert "code" in str(described(UploadFunction(weak, Level.OWN)))
     assert "code" not in str(described(Scenario.__post_init__))

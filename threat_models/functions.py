@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..fl.clients.losses import IGNORED
 from ..fl.data.population import Examples
-from ..fl.functions import Unfit, as_vector, brief, called, misfit, parameters_of
-from ..fl.own_code import is_part_of_ours
+from ..fl.functions import Unfit, as_vector, brief, called, is_function, misfit, name_of, parameters_of
+from ..fl.own import is_part_of_ours
 from ..protocol.view.answers import Vector
 from .handing import handed
 from .knowledge import Colluding, Level, Own, forged
@@ -155,12 +155,12 @@ def _of_a_level(attack: Any) -> Any:
 
 def as_poison(attack: Any) -> Any:
     """The attack on data, a plain function with what it returns checked."""
-    return DataFunction(_function(attack, "situation")) if inspect.isroutine(attack) else attack
+    return DataFunction(_function(attack, "situation")) if is_function(attack) else attack
 
 
 def as_training(attack: Any) -> Any:
     """The attack on training, a plain function with what it returns checked."""
-    return TrainingFunction(_function(attack, "situation")) if inspect.isroutine(attack) else attack
+    return TrainingFunction(_function(attack, "situation")) if is_function(attack) else attack
 
 
 def of_others_form(attack: Any) -> str:
@@ -171,7 +171,7 @@ def of_others_form(attack: Any) -> str:
         first = next(iter(inspect.signature(attack).parameters), "")
     except (TypeError, ValueError):
         return ""
-    made = attack.__name__ if inspect.isroutine(attack) else f"{type(attack).__name__}(...)"
+    made = name_of(attack) if is_function(attack) else f"{type(attack).__name__}(...)"
     form = f"it takes {first}, as attacks of ByzFL do, and goes through their adapter: attacks.OfHonest({made})"
     return form if first.startswith("honest") else ""
 
@@ -254,7 +254,7 @@ def _types(attack: Any) -> tuple[str, str]:
     """The names of the type of the first parameter and of what is returned; empty where nothing is said."""
     if not callable(attack) or isinstance(attack, type):
         return "", ""
-    call = attack if inspect.isroutine(attack) else type(attack).__call__
+    call = attack if is_function(attack) else type(attack).__call__
     try:
         said = inspect.signature(call)
     except (TypeError, ValueError):

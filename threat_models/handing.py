@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..fl.functions import Unfit, called, own_place
+from ..fl.functions import Unfit, called, is_function, own_place
 from .knowledge import Colluding, Insider, Level, Omniscient, Own, Situation
 from .offers import Offered
 
@@ -39,7 +39,7 @@ def _remedy(attack: Any, kind: type) -> str:
     above = f", and in an Adversary knows={level}" if KINDS[kind] > Level.OWN else ""
     if hasattr(attack, "needs"):
         return f"give it needs = {level}{above}"
-    call = attack if inspect.isroutine(attack) else type(attack).__call__
+    call = attack if is_function(attack) else type(attack).__call__
     names = [name for name in inspect.signature(call).parameters if name != "self"]
     return f"write `{names[0] if names else 'known'}: {_named(kind)}`{above}"
 

@@ -12,7 +12,7 @@ from ..fl.clients.training import EVALUATION_BATCH
 from ..fl.data.population import Examples
 from ..fl.functions import brief
 from ..fl.models.vector import load_vector
-from ..fl.own_code import is_part_of_ours
+from ..fl.own import is_part_of_ours
 from .knowledge import Situation
 
 

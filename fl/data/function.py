@@ -1,6 +1,5 @@
 """A plain function as a data set: it is handed the data folder, and returns a `Source`, or inputs and labels."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..functions import Unfit, brief, called, misfit, name_of
+from ..functions import Unfit, brief, called, is_function, misfit, name_of
 from .images import stratified
 from .population import Examples, Source
 
@@ -36,7 +35,7 @@ class DataFunction:
 
 def as_data(data: Any) -> Any:
     """The loader, a plain function with what it returns checked."""
-    if not inspect.isroutine(data):
+    if not is_function(data):
         return data
     if wrong := misfit(data, ["folder"]):
         raise ValueError(f"data, {called(data)}, does not fit: {wrong}")

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ..functions import as_vector
-from ..own_code import is_own
+from ..own import is_own
 from .function import as_rule, checked_weights
 from .mixing import Prepared, Step, mixing_of, of_gram
 from .rejection import after_rejecting

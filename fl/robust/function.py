@@ -9,7 +9,7 @@ import numpy as np
 
 from ..field_types import made
 from ..functions import Unfit, as_vector, brief, called, called_with, check_finite, misfit, name_of, parameters_of
-from ..own_code import is_own
+from ..own import is_own
 from .rule import Block, Matrix, Rule, Sight
 
 METHODS = {

@@ -4,7 +4,7 @@ import sys
 import warnings
 
 from ..functions import OWN
-from ..own_code import OURS, installed
+from ..own import OURS, installed
 from .feasibility import Doubt
 
 

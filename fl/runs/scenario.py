@@ -6,8 +6,9 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from math import isfinite
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
 
 from torch import nn
@@ -37,7 +38,9 @@ from ..data.source import Loader
 from ..functions import called
 from ..models.papers import ModelFactory
 from ..other_names import said_otherwise
+from ..own import is_own
 from ..own_code import coded, digest_of
+from ..own_values import own_fields
 from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
@@ -219,8 +222,13 @@ def described(value: Any) -> Any:
     """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
 
     Fields that do not count when values are compared are left out. Functions and classes of a user's own have a digest of their
-    code.
+    code; objects of such classes, and partial functions, what they were made of (`own_fields`).
     """
+    return _described(value, ())
+
+
+def _described(value: Any, within: tuple[int, ...]) -> Any:
+    """within: ids of the objects of the user's own that it is in, which may hold one another."""
     if isinstance(value, float) and not isfinite(value):
         return str(value)  # JSON has no word for it
     if value is None or isinstance(value, bool | int | float | str):
@@ -229,16 +237,23 @@ def described(value: Any) -> Any:
     code = "" if own is None else digest_of(own)  # what was edited is another one
     beside = {"its code": code} if code else {}
     if is_dataclass(value) and not isinstance(value, type):
-        counted = {f.name: described(getattr(value, f.name)) for f in fields(value) if f.compare}
+        counted = {f.name: _described(getattr(value, f.name), within) for f in fields(value) if f.compare}
         return {"type": type(value).__name__, **beside, **counted}
     if isinstance(value, nn.Module):
         return {"type": type(value).__name__, **beside, "module": repr(value), "parameters": _digest(value)}
     if isinstance(value, Mapping):
-        return {str(k): described(v) for k, v in value.items()}
+        return {str(k): _described(v, within) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [described(v) for v in value]
+        return [_described(v, within) for v in value]
+    if isinstance(value, partial):
+        return {"partial": _described(value.func, within), "of": _described([value.args, value.keywords], within)}
     name: str = getattr(value, "__qualname__", None) or type(value).__qualname__
-    return f"{name}, code {code}" if code else name
+    words = f"{name}, code {code}" if code else name
+    of = getattr(value, "__self__", None) if isinstance(value, MethodType) else value
+    if own is None or isinstance(of, type | FunctionType) or not is_own(type(of)) or id(of) in within:
+        return words
+    held = {name: _described(one, (*within, id(of))) for name, one in own_fields(of).items()}
+    return {"type": words, **held} if held else words
 
 
 def _digest(module: nn.Module) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ...fl.functions import Unfit, called
+from ...fl.functions import Unfit, called, is_function
 from ...fl.near_names import in_short
 from ...fl.runs.scenario import Scenario, described
 from ..adversary import Adversary
@@ -49,7 +49,7 @@ def _without_type(attack: Any) -> str:
     """
     if isinstance(attack, Informed) or not callable(attack):
         return ""
-    call = attack if inspect.isroutine(attack) else type(attack).__call__
+    call = attack if is_function(attack) else type(attack).__call__
     first = next((p for p in inspect.signature(call).parameters.values() if p.name != "self"), None)
     if first is None or first.annotation is not inspect.Parameter.empty:
         return ""
