@@ -58,7 +58,11 @@ Told = Annotated[
     typer.Option("--fingerprint", metavar="FINGERPRINT", help="As the party reads it to you; files of another one are refused."),
 ]
 NewIdentities = Annotated[
-    bool, typer.Option("--new-identities", help="Other identities too: between runs, as charters name those of their clients.")
+    bool,
+    typer.Option(
+        "--new-identities",
+        help="Other identities too: between runs, as charters name those of their clients. A server's always are.",
+    ),
 ]
 
 
@@ -205,7 +209,7 @@ def rotate(
     days: Days = 365,
     encrypt: Encrypt = False,
 ) -> None:
-    """Replace the key and certificate of a party's link; the old certificate is revoked.
+    """Replace the key and certificate of a party's link, and a server's identity; the old certificate is revoked.
 
     Try:  cloister keys rotate pki client-2
 

@@ -64,7 +64,8 @@ def closed_over(function: FunctionType) -> Iterator[str]:
             continue
         with suppress(ValueError):  # nothing is in it yet
             value = cell.cell_contents
-            yield f"{name}={value!r}" if plain(value) else fixed_text(name, value, inside)
+            if text := f"{name}={value!r}" if plain(value) else fixed_text(name, value, inside):
+                yield text
 
 
 def plain(value: object) -> bool:

@@ -3,7 +3,7 @@
 import dis
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -22,10 +22,10 @@ def own_fields(value: object) -> dict[str, Any]:
     What another method, or a function of the same file, assigns to or may change is the state of a run, and left out. So is what
     a library's object holds.
     """
-    codes = [*_codes(type(value))]
+    made, codes = _made(type(value)), [*_codes(type(value))]
     found: dict[str, Any] = {}
     for name, one in _held(value):
-        if any(name in _stored_by(code) for code in codes):
+        if name not in made or any(name in _stored_by(code) for code in codes):
             continue
         if plain(one):
             found[name] = one
@@ -46,6 +46,15 @@ def _held(value: object) -> Iterator[tuple[str, Any]]:
 def _slots(kind: type) -> tuple[str, ...]:
     of: Any = vars(kind).get("__slots__", ())
     return (of,) if isinstance(of, str) else tuple(of)
+
+
+def _made(kind: type) -> set[str]:
+    """Names of what methods of the user's own make an object with: not of what a library adds, as `training` of a module."""
+    own = [one for one in kind.__mro__ if is_own(one)]
+    making = [of for one in own for name, of in vars(one).items() if name in MAKING and isinstance(of, FunctionType)]
+    stored = [_stored_by(code) for method in making for code in codes_of(method.__code__)]
+    written = [f.name for f in fields(kind)] if is_dataclass(kind) else []
+    return {*written, *(name for one in own for name in _slots(one)), *(name for names in stored for name in names)}
 
 
 def _codes(kind: type) -> Iterator[CodeType]:

@@ -56,7 +56,7 @@ def test_held_out_records_are_dealt_evenly_where_they_have_to_be():
 def test_what_is_refused_whatever_sizes_are_is_not_played_for_ever(monkeypatch):
     tried = []
 
-    def refused(scenario, data, readings):
+    def refused(scenario, data, readings, over):
         if isinstance(scenario.partition, HeldOut):
             tried.append(scenario.partition.even)
             raise NothingLearned("refused")

@@ -271,6 +271,16 @@ def test_what_an_object_or_a_function_counts_while_it_runs_is_no_part_of_it(name
     assert described(attack) == before
 
 
+def test_what_a_library_keeps_in_an_object_is_no_part_of_it(tmp_path: Path) -> None:
+    text = "from torch import nn\n\n\nclass Mine(nn.Module):\n    def __init__(self, wide):\n        super().__init__()\n"
+    text += "        self.wide = wide\n\n\nKEPT = Mine(3)\n\n\ndef by_name(known):\n    return KEPT.wide * known\n"
+    function = written(tmp_path / "one.py", text, "by_name")
+    before = digest_of(function)
+    function.__globals__["KEPT"].eval()
+    assert digest_of(function) == before
+    assert digest_of(written(tmp_path / "two.py", text.replace("Mine(3)", "Mine(4)"), "by_name")) != before
+
+
 def test_objects_that_hold_one_another_are_described(tmp_path: Path) -> None:
     attack = written(tmp_path / "one.py", MADE, "made")(1.5)["an object"]
     attack.inner = attack

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from cloister.protocol.pki import office, party, private_files, private_keys
 from cloister.protocol.pki.admission import party_of
-from cloister.protocol.pki.certificates import Untrusted, key_hash
+from cloister.protocol.pki.certificates import Untrusted, key_hash, request_of
 from cloister.protocol.pki.listing import listing
 from cloister.protocol.pki.statement import Statement, stated
 
@@ -173,6 +173,21 @@ def test_rotation_revokes_the_old_certificate(folder: Path) -> None:
     certificate = x509.load_pem_x509_certificate(party.credentials(own(folder, "coordinator"), -1, NOW + 2).certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in names] == ["coordinator", "fl.example.org", "10.0.0.1"]
+
+
+def test_a_servers_identity_is_replaced_with_its_certificate(folder: Path) -> None:
+    """Clients know it by its identity alone: whoever had a copy of its folder would pass for it until the directory expires."""
+    coordinator = own(folder, "coordinator")
+    before = party.identities(coordinator, -1, NOW)["link"].public
+    office.rotate(folder, -1, None, now=NOW + 1)
+    after = party.identities(coordinator, -1, NOW + 1)["link"].public
+    assert after != before
+    party.request(coordinator, "trial", -1, again=True)  # of its own accord it makes another, too
+    key = private_keys.load_link(coordinator / "next-link.key", private_keys.none)
+    asked = request_of(key, "trial", -1).public_bytes(Encoding.PEM)
+    kept = private_keys.load_identity(coordinator / "identity-link.key", private_keys.none)
+    with pytest.raises(Untrusted, match="a server's is replaced with its certificate"):
+        office.rotate(folder, -1, (asked, stated("trial", -1, key_hash(key.public_key()), {"link": kept})), now=NOW + 2)
 
 
 def test_rotation_of_keys_that_are_elsewhere(folder: Path, tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ from pathlib import Path
 
 import cbor2
 import pytest
+from cryptography import x509
 
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import BOOT_BYTES, LinkRefused, LinkRevoked, grpc_or_words, hello
-from cloister.protocol.pki import office
+from cloister.protocol.pki import office, party
 from cloister.protocol.pki.certificates import Untrusted
 from cloister.protocol.pki.standing import Standing
 from cloister.protocol.work.linked import Linked, well_formed
@@ -153,6 +154,76 @@ def test_clients_hang_up_on_a_coordinator_that_is_revoked_and_are_back_when_it_h
         office.rotate(folder, -1, None, now=now())
         eventually(lambda: run.listener.present() == ALL, 30)
         assert run.round() == ALL
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["made by the authority", "its own request"])
+def test_a_coordinator_whose_keys_are_replaced_shows_the_new_ones_and_whoever_has_the_old_ones_is_left(folder, sent, caplog):
+    """Before: it showed the revoked certificate until it was started again, and a copy of its old folder passed for it."""
+    caplog.set_level(logging.INFO)
+    thief = shutil.copytree(of(folder, -1), folder.with_name(f"thief of {folder.name}"))
+    with deployed(folder) as run:
+        run.begin()
+        assert run.round() == ALL
+        served = lambda: x509.load_pem_x509_certificate(shown_at(run.listener.port, folder).encode()).serial_number  # noqa: E731
+        before = served()
+        links = {i: member.link.connections for i, member in run.members.items()}
+        if sent:
+            away = shutil.move(of(folder, -1), folder.with_name(f"away of {folder.name}"))
+            asked = party.request(Path(away), "tests", -1, again=True)
+            office.rotate(folder, -1, asked, now=now())
+            party.accept(Path(away), -1, folder / "public", now())
+            shutil.move(away, of(folder, -1))
+        else:
+            office.rotate(folder, -1, None, now=now())
+        eventually(lambda: all(run.members[i].link.connections > links[i] for i in ALL), 30)
+        eventually(lambda: run.listener.present() == ALL, 30)
+        assert served() != before
+        assert logged(caplog, "not connected", why="coordinator has other keys by now")
+        assert run.round() == ALL
+        own = Standing(thief)  # its directory is the old one, by which all is well
+        listener = Listener("127.0.0.1:0", ALL, partial(greeting, DRAWN, ALL), own, QUICK)
+        listener.start()
+        link = Dialled(f"127.0.0.1:{listener.port}", standing(folder, 0), patience=0.5)
+        with pytest.raises(ConnectionError, match="coordinator did not show that it holds its identity"):
+            link.start()
+        link.stop()
+        listener.stop()
+
+
+def shown_at(port, folder):
+    """The certificate that a coordinator shows, PEM, to whoever is a client."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    own = of(folder, 0)
+    context.load_cert_chain(own / "link.pem", own / "link.key")
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain) as secure:
+        return ssl.DER_cert_to_PEM_cert(secure.getpeercert(True))
+
+
+def test_a_coordinator_whose_new_keys_are_not_here_yet_says_so_and_takes_them_when_they_are(folder, caplog):
+    caplog.set_level(logging.INFO)
+    own, kept = of(folder, -1), folder.with_name(f"old of {folder.name}")
+    shutil.copytree(own, kept)
+    office.rotate(folder, -1, None, now=now())
+    fresh = shutil.copytree(own, folder.with_name(f"new of {folder.name}"))
+    for name in ("identity-link.key", "link.key", "link.pem", "directory.cbor", "revoked.cbor"):
+        shutil.copy(kept / name, own / name)
+    holder = Standing(own)
+    for name in ("directory.cbor", "revoked.cbor"):
+        shutil.copy(fresh / name, own / name)
+    holder.look_again()
+    holder.look_again()
+    assert len([one for one in caplog.records if one.message == "its own keys are others now"]) == 1
+    assert holder.other_credentials() is None
+    for name in ("identity-link.key", "link.key", "link.pem"):
+        shutil.copy(fresh / name, own / name)
+    holder.look_again()
+    assert holder.identities["link"].public == Standing(fresh).identities["link"].public
+    found = holder.other_credentials()
+    assert found is not None
+    assert found.certificate == (fresh / "link.pem").read_bytes()
+    assert holder.other_credentials() is None
 
 
 def test_a_coordinator_that_does_not_hold_its_identity_is_not_believed(lasting, caplog):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import Revoked
 from ..core.session import SERVER
 from ..pki.certificates import Untrusted
+from ..pki.directory import Entry
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
 from ..pki.standing import Standing
@@ -98,6 +99,7 @@ class Dialled:
         self._taken = TakenWords(0)
         self._sending: set[asyncio.Future[None]] = set()
         self._flow: Flow | None = None
+        self._proven: Entry | None = None
         self._background: Background | None = None
         self._ending = asyncio.Event()
         self._slot = asyncio.Semaphore(1)
@@ -243,7 +245,7 @@ class Dialled:
                 if isinstance(first, bytes):
                     proof, run, life, greeting = reply_of(first)
                     if self.standing is not None:
-                        self.standing.check_proof(proof, challenge, self._server)
+                        self._proven = self.standing.check_proof(proof, challenge, self._server)
                     self._greet(run, life, greeting)
                     log.info("connected", extra={name_of(self._server): self._address, "life": life})
                     if await self._talk(call):
@@ -313,12 +315,12 @@ class Dialled:
             del arrived  # its memory is another's, while the coordinator says nothing
 
     async def _beat(self, flow: Flow) -> None:
-        """While a word is worked on, say so. Raises Untrusted when the coordinator's certificate is revoked."""
+        """While a word is worked on, say so. Raises Untrusted when the coordinator's certificate is revoked or replaced."""
         while True:
             await asyncio.sleep(BEAT)
             if self.standing is not None:
                 self.standing.look_again()
-                self.standing.check_in_good_standing(self._server)
+                self.standing.check_in_good_standing(self._server, self._proven)
             if self._taken.doing is not None:
                 await flow.working()
 

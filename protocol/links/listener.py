@@ -230,7 +230,7 @@ class Listener:
             if self._standing is None:
                 self.port = server.add_insecure_port(self._address)
             else:
-                self.port = server.add_secure_port(self._address, server_credentials(self._standing.credentials()))
+                self.port = server.add_secure_port(self._address, server_credentials(self._standing))
             await server.start()
         except BaseException as error:
             begun.put(error)

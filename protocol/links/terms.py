@@ -17,6 +17,8 @@ from .flow import MOST_PIECE
 if TYPE_CHECKING:
     import grpc
 
+    from ..pki.standing import Standing
+
 SERVICE, METHOD = "cloister.Link", "Stream"
 LINK_VERSION = 7
 ID_HEADER = "cloister-client"
@@ -186,11 +188,19 @@ def grpc_or_words() -> None:
         raise ImportError("real processes need grpcio: pip install 'cloister[deploy]'") from None
 
 
-def server_credentials(tls: Credentials) -> "grpc.ServerCredentials":
-    """Of a coordinator, which takes no client without a certificate."""
+def server_credentials(standing: "Standing") -> "grpc.ServerCredentials":
+    """Of a coordinator, which takes no client without a certificate. A connection is shown the one that its folder has then."""
     import grpc
 
-    return grpc.ssl_server_credentials([(tls.key, tls.certificate)], tls.authority, require_client_auth=True)
+    def shown(tls: Credentials) -> "grpc.ServerCertificateConfiguration":
+        return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificate)], tls.authority)
+
+    def now() -> "grpc.ServerCertificateConfiguration | None":
+        """Called by gRPC at each connection; None where it is that of before."""
+        tls = standing.other_credentials()
+        return None if tls is None else shown(tls)
+
+    return grpc.dynamic_ssl_server_credentials(shown(standing.credentials()), now, require_client_authentication=True)
 
 
 def channel_credentials(tls: Credentials) -> "grpc.ChannelCredentials":

@@ -161,7 +161,8 @@ def rotate(
     unlock: Passphrase = private_keys.none,
     lock: bytes = b"",
 ) -> Enrolled:
-    """Another key and certificate for a party's link, and other identities if asked for; the old certificate is revoked.
+    """Another key and certificate for a party's link, and other identities if asked for, and always of a server: its clients see
+    its identity and not its certificate, so that whoever has its old folder would pass for it. The old certificate is revoked.
 
     lock: the passphrase of new keys made here, which `unlock` gives, or none. sent: its request and identity file; None: its keys
     are here, and the new ones are made here. The hosts of a server stay. fingerprint: of what it sent, as in `enrol`.
@@ -178,7 +179,12 @@ def rotate(
         _check_told(stated, fingerprint, "nothing is replaced")
         if stated.party != party:
             raise Untrusted(f"the identity file is of {name_of(stated.party)}, not of {name_of(party)}")
-        if not identities and stated.identities != dict(old.identities):
+        if party < 0 and not {*stated.identities.values()}.isdisjoint(old.identities.values()):
+            raise Untrusted(
+                f"the identity file has the identity that {name_of(party)} is enrolled with: a server's is replaced with its"
+                " certificate, as clients know it by that alone (`cloister keys request --again` makes one)"
+            )
+        if not identities and party >= 0 and stated.identities != dict(old.identities):
             raise Untrusted(f"the identity file has other identities than {name_of(party)} is enrolled with (--new-identities)")
         hosts = _hosts(read_certificate(read(office.public / f"{name_of(party)}.pem")), party)
         entry = _certified(office, asked, stated, hosts)

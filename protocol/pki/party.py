@@ -75,8 +75,8 @@ def request(
 ) -> tuple[bytes, bytes]:
     """Make keys here, and the certificate request (PEM) and identity file that go to the authority; both are written, too.
 
-    again: another key for the link, used once it is certified; identities: and other identities. link: a file
-    with a key on P-256 that is to be the link's. lock: passphrase of keys written here.
+    again: another key for the link, used once it is certified; identities: and other identities, as servers' always are. link: a
+    file with a key on P-256 that is to be the link's. lock: passphrase of keys written here.
     Raises ValueError if there is no key to follow, FileExistsError if there is one that would be written over.
     """
     check_run(run)
@@ -96,7 +96,7 @@ def request(
                         f"{folder / name} exists already: --again makes another key beside it, --force new ones in its place"
                     )
         key = private_keys.new_key() if link is None else private_keys.load_link(link, unlock)
-        fresh = not again or identities
+        fresh = not again or identities or party < 0
         own = {
             use: private_keys.new_identity() if fresh else private_keys.load_identity(folder / _identity(use), unlock)
             for use in uses

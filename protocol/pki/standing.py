@@ -2,12 +2,13 @@
 
 The authority's two documents are looked at again when their files change. A newer one takes the place of the one before; an older
 one, another of the same version, or one that is not the authority's is refused, in the log, and changes nothing. Certificates and
-keys are read at every connection, so one that was replaced is used at the next.
+keys are read at every connection, so one that was replaced is used at the next. A server's identity is replaced with its
+certificate, and read again when the directory has another; a client's is that of its run.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ from ..core.errors import Refused
 from ..core.session import SERVER
 from . import hello, private_keys
 from .admission import in_good_standing, party_of
-from .directory import MOST_BYTES, Directory
+from .certificates import Untrusted
+from .directory import MOST_BYTES, Directory, Entry
 from .names import name_of
 from .party import CERTIFICATE, DIRECTORY, REVOKED, Credentials, Trust, credentials, identities, trusted
 from .private_files import make_folder, read, write
@@ -24,6 +26,9 @@ from .private_keys import Passphrase
 from .revocations import RevocationList
 
 T = TypeVar("T", Directory, RevocationList)
+AUTHORITYS = (DIRECTORY, REVOKED)
+LINK = (DIRECTORY, CERTIFICATE, "link.key", "next-link.key")
+"""By which it is told that a server shows another certificate."""
 RUNS = "runs"
 """Folder of the runs that a party's identities have signed in, a file each."""
 log = logging.getLogger("cloister.link")
@@ -38,10 +43,12 @@ class Standing:
 
     def __init__(self, folder: Path, unlock: Passphrase = private_keys.none, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._unlock, self._clock = folder, unlock, clock
-        self._seen = self._stamps()
+        self._seen = self._stamps_of(AUTHORITYS)
         self._trust = trusted(folder, self._now)
         self.party = party_of(read(folder / CERTIFICATE), self._trust.directory, self._trust.revoked, self._now)
         self.identities: Mapping[str, SigningKey] = identities(folder, self.party, self._now, unlock)
+        self._shown = self._stamps_of(LINK)
+        self._behind = ""
 
     @property
     def directory(self) -> Directory:
@@ -52,6 +59,17 @@ class Standing:
         """For its link, as its folder has them now. Raises Untrusted, ValueError."""
         return credentials(self._folder, self.party, self._now, self._unlock)
 
+    def other_credentials(self) -> Credentials | None:
+        """Of a server, where its folder has others than when this was asked before; None where it has not, or none that serve."""
+        if (stamps := self._stamps_of(LINK)) == self._shown:
+            return None
+        try:
+            found = self.credentials()
+        except (ValueError, OSError):
+            return None  # a file may be on its way, and `look_again` says what is wrong
+        self._shown = stamps
+        return found
+
     @property
     def known(self) -> tuple[bytes, bytes]:
         """Digests of the directory and the list: others when anything is new."""
@@ -59,7 +77,9 @@ class Standing:
 
     def look_again(self) -> None:
         """Take what is new in the folder."""
-        if (stamps := self._stamps()) == self._seen:
+        if self._behind:
+            self._with_its_keys()
+        if (stamps := self._stamps_of(AUTHORITYS)) == self._seen:
             return
         self._seen, known, now = stamps, self._trust, self._now
         directory = self._newer(
@@ -71,6 +91,22 @@ class Standing:
         self._trust = Trust(known.authority, directory, revoked)
         if (directory.digest, revoked.digest) != (known.directory.digest, known.revoked.digest):
             log.info("news of the authority", extra={"directory": directory.header.version, "revoked": revoked.header.version})
+        if self.party < 0 and directory.entries.get(self.party) != known.directory.entries.get(self.party):
+            self._with_its_keys()
+
+    def _with_its_keys(self) -> None:
+        """Of a server that the authority has given others: take its identity, as soon as it is here. Its link's keys are read at
+        the next connection.
+        """
+        try:
+            self.identities = identities(self._folder, self.party, self._now, self._unlock)
+        except (ValueError, OSError) as error:
+            if str(error) != self._behind:
+                remedy = "until its folder has what the directory lists, clients that have the directory do not come"
+                log.warning("its own keys are others now", extra={"why": str(error), "then": remedy})
+            self._behind = str(error)
+        else:
+            self._behind = ""
 
     # --- who others are ---------------------------------------------------------------------------------------------------
 
@@ -83,17 +119,20 @@ class Standing:
         entry = self._trust.directory.entries.get(party)
         return entry is not None and entry.serial in self._trust.revoked.when
 
-    def check_in_good_standing(self, server: int = SERVER) -> None:
-        """Raises Untrusted where it is not listed, or its certificate is revoked."""
-        in_good_standing(server, self._trust.directory, self._trust.revoked, self._now)
+    def check_in_good_standing(self, server: int = SERVER, proven: Entry | None = None) -> None:
+        """Raises Untrusted where it is not listed, its certificate is revoked, or it is not the one that was proven."""
+        entry = in_good_standing(server, self._trust.directory, self._trust.revoked, self._now)
+        if proven is not None and entry != proven:
+            raise Untrusted(f"{name_of(server)} has other keys by now, and is asked again who it is")
 
     def proof(self, client: int, challenge: bytes) -> bytes:
         """Of a server, that it is who it is: 64 bytes. client: at the other end of the link. Raises ValueError, KeyError."""
         return hello.answer(self.identities[hello.PURPOSE], self.party, client, self._trust.directory, challenge)
 
-    def check_proof(self, proof: bytes, challenge: bytes, server: int = SERVER) -> None:
-        """Of a client: that the server gave this for its challenge on this link. Raises Untrusted."""
+    def check_proof(self, proof: bytes, challenge: bytes, server: int = SERVER) -> Entry:
+        """Of a client: that the server gave this for its challenge on this link; its entry in the directory. Raises Untrusted."""
         hello.check(proof, server, self.party, self._trust.directory, self._trust.revoked, challenge, self._now)
+        return self._trust.directory.entries[server]
 
     # --- its own past -----------------------------------------------------------------------------------------------------
 
@@ -121,10 +160,10 @@ class Standing:
     def _now(self) -> int:
         return int(self._clock())
 
-    def _stamps(self) -> list[tuple[int, ...]]:
+    def _stamps_of(self, names: Sequence[str]) -> list[tuple[int, ...]]:
         """By which a file that was replaced or written to is told; none of one that is missing."""
         found: list[tuple[int, ...]] = []
-        for name in (DIRECTORY, REVOKED):
+        for name in names:
             try:
                 about = (self._folder / name).stat()
             except OSError:

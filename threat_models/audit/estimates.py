@@ -2,8 +2,8 @@
 
 From the best that the view has: the update itself, also where a protection was to hide it and did not; its transform, with the
 seed that undoes it; but for its head the model that a corrupt client was shown; linear measurements of it, with the seed that
-draws them; sketches under a key of which sums are known beside their sketches; and where there is nothing of the client's own,
-the mean of the smallest sum that it is in, without what corrupt clients put in.
+draws them; sketches under a key of which sums are known beside their sketches; inner products with known sums; and where there is
+nothing of the client's own, the mean of the smallest sum that it is in, without what corrupt clients put in.
 """
 
 from collections import defaultdict
@@ -41,7 +41,9 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "shown" or "mean"."""
+    """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "products", "shown" or
+    "mean".
+    """
 
     vector: Matrix = field(repr=False)
     how: str
@@ -55,6 +57,7 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     """
     known = means(view)
     found = {instance: Estimate(mean, "mean") for instance, mean in known.items()}
+    found |= dict(_along_sums(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
     found |= dict(_dealt(view, known, prior))
@@ -129,16 +132,53 @@ def _dealt(view: CorruptView, known: Mapping[Instance, Matrix], prior: Matrix | 
             yield from ((key, Estimate(x, "measurements")) for key, x in measured_rows(question, known, prior))
 
 
+def _counts(view: CorruptView) -> dict[int, float]:
+    """Of each client's samples, where sums are weighted by them: corrupt clients' as they are, the others' as far as it tells."""
+    clients = sorted(set(view.public.clients) - view.held.keys())
+    counted = any(s.times_samples for s in view.sums)
+    counts = dict(zip(clients, counts_of(view, clients, 1.0, DIVERSE), strict=True)) if counted else {}
+    return counts | {i: float(len(held.examples)) for i, held in view.held.items()}
+
+
+def _along_sums(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
+    """With a Gram matrix and the sums of the updates in it: each update's part along these sums, as it tells their products.
+
+    About the origin that is along the mean itself; of deviations from a mean along what sets sums apart.
+    """
+    if not (compared := [one for one in view.compared if one.gram]):
+        return
+    counts = _counts(view)
+    for one in compared:
+        means_of, shares = [], []
+        for s in view.sums:
+            row = {i: a * counts[i] for i, a in s.row.items()} if s.times_samples else s.row
+            here = (s.round, s.kind) == (one.round, one.kind) and row.keys() <= set(one.rows)
+            if here and s.mean is not None and (total := sum(row.values())):
+                means_of.append(np.asarray(s.mean, np.float64))
+                shares.append([row.get(i, 0.0) / total for i in one.rows])
+        if not means_of:
+            continue
+        vectors, weights = np.stack(means_of), np.array(shares)
+        for at, client in enumerate(one.rows):
+            key = (one.round, one.kind, client)
+            base = next((k for k, mean in enumerate(means_of) if key in known and np.allclose(mean, known[key])), None)
+            if base is None:
+                continue
+            along, of = (vectors, weights) if one.origin else (vectors - vectors[base], weights - weights[base])
+            gram = of @ one.matrix @ of.T
+            gram += RIDGE * np.trace(gram) / len(gram) * np.eye(len(gram))
+            apart = np.eye(len(one.rows))[at] - weights[base]
+            if np.trace(gram) > 0:
+                yield key, Estimate(vectors[base] + along.T @ np.linalg.solve(gram, of @ one.matrix @ apart), "products")
+
+
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
     """Without it: each update's part along sums whose sketch, under the same key, the server knows too, or guesses by counts."""
     terms = terms_of(view)
     sets = [one for one in sketch_sets(view) if one.raw]
     if terms is None or not sets:
         return
-    clients = sorted(set(view.public.clients) - view.held.keys())
-    counted = any(s.times_samples for s in view.sums)
-    counts = dict(zip(clients, counts_of(view, clients, 1.0, DIVERSE), strict=True)) if counted else {}
-    counts |= {i: float(len(held.examples)) for i, held in view.held.items()}
+    counts = _counts(view)
     pairs: dict[bytes, list[tuple[Matrix, Matrix]]] = defaultdict(list)
     for one in sets:
         for s in view.sums:
