@@ -11,6 +11,7 @@ from typing import Any
 from .fl.fields_at_fault import field_of
 from .fl.functions import Unfit
 from .protocol.core.errors import ProtocolError, Revoked
+from .reading_a_file import Unbuilt
 from .user_errors import file_of, in_words
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -42,6 +43,8 @@ def one_line_errors(where: str | None = None, settings: Sequence[str] = ()) -> I
         if not isinstance(error, ValueError | OSError | ProtocolError | Unfit | Revoked) and not _says_what_to_install(error):
             raise
         message = _placed(error, where, settings) + (_of_a_file(error) or str(error) or type(error).__name__)
+        if isinstance(error, Unbuilt) and settings:
+            message += "; mend it in the file: --set changes what the file has built"
         raise Failure(" ".join(message.split()), REVOKED if isinstance(error, Revoked) else FAILED) from error
 
 

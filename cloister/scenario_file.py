@@ -126,7 +126,14 @@ def load_source(source: str, name: str, where: str) -> Scenario:
     spec = importlib.util.spec_from_loader(f"{PREFIX}recorded", loader)
     if spec is None:
         raise ValueError(f"{where} holds no source")
-    return _chosen(executed(spec, loader, where), name, Scenario, "scenario")
+    try:
+        read = executed(spec, loader, where)
+    except ValueError as error:
+        if isinstance(missing := error.__cause__, ModuleNotFoundError) and missing.name:
+            beside = f"{missing.name.partition('.')[0]}.py, as it was then, into this folder"
+            raise ValueError(f"{error}; put {beside}: the record has the scenario's file alone") from error
+        raise
+    return _chosen(read, name, Scenario, "scenario")
 
 
 class _Source(InspectLoader):

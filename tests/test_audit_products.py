@@ -1,4 +1,4 @@
-"""What inner products with published sums tell of single updates: the part of each along the sums, as the span meter counts it."""
+"""What inner products with published sums tell of single updates: the part of each along the sums."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from cloister.comparing.play import opened
+from cloister.errors_in_one_line import Failure, one_line_errors
 from cloister.fl.runs.feasibility import Doubt
 from cloister.reading_a_file import Unbuilt
-from cloister.scenario_file import load, load_comparison, load_evaluation, load_poisoning
+from cloister.scenario_file import load, load_comparison, load_evaluation, load_poisoning, load_source
 
 from .comparison_sample import tiny
 
@@ -113,3 +114,17 @@ def test_data_that_are_not_there_stop_no_comparison_of_others(tmp_path: Path) ->
     with pytest.raises(ValueError, match="there is no file cifar"):
         opened(replace(tiny, data={"lost": lost}), None, tmp_path / "none", False, {})
     assert not (tmp_path / "none").exists()
+
+
+def test_what_the_file_cannot_build_no_setting_mends() -> None:
+    """CFL's "set algorithm.remember=False" was obeyed by --set, and answered by the same line."""
+    with pytest.raises(Failure, match="line 3: wrong; mend it in the file: --set changes what the file has built$"):
+        with one_line_errors("mine.py", ["algorithm.remember=False"]):
+            raise Unbuilt("mine.py, line 3: wrong")
+    with pytest.raises(Failure, match="line 3: wrong$"), one_line_errors("mine.py"):
+        raise Unbuilt("mine.py, line 3: wrong")
+
+
+def test_what_a_recorded_file_imports_is_asked_for_by_name() -> None:
+    with pytest.raises(ValueError, match=r"No module named 'beside_it'; put beside_it\.py, as it was then, into this folder"):
+        load_source("from beside_it.inner import scenario\n", "scenario", "runs/a/origin.json")

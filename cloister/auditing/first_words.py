@@ -66,6 +66,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
 def notes(found: Mapping[str, Any]) -> list[str]:
     """Lines: which runs were audited; claims that nothing tried, attacks that failed, claims not made of such runs; and why."""
     lines = [words] if (words := runs_in_words(found)) else []
+    lines += _same_clients(found)
     if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
         why: dict[str, list[str]] = {}
         for claim in untried:
@@ -88,6 +89,18 @@ def notes(found: Mapping[str, Any]) -> list[str]:
         )
         lines.append("what attacks find in clear is found without the protection, and without the noise of training too")
     return lines
+
+
+def _same_clients(found: Mapping[str, Any]) -> list[str]:
+    """That several runs were of the same clients, of whom each is a victim in every run."""
+    scenario, runs = found.get("scenario", {}), len(found.get("seeds", ()))
+    partition = scenario.get("partition") if isinstance(scenario, Mapping) else None
+    if runs < 2 or not isinstance(partition, Mapping) or partition.get("type") != "Natural":
+        return []
+    return [
+        f"the clients and their data are the same in all {runs} runs, and each client counts as a victim once a run: what may be"
+        " found at most is said of these clients, over runs with other first weights, batches and secrets, and not of others"
+    ]
 
 
 def _not_promised(one: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ pandas.DataFrame(measured).round(2)
 # %% [markdown]
 # `leakage` puts what was found on the way from 0 (what the sums tell) to 1 (what updates in clear tell); `at most` is the upper end of its
 # 95 % interval: over victims, of which runs of other seeds have others, so that with fewer than three seeds it is too narrow; from three on it
-# is over runs and victims. `told apart` is false where the attack fails in clear too, so that nothing follows from its failing here.
+# is over runs and victims. (Your own clients are the same in every run: then it is of these clients, each counted once a run.) `told apart` is false where the attack fails in clear too, so that nothing follows from its failing here.
 #
 # Who should stay out of what is a list of claims, each tried against the observer that it is about:
 
