@@ -49,7 +49,10 @@ def join(
         str | None, typer.Option(metavar="HOST:PORT", help="Where the second server listens, under TwoServer: a link of its own.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Connect to nobody: say what is in --data, and whether it fits the --scenario.")
+        bool,
+        typer.Option(
+            "--check", help="Connect to nobody: say what is in --data, whose --keys are, and whether they fit the --scenario."
+        ),
     ] = False,
 ) -> None:
     """Take part in a run as one client, with its own data.
@@ -67,7 +70,7 @@ def join(
     """
     with one_line_errors(scenario, set_ or []):
         if check:
-            _check(scenario, set_, seed, data, client, datasets, keys is not None)
+            _check(scenario, set_, seed, data, client, datasets, keys)
             return
         if address is None or scenario is None or folder is None:
             lacking = {"HOST:PORT": address, "--scenario": scenario, "--folder": folder}
@@ -133,20 +136,22 @@ def _check(
     data: Path | None,
     client: int | None,
     datasets: Path | None,
-    keys: bool,
+    keys: Path | None,
 ) -> None:
-    """What `join --check` says. Raises ValueError of one line where the data do not fit."""
+    """What `join --check` says. Raises ValueError of one line where the data do not fit, or the keys are not a client's."""
     from .fl.runs.serving import check_served
     from .own_data_check import fits, label_of, seen
     from .reporting.repeat import DRAWN
     from .scenario_file import draws_its_model
 
-    if scenario is None and data is None:
-        raise ValueError("give --data, --scenario or both: there is nothing to check")
+    if scenario is None and data is None and keys is None:
+        raise ValueError("give --data, --scenario, --keys or all: there is nothing to check")
     found = None if scenario is None else scenario_of(scenario, set_, seed=seed)
     if found is not None:
         check_served(found)  # before words on the data, which are read by what the scenario agrees on
-    data = data if found is None else _own_data(found, data, keys)
+    data = data if found is None else _own_data(found, data, keys is not None)
+    if keys is not None:
+        client = _whose(keys, client)
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):
             sys.stdout.write(f"{name:<12} {words}\n")
@@ -176,6 +181,18 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
     if data is not None and not data.exists():  # said now, and not when the coordinator is there
         raise ValueError(f"there is no file or folder {data}; give this client's own as --data")
     return data
+
+
+def _whose(keys: Path, client: int | None) -> int:
+    """Whose keys they are, after all that a link would be refused for at this end; written out. Raises ValueError."""
+    standing = standing_of(keys, False, notes=True)
+    if standing is None or standing.party < 0 or client not in (None, standing.party):
+        raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
+    directory = standing.directory
+    clients = sum(party >= 0 for party in directory.entries)
+    of = f"of the run {directory.header.run!r}, directory {directory.header.version}"
+    sys.stdout.write(f"{'keys':<12} client-{standing.party} {of}, which lists {clients} clients\n")
+    return standing.party
 
 
 def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing | None":

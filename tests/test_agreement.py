@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from cloister.protocol import Masked, Permuted
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.terms import NEVER_BEGAN, Limits, LinkRefused, grpc_or_words
+from cloister.protocol.pki import office
 from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
 from cloister.reporting.run_data import Run
@@ -33,6 +35,7 @@ from cloister.reporting.who_was_there import differing
 from cloister.scenario_file import load
 
 from .commanded import commanded
+from .deployed import authority
 from .served import SMALL, Served, played
 from .test_own_data_check import AGREED, of, table
 
@@ -66,6 +69,26 @@ def test_with_keys_nobody_trains_on_a_share_unasked(tmp_path):
     done = commanded(tmp_path, "join", "--check", "--scenario", "cloister:quickstart", "--keys", "anywhere")
     assert done.returncode == 1
     assert "train on its share of the scenario's data; if that is meant, --data scenario" in done.stderr
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_keys_are_looked_at_before_anybody_is_connected_to(folder):
+    """Before: any were said to fit, and the coordinator knew nobody of that number."""
+    authority(folder / "pki", 14)
+    at = ("join", "--check", "--scenario", "agreed.py", "--data", "mine.csv", "--keys")
+    good = commanded(folder, *at, "pki/parties/client-1")
+    assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "it fits"), good.stderr
+    assert good.stdout.splitlines()[0] == "keys         client-1 of the run 'tests', directory 1, which lists 14 clients"
+    wrong = {"pki/parties/client-13": "the scenario has no client 13", "nowhere": "there is no folder nowhere",
+             "pki/parties/coordinator": "are not those of a client"}  # fmt: skip
+    for keys, why in wrong.items():
+        done = commanded(folder, *at, keys)
+        assert done.returncode == 1
+        assert why in done.stderr
+    office.revoke(folder / "pki", 1, now=int(time.time()))
+    assert commanded(folder, *at, "pki/parties/client-1").returncode == 77
+    assert commanded(folder, "join", "--check", "--keys", "pki/parties/client-2").returncode == 0
 
 
 def test_own_data_are_read_before_anybody_is_connected_to(folder):

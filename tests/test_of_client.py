@@ -63,6 +63,17 @@ def test_one_client_has_what_depends_on_it_alone(folder):
     assert run.by_client[4]["leverage"] is None
 
 
+def test_a_question_that_it_did_not_answer_tells_nothing(folder):
+    """A revoked client's page said that the server had learned cosines in rounds in which it was not there."""
+    asked = [(7, "server", "gram(edge)", [3, 4], "noisy cosines"), (7, "server", "sketches", [3, 4], "a sketch of each")]
+    more = [entry | {"scalars": 0, "bytes": 0} for entry in answers(*asked)]
+    known = [json.loads(line) for line in (folder / "disclosure.jsonl").read_text().splitlines()]
+    write_lines(folder / "disclosure.jsonl", [*known, *more])
+    assert not any("cosines" in one.words or "sketch" in one.words for one in load(folder).client(3).told)
+    write_lines(folder / "disclosure.jsonl", [*known, *answers(*asked)])
+    assert sum("cosines" in one.words for one in load(folder).client(3).told) == 1
+
+
 def test_a_client_goes_by_its_name_and_one_that_is_none_is_refused(folder):
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"names": {str(i): f"ward-{i}" for i in range(12)}}))

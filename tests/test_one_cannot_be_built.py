@@ -118,10 +118,10 @@ def test_data_that_are_not_there_stop_no_comparison_of_others(tmp_path: Path) ->
 
 def test_what_the_file_cannot_build_no_setting_mends() -> None:
     """CFL's "set algorithm.remember=False" was obeyed by --set, and answered by the same line."""
-    with pytest.raises(Failure, match="line 3: wrong; mend it in the file: --set changes what the file has built$"):
-        with one_line_errors("mine.py", ["algorithm.remember=False"]):
-            raise Unbuilt("mine.py, line 3: wrong")
-    with pytest.raises(Failure, match="line 3: wrong$"), one_line_errors("mine.py"):
+    settings, said = ["algorithm.remember=False"], r"line 3: wrong; mend it in the file: --set changes what the file has built$"
+    with pytest.raises(Failure, match=said), one_line_errors("mine.py", settings):
+        raise Unbuilt("mine.py, line 3: wrong")
+    with pytest.raises(Failure, match=r"line 3: wrong$"), one_line_errors("mine.py"):
         raise Unbuilt("mine.py, line 3: wrong")
 
 

@@ -13,6 +13,8 @@ from .run_data import Row, Run, client_ids, evaluated, number, score_words, scor
 from .who_was_there import in_words, who_was_there
 
 CLUSTER = "clients of its cluster"
+COMPARED = ("gram", "sketches")
+"""How what is told of comparisons begins."""
 METERS = {
     "leverage": ("taking part", "all sums together isolate it as in a group of {crowd:.3g}, if its updates never changed"),
     "information": ("taking part, told apart", "the share of what is its own that sums tell, as updates do change"),
@@ -51,9 +53,9 @@ class OfClient:
 
     @property
     def told(self) -> list[Told]:
-        """The same by who was told and what, in the order of parties."""
+        """The same by who was told and what, in the order of parties; of questions that were not answered nothing."""
         found: dict[tuple[str, str], list[Row]] = {}
-        for entry in self.disclosures:
+        for entry in (entry for entry in self.disclosures if not _unanswered(entry)):
             found.setdefault((self._to(entry), str(entry.get("words"))), []).append(entry)
         order: dict[str, int] = {party: k for k, party in enumerate(PARTIES)}
         return [
@@ -186,6 +188,12 @@ def _stays(run: Run, client: str) -> dict[str, str]:
         size = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
         words[name] = f"cluster {name}, of {size} client{'s' * (sizes[-1] != 1)} in round{_s(of)} {in_words([t for t, _ in of])}"
     return words
+
+
+def _unanswered(entry: Row) -> bool:
+    """Whether a server compared nothing: whoever was asked for a sketch was not there, or declined."""
+    compared = entry.get("recipient") == "server" and str(entry.get("what")).startswith(COMPARED)
+    return compared and not number(entry.get("scalars"))
 
 
 def _about(entries: Sequence[Row]) -> tuple[int, int]:
