@@ -3,24 +3,28 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cloister.attacking.asked import _as_given
 from cloister.attacking.data import Search
 from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows, unplayed_words
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.result import Attacked
-from cloister.attacking.tables import points_table, verdict
+from cloister.attacking.tables import as_given_words, points_table, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.threat_models.knowledge import Level
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.play import Harm, Try
 from cloister.threat_models.search.space import AROUND, Space
+from cloister.threat_models.simple_attacks import MinusGradient
 
 from . import evaluation_sample as sample
 from .test_readable_figures import search_of
@@ -232,3 +236,29 @@ def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
     assert unplayed_words(left) == " Not played, for want of budget: A0, A1, A2, A3, A4, A5 and 2 more."
     assert unplayed_words(left) in verdict(left)
     assert unplayed_words(replace(found, about={**found.about, "attacks": []})) == ""
+
+
+class Hug:
+    needs = Level.OMNISCIENT
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __call__(self, known: Any) -> Any:
+        return known.seen
+
+
+def hugging(known: Any, scale: float = 1.0) -> Any:
+    return scale * known.seen
+
+
+def test_numbers_that_an_attack_was_made_with_and_are_not_searched_are_said() -> None:
+    """A plain class was played at its one scale alone, and the report said that 29 points found no break."""
+    assert _as_given(Hug(1.5)) == _as_given(partial(hugging, scale=1.5)) == "scale=1.5"
+    assert _as_given(MinusGradient(2.0)) == _as_given(Hug) == _as_given(hugging) == ""
+    found = search([point(2, 0.01)])
+    told = replace(found, about={**found.about, "as_given": {"Hug": "scale=1.5"}})
+    assert as_given_words(told).startswith(
+        "Played as given, and not varied: Hug with scale=1.5. Fields of a dataclass are searched"
+    )
+    assert as_given_words(found) == ""

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch import nn
 
 from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
-from cloister.evaluating.triggers_fit import check_triggers
+from cloister.evaluating.triggers_fit import check_triggers, measured_together
 from cloister.fl.data.source import Digits
 from cloister.protocol.core.errors import Refused
 
@@ -45,6 +46,32 @@ def test_what_fits_is_played():
     played = grid()
     images = replace(played.scenario, data=Digits())
     check_triggers(replace(played, scenario=images), images.data(None))
+
+
+class Batched(nn.Module):
+    """Its means are those of the records that it is given."""
+
+    def __init__(self, statistics: bool) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(64, track_running_stats=False) if statistics else nn.LayerNorm(64)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.out(self.norm(x.flatten(1)))
+
+
+def test_backdoors_on_a_model_that_predicts_for_many_together_are_doubted():
+    """A trigger that all test records have was normalised away, and success was 56 % without any attack."""
+
+    def doubts(statistics, **of):
+        images = replace(grid().scenario, data=Digits(), model=lambda shape, classes: Batched(statistics))
+        played = replace(grid(), scenario=images, **of)
+        return measured_together(played, images.data(None))
+
+    assert len(doubts(True)) == 1
+    assert "'BadNets'" in doubts(True)[0]
+    assert doubts(False) == []
+    assert doubts(True, attacks={"minus": attacks.MinusGradient()}) == []
 
 
 def test_by_the_command_nothing_is_played(tmp_path):

@@ -396,3 +396,11 @@ def test_a_rule_is_told_that_the_absent_are_of_those_that_it_is_built_for() -> N
     assert other.unmoved == (0, "")
     for a, b in zip(one.simulation.vectors().values(), other.simulation.vectors().values(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)  # what is left of the trimmed mean is a mean
+
+
+def test_what_was_doubted_before_it_was_played_is_said_of_what_came_out(tmp_path: Path) -> None:
+    """A backdoor's success on a model that takes test records together: the line on stderr was gone when the page was read."""
+    grid = made_up(tmp_path, {("median", "IPM"): [0.9, 0.91, 0.9]})
+    told = replace(grid, about={**grid.about, "doubts": ["the model predicts for many records together"]})
+    assert "The model predicts for many records together." in verdict(told)
+    assert "records together" not in verdict(grid)

@@ -2,11 +2,14 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
+from ..fl.own_values import own_fields
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import described
 from ..grids.watching import seeds_of
@@ -154,10 +157,19 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "own": dict(named.own),
         "strengths": {name: strength_of(space, usual(space, {"attack": name}, Pool(1))[0]) for name in space.attacks},
         "left_out": dict(space.left_out),
+        "as_given": {name: given for name, attack in space.own.items() if name in space.kinds and (given := _as_given(attack))},
         "command": command_of(asked),
         "versions": versions(),
         "machine": machine(),
     }
+
+
+def _as_given(attack: object) -> str:
+    """What an attack of the user's own was made with that is not searched, as it is no field of a dataclass: "scale=1.5"."""
+    if isinstance(attack, type) or is_dataclass(attack):
+        return ""
+    made = attack.keywords if isinstance(attack, partial) else {} if isinstance(attack, FunctionType) else own_fields(attack)
+    return ", ".join(f"{name}={value}" for name, value in made.items() if isinstance(value, int | float))
 
 
 def said_of(algorithm: object) -> str:

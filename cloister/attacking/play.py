@@ -42,7 +42,7 @@ from .points import no_break
 from .report import write_search_report
 from .run import Named, play_hunt
 from .source import Unwritable, scenario_source
-from .tables import break_words, curve_table, failed_words, point_json, points_table, search_json, verdict
+from .tables import as_given_words, break_words, curve_table, failed_words, point_json, points_table, search_json, verdict
 from .workers import KIND, Origin, crew, space_of
 
 BREAK, WORST = "break.py", "worst.py"
@@ -69,6 +69,8 @@ def play_attack(asked: Asked, as_json: bool) -> None:
     console.print(verdict(search), highlight=False, markup=False)
     if not_played := failed_words(search):
         console.print(not_played, highlight=False, markup=False)
+    if given := as_given_words(search):
+        console.print(given, highlight=False, markup=False)
     console.print(f"defence     {defence_words(asked.against, subject)}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]

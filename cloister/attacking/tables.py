@@ -155,6 +155,15 @@ def curve_table(search: Search) -> Table:
     return table
 
 
+def as_given_words(search: Search) -> str:
+    """Attacks of the user's own of which nothing was varied; empty where there are none."""
+    given = search.about.get("as_given") or {}
+    if not given:
+        return ""
+    named = "; ".join(f"{name} with {made}" for name, made in given.items())
+    return f"Played as given, and not varied: {named}. Fields of a dataclass are searched, in the attacks.Span that they name."
+
+
 def search_json(search: Search) -> dict[str, Any]:
     """Everything that the report says, without the lines."""
     return {
@@ -173,5 +182,6 @@ def search_json(search: Search) -> dict[str, Any]:
         "failed": dict(search.failed),
         "not_played": failed_words(search),
         "left_out": search.about["left_out"],
+        "as_given": dict(search.about.get("as_given") or {}),
         **search.found,
     }

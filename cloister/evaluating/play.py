@@ -34,7 +34,7 @@ from .report import write_evaluation_report
 from .run import Ledger, play_grid
 from .tables import bounds_words, grid_json, grid_table, reasons
 from .tried import failures
-from .triggers_fit import check_triggers
+from .triggers_fit import check_triggers, measured_together
 from .verdict import sentences
 from .workers import Origin, crew
 
@@ -115,13 +115,14 @@ def opened(
     check_triggers(evaluation, source, names)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    of_data = {DATA: {"data": checksum_of_source(source)}}
+    together = measured_together(evaluation, source, names)
+    of_data = {DATA: {"data": checksum_of_source(source)}, "doubts": together}
     described = description(evaluation) | of_data | {"origin": origin, "versions": versions(), "machine": machine()}
     ledger = Ledger(evaluation, files, files.open(described, resume, beside))
     unread = not_read(evaluation.scenario.data, data)
     dealt = dict.fromkeys(words for partition in places for words in dealt_anew(source, partition))
     short = dict.fromkeys(_too_few(evaluation, len(source.clients or ())))
-    for words in (*([unread] if unread else []), *dealt, *short, *failures(evaluation, source, names)):
+    for words in (*([unread] if unread else []), *dealt, *short, *together, *failures(evaluation, source, names)):
         doubted(words)
     return folder, ledger
 

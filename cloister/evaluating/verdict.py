@@ -74,6 +74,7 @@ def sentences(grid: Grid) -> Said:
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
+    less += tuple(f"{_first(words)}." for words in grid.about.get("doubts") or ())
     less += (*unusable(grid), *nobody_at_work(grid), *in_vain(grid), *_left_out(grid, found))
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
