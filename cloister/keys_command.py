@@ -298,7 +298,7 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
     what two clients send each other; seed, what all clients share. They are to tell two keys apart, not to be read out.
     """
     with one_line_errors():
-        from .protocol.pki.listing import listing, own_fingerprint
+        from .protocol.pki.listing import listing, own_fingerprint, pending
         from .protocol.pki.names import name_of
 
         if (own := own_fingerprint(folder)) is not None:
@@ -316,6 +316,10 @@ def show(folder: Annotated[Path, typer.Argument(help="The authority's folder, it
                 _say(f"  fingerprint\n    {_groups(bytes.fromhex(row.fingerprint))}")
             for use, fingerprint in row.identities.items():
                 _say(f"  {use:<12} {fingerprint}")
+        asked = pending(folder)
+    if asked is not None:
+        _say(f"{asked[0]} has asked for other keys, which are not certified yet; of that request")
+        _say(f"  fingerprint\n    {_groups(bytes.fromhex(asked[1]))}")
     _say(f"run          {found.run}")
     _say(f"authority    {_groups(bytes.fromhex(found.fingerprint))}")
     _say(f"directory    version {found.directory}; revocation list version {found.revoked}")

@@ -137,6 +137,11 @@ def in_words(found: Repetition, other: Path, played: bool = True) -> list[str]:
     if found.different:
         if any(what.startswith("the scenario:") and "model" in what for what in found.different) and _finished(other):
             lines.append(f"  its model is a finished module: {DRAWN}")
+    elif not found.same and found.computed:
+        lines.append(
+            "versions, processor, data, scenario, models, rounds and answers are the same: what differs is computed of these, and"
+            " was changed in one of the folders"
+        )
     elif not found.same:
         lines.append("versions, processor, data and scenario are the same; a library may draw or order by itself")
     if not found.same and _encrypted(other):

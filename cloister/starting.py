@@ -77,7 +77,8 @@ def new(
             raise ValueError(f"{path} is there already; name another file: cloister new {kind} FILE")
         if not path.parent.is_dir():
             raise ValueError(f"there is no folder {path.parent}; make it first: mkdir -p {shlex.quote(str(path.parent))}")
-        path.write_text(text if starter is None else text.replace(f" {usual}", f" {shlex.quote(str(path))}"))
+        here = shlex.quote(str(path))
+        path.write_text(text.replace(f"examples/{usual}", here) if starter is None else text.replace(f" {usual}", f" {here}"))
         beside = _beside(kind, path.parent) if starter is None else []
     after = f"its first lines say how it is played: {path}" if starter is None else NEXT[starter].format(file=path)
     also = f", and beside it {', '.join(beside)}, which it imports" if beside else ""

@@ -60,11 +60,12 @@ def closed_over(function: FunctionType) -> Iterator[str]:
     codes = [*codes_of(maker.__code__ if isinstance(maker, FunctionType) else function.__code__)]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         inside = [code for code in codes if name in code.co_freevars]
+        around = [code for code in codes if name in code.co_cellvars]  # who made it may change it when it is made
         if any(i.opname in REBINDS and i.argval == name for code in inside for i in dis.get_instructions(code)):
             continue
         with suppress(ValueError):  # nothing is in it yet
             value = cell.cell_contents
-            if text := f"{name}={value!r}" if plain(value) else fixed_text(name, value, inside):
+            if text := f"{name}={value!r}" if plain(value) else fixed_text(name, value, [*inside, *around]):
                 yield text
 
 
@@ -137,7 +138,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
 @lru_cache(maxsize=4096)
 def _may_change(code: CodeType, name: str) -> bool:
     """Whether a function names it, and does what may change it."""
-    named = name in code.co_names or name in code.co_freevars
+    named = any(name in names for names in (code.co_names, code.co_freevars, code.co_cellvars))
     return named and any(i.opname in CHANGES or _calls_to_change(i) for i in dis.get_instructions(code))
 
 

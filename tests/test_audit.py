@@ -136,11 +136,20 @@ def test_in_clear_the_server_has_every_update():
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("protection", [Masked(), TwoServer()], ids=repr)
-def test_the_server_alone_has_nothing_but_sums(protection):
-    share = recovered(played(protection, when_ripe if isinstance(protection, Masked) else None), SERVER_ALONE)
+def test_the_server_alone_has_nothing_but_sums():
+    share = recovered(played(Masked(), when_ripe), SERVER_ALONE)
     assert len(share) == 4 * CLIENTS
     assert max(map(abs, share.values())) < 1e-6
+
+
+@pytest.mark.trains
+def test_of_inner_products_two_servers_tell_the_first_each_update_along_the_sums():
+    """As much as the span meter of the same run says; before, the audit read nothing out of them."""
+    recorder = played(TwoServer())
+    share = recovered(recorder, SERVER_ALONE)
+    assert len(share) == 4 * CLIENTS
+    assert min(share.values()) > -0.01
+    assert 0.001 < np.mean([*share.values()]) < 0.5
 
 
 @pytest.mark.trains
@@ -362,7 +371,7 @@ def test_the_dealer_and_either_server_have_every_row_of_a_gram_matrix(parties):
     if parties == "server+dealer":
         share = recovered(short, named(parties))
         assert np.mean(list(share.values())) > 0.25  # of 600 measurements of 1218 numbers half of it follows
-        assert max(recovered(short, named("server")).values()) < 1e-6
+        assert np.mean([*recovered(short, named("server")).values()]) < 0.5 * np.mean([*share.values()])
     (first, *_), dealt = short.updates.items(), list(dealt_rows(short.seen_by(named(parties))))
     key, x = first
     (question,) = (of for of in dealt if key in of.rows)

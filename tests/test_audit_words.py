@@ -16,7 +16,7 @@ from cloister.auditing import play as auditing
 from cloister.auditing import report
 from cloister.auditing.audited import audited
 from cloister.auditing.command import AuditSeeds, HowMuch
-from cloister.auditing.first_words import headline, notes, sentences
+from cloister.auditing.first_words import _leaks_in_words, headline, notes, sentences
 from cloister.auditing.report import BUDGET_WORDS, render, untried
 from cloister.auditing.result import Audited
 from cloister.auditing.sought import SOUGHT
@@ -633,3 +633,13 @@ def test_the_same_clients_in_several_runs_are_no_others() -> None:
     assert said("Natural", 0, 1, 2)
     assert not said("Natural", 0)
     assert not said("Dirichlet", 0, 1, 2)
+
+
+def test_what_one_client_finds_by_itself_needs_no_coalition() -> None:
+    """ "server and client 0 can tell" was read as that it takes both."""
+    leak = {"value": 0.4, "low": 0.35, "high": 0.45, "exposed": [], "victims": 40}
+    several = [("server and client 0", [("membership", leak)])]
+    (alone,) = _leaks_in_words(several, {("server and client 0", "membership"): "client 0 (Ruhr)"})
+    assert alone == "server and client 0 can tell whether a record was trained on (40 %; client 0 (Ruhr) does by itself)"
+    (both,) = _leaks_in_words(several, {})
+    assert both == "server and client 0 can tell whether a record was trained on (40 %)"

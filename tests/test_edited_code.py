@@ -271,6 +271,17 @@ def test_what_an_object_or_a_function_counts_while_it_runs_is_no_part_of_it(name
     assert described(attack) == before
 
 
+def test_what_is_closed_over_and_changed_by_who_made_it_is_no_part_of_it() -> None:
+    now = {"round": 0}
+
+    def attack(known: float) -> float:
+        return now["round"] * known
+
+    before = described(attack)
+    now["round"] = 3
+    assert described(attack) == before
+
+
 def test_what_a_library_keeps_in_an_object_is_no_part_of_it(tmp_path: Path) -> None:
     text = "from torch import nn\n\n\nclass Mine(nn.Module):\n    def __init__(self, wide):\n        super().__init__()\n"
     text += "        self.wide = wide\n\n\nKEPT = Mine(3)\n\n\ndef by_name(known):\n    return KEPT.wide * known\n"

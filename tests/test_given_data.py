@@ -170,6 +170,27 @@ def test_a_misspelt_folder_is_said_with_what_there_is_and_hidden_files_are_nobod
     assert data.from_csv(tmp_path / "hospitals")(None).clients == ("hospital 00", "hospital 01", "hospital 02")
 
 
+def test_columns_that_are_no_inputs_are_left_out_by_name(tmp_path):
+    (tmp_path / "a.csv").write_text("patient,x,ward,label\n" + "".join(f"P{k},{k},icu,{k % 2}\n" for k in range(8)))
+    (tmp_path / "b.csv").write_text("x,label,ward,patient\n" + "".join(f"{k},{k % 2},er,P{k}\n" for k in range(8, 16)))
+    source = data.from_csv(tmp_path, without=("patient", "ward"))(None)
+    assert (source.columns, source.shape) == (("x",), (1,))
+    assert sorted([*source.train.x.flatten().tolist(), *source.test.x.flatten().tolist()]) == [*range(16)]
+    assert data.from_csv(tmp_path, without=["patient", "ward"]).agreed().columns == ("x",)
+    with pytest.raises(
+        ValueError, match=r"column 'ward' has 'icu', .*leave it out, without=\['ward'\], or make it a column of 0"
+    ):
+        data.from_csv(tmp_path, without=["patient"])(None)
+    with pytest.raises(ValueError, match="no column 'wards', which `without` leaves out; it has patient, x, ward, label"):
+        data.from_csv(tmp_path, without=["patient", "wards"])(None)
+    with pytest.raises(ValueError, match="there is nothing to learn from"):
+        data.from_csv(tmp_path, without=["patient", "ward", "x"])(None)
+    with pytest.raises(ValueError, match=r"without=\['ward'\]"):
+        data.from_csv(tmp_path, without="ward")
+    with pytest.raises(ValueError, match="which is to be learned"):
+        data.from_csv(tmp_path, without=["label"])
+
+
 def test_one_column_too_many_and_a_label_that_is_no_number_are_called_what_they_are(tmp_path):
     (tmp_path / "h").mkdir()
     written(tmp_path / "h" / "a.csv", [[1, "no"]], ["x", "label"])

@@ -21,7 +21,7 @@ def test_a_column_that_numbers_each_clients_rows_is_named(tmp_path):
     table(tmp_path, "a.csv", 30)
     table(tmp_path, "b.csv", 40, first=100)
     (words,) = numbered_rows(data.from_csv(tmp_path)(None))
-    expected = "which is an input here: is it an identifier? Leave it out"
+    expected = "which is an input here: is it an identifier? Leave it out (from_csv: without)"
     assert words == f"'pupil' of {tmp_path.stem} numbers the rows of each client, {expected}"
 
 
@@ -33,4 +33,4 @@ def test_what_has_gaps_or_serves_twice_or_is_of_few_rows_is_an_input(tmp_path):
     x = np.stack([np.arange(60), np.arange(60) * 2, np.arange(60) // 2], axis=1)
     given = data.from_datasets({"a": (x[:30].astype(float), np.arange(30) % 2), "b": (x[30:].astype(float), np.arange(30) % 2)})
     assert numbered_rows(given(None)) == ["column 0 of the inputs of data sets numbers the rows of each client, which is an input"
-                                          " here: is it an identifier? Leave it out"]  # fmt: skip
+                                          " here: is it an identifier? Leave it out (from_csv: without)"]  # fmt: skip

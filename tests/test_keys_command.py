@@ -244,6 +244,17 @@ def test_renew_names_the_certificates_that_it_does_not_renew_and_show_says_what_
     assert shown.count(", which is over: `cloister keys rotate` makes another") == 9
 
 
+def test_the_fingerprint_of_a_request_that_waits_can_be_read_again(tmp_path: Path) -> None:
+    """Whoever had closed the window could not tell the authority which request was his."""
+    run("init", "pki", "--run", "trial", "--clients", 1, cwd=tmp_path)
+    own = "pki/parties/client-0"
+    assert "has asked for other keys" not in run("show", own, cwd=tmp_path).stdout
+    asked = run("request", own, "client-0", "--run", "trial", "--again", "--new-identities", cwd=tmp_path).stdout
+    shown = run("show", own, cwd=tmp_path).stdout.partition("client-0 has asked for other keys, which are not certified yet")[2]
+    assert word(asked, "fingerprint") in shown
+    assert "run          trial" in shown
+
+
 def test_a_certificate_that_is_over_is_said_to_take_rotating(tmp_path: Path) -> None:
     keys_of = tmp_path / "keys"
     words = _with_remedy(keys_of, "the certificate expired at 2026-12-09 00:00 UTC, by a clock that says 2026-12-11")

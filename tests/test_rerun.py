@@ -17,7 +17,9 @@ import cloister as face
 from cloister import cli
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.runs import origin
+from cloister.fl.runs.repetition import Repetition
 from cloister.reporting.repeat import CKKS_DRAWS
+from cloister.rerunning import in_words
 from cloister.scenario_file import load
 
 SMALL = """
@@ -158,6 +160,14 @@ def test_accounts_and_the_summary_are_compared_too(command):
     lines = Path("s/account.jsonl").read_text().splitlines()
     Path("s/account.jsonl").write_text("\n".join(lines[:-1]) + "\n")
     assert "the account of opened sums (account.jsonl) differs" in command("rerun", "r", "--against", "s")[1]
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_what_was_changed_in_a_folder_is_not_laid_to_a_library(computed, tmp_path):
+    """An epsilon that was written over: "a library may draw or order by itself"."""
+    found = Repetition(False, ("privacy.json differs in record.epsilon_worst",), (), 1, 3, 9, computed)
+    last = in_words(found, tmp_path)[-1]
+    assert last.endswith("was changed in one of the folders" if computed else "a library may draw or order by itself")
 
 
 @pytest.mark.trains

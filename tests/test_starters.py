@@ -78,7 +78,10 @@ def test_all_that_there_is_to_begin_from_is_listed_and_examples_are_copied(clois
     assert {line.split()[0] for line in said.splitlines()[7:] if line} == there
     assert all(len(line.split()) > 2 for line in said.splitlines()[:5])
     assert cloister("new", "minus_gradient")[0] == 0
-    assert Path("minus_gradient.py").read_text() == (EXAMPLES / "minus_gradient.py").read_text()
+    copied = (EXAMPLES / "minus_gradient.py").read_text().replace("examples/minus_gradient.py", "minus_gradient.py")
+    assert Path("minus_gradient.py").read_text() == copied
+    assert cloister("new", "dp_sgd", "own.py")[0] == 0
+    assert "examples/" not in Path("own.py").read_text().partition('\n"""\n')[0], "its own name stands in what to type"
     code, said = cloister("new", "quikstart")
     assert code == 1
     assert "there is no example 'quikstart'; did you mean 'quickstart'; cloister new --list names all of them" in said

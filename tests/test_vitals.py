@@ -4,6 +4,7 @@ import io
 import logging
 import socket
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -181,6 +182,13 @@ def test_colours_that_are_forced_make_no_terminal_of_a_log(monkeypatch, capsys):
 
 def test_a_terminal_gets_it():
     out = io.StringIO()
-    with live(lambda: busy, Console(file=out, force_terminal=True, width=80)):
-        pass
+    left = Vitals(rounds=10, round=10, cohort=12, missing={5: 0.0})
+    now = [busy]
+    with live(lambda: now[0], Console(file=out, force_terminal=True, width=80)):
+        end = time.monotonic() + 20
+        while "3 of 10" not in out.getvalue() and time.monotonic() < end:
+            time.sleep(0.05)
+        before = len(out.getvalue())
+        now[0] = left
     assert "3 of 10" in out.getvalue()
+    assert "missing" not in out.getvalue()[before:], "at the end everybody is away, and that is no news"

@@ -41,7 +41,8 @@ def sentences(found: Mapping[str, Any]) -> Said:
     total, parts = sum(ours.values()), list[str]()
     refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
     places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
-    if told := (*_leaks_in_words(leaks(found["rows"])), *decided(found["rows"])):
+    by = {(row["observer"], row["experiment"]): row.get("by", "") for row in found["rows"]}
+    if told := (*_leaks_in_words(leaks(found["rows"]), by), *decided(found["rows"])):
         places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)
     parts += little(found["rows"])
@@ -140,23 +141,29 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     return f"{several} and {'none is' if total > 1 else 'is not'} refuted ({', '.join(ways)}){rest}."
 
 
-def _leaks_in_words(several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]]) -> Iterator[str]:
-    """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same."""
+def _leaks_in_words(
+    several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]], by: Mapping[tuple[str, str], str]
+) -> Iterator[str]:
+    """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same.
 
-    def named(found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    by: who of a coalition finds it without the others, by observer and experiment; empty where it takes them together.
+    """
+
+    def named(observer: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
         gravest = sorted(found, key=lambda one: GRAVEST.index(one[0]) if one[0] in GRAVEST else -1)
         for experiment, leak in gravest[:NAMED]:
             unsure = leak["low"] <= BOUND or leak["high"] - leak["low"] > WIDE  # it may be less than a tenth, or far from this
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
             if leak["low"] <= 0:  # it is here for some victims' sake
                 wide += f"; half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
-            yield f"{sought(experiment)} ({_percent(leak['value'])}{wide})"
+            alone = f"; {who} does by itself" if (who := by.get((observer, experiment))) else ""
+            yield f"{sought(experiment)} ({_percent(leak['value'])}{wide}{alone})"
         if len(found) > NAMED:
             yield f"{len(found) - NAMED} more"
 
     alike: dict[str, list[str]] = {}
     for observer, found in several:
-        alike.setdefault(", ".join(named(found)), []).append(CALLED.get(observer, observer))
+        alike.setdefault(", ".join(named(observer, found)), []).append(CALLED.get(observer, observer))
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
 
 

@@ -23,8 +23,16 @@ def live(now: Callable[[], Vitals], console: Console) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with Live(console=console, refresh_per_second=4, get_renderable=lambda: shown(now()), transient=True):
-        yield
+    over = False
+
+    def moment() -> RenderableType:
+        return Text() if over else shown(now())  # at the end nobody is connected, and nobody missing
+
+    with Live(console=console, refresh_per_second=4, get_renderable=moment, transient=True):
+        try:
+            yield
+        finally:
+            over = True
 
 
 def shown(vitals: Vitals) -> RenderableType:

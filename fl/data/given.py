@@ -47,6 +47,7 @@ class CsvClients:
     client: str | None = None
     test_share: float = 0.2
     numbers: bool = False
+    without: tuple[str, ...] = ()
     instead: ClassVar[str] = "from_csv reads the files that it names"
 
     def __call__(self, folder: Path | None, /) -> Source:
@@ -90,7 +91,11 @@ class CsvClients:
         lines = lines_of(file)
         _, names = next(lines)
         check_columns(str(file), {"label": self.label, "client": self.client}, names, "from_csv")
-        columns = tuple(name for name in names if name not in (self.label, self.client))
+        if missing := [name for name in self.without if name not in names]:
+            raise ValueError(f"{file} has no column {missing[0]!r}, which `without` leaves out; it has {', '.join(names)}")
+        columns = tuple(name for name in names if name not in (self.label, self.client, *self.without))
+        if not columns:
+            raise ValueError(f"{file} has no column that is an input: there is nothing to learn from")
         if known and {*columns} == {*known}:
             columns = known  # in another order
         if known and columns != known:
@@ -149,15 +154,26 @@ class FolderClients:
 
 
 def from_csv(
-    path: str | Path, *, label: str = "label", client: str | None = None, numbers: bool = False, test_share: float = 0.2
+    path: str | Path,
+    *,
+    label: str = "label",
+    client: str | None = None,
+    without: Sequence[str] = (),
+    numbers: bool = False,
+    test_share: float = 0.2,
 ) -> CsvClients:
     """CSV files with a header: a folder with one for each client, named by it, or one file with a column that says whose a row
     is.
 
-    label: the column to learn. client: the column of the client's name. numbers: the label is a number, to be predicted. All
-    other columns are inputs, and numbers.
+    label: the column to learn. client: the column of the client's name. without: columns that are left out, such as numbers of
+    patients. numbers: the label is a number, to be predicted. All other columns are inputs, and numbers. Raises ValueError where
+    `without` is a text, or names the label.
     """
-    return CsvClients(str(path), label, client, test_share, numbers)
+    if isinstance(without, str):
+        raise ValueError(f"without is a list of columns that are no inputs: without=[{without!r}]")
+    if label in without:
+        raise ValueError(f"without leaves out {label!r}, which is to be learned")
+    return CsvClients(str(path), label, client, test_share, numbers, tuple(without))
 
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
@@ -294,7 +310,8 @@ def _missing(cell: Any) -> bool:
 
 
 def _number(cell: str, file: Path, line: int, column: str) -> float:
-    return finite_number(_text(cell, file, line, column), f"line {line} of {file}: column {column!r}")
+    place, so = f"line {line} of {file}: column {column!r}", f"inputs are numbers: leave it out, without=[{column!r}], or"
+    return finite_number(_text(cell, file, line, column), place, f"{so} make it a column of 0 and 1 for each of its values")
 
 
 def _target(cell: str, file: Path, line: int, column: str) -> float:

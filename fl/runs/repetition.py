@@ -27,7 +27,7 @@ NAMED = 5
 class Repetition:
     """same: whether models, numbers, answers, the accounts of privacy and of sums, and the summary are, bit for bit. apart: by
     how much not, in words. different: versions, processor, data, scenario, in words. models, rounds, answers: how many were
-    compared.
+    compared. computed: whether all of these are the same, so that only what is computed from them may not be.
     """
 
     same: bool
@@ -36,6 +36,7 @@ class Repetition:
     models: int
     rounds: int
     answers: int
+    computed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,12 +51,13 @@ def compared(first: Path, second: Path) -> Repetition:
     rounds = _lines(first, "metrics.jsonl"), _lines(second, "metrics.jsonl")
     answers = _lines(first, "disclosure.jsonl"), _lines(second, "disclosure.jsonl")
     apart = [*_models_apart(*models), *_rounds_apart(*rounds)]
+    computed = not apart and answers[0] == answers[1]
     if answers[0] != answers[1]:
         k = next((k for k, (a, b) in enumerate(zip(*answers, strict=False)) if a != b), min(map(len, answers)))
         apart.append(f"what parties were told differs from answer {k + 1} on")
     apart += _records_apart(first, second)
     different = tuple(_different(first, second))
-    return Repetition(not apart, tuple(apart), different, len(models[0]), len(rounds[0]), len(answers[0]))
+    return Repetition(not apart, tuple(apart), different, len(models[0]), len(rounds[0]), len(answers[0]), computed)
 
 
 def _models_apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

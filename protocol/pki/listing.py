@@ -86,6 +86,19 @@ def own_fingerprint(folder: Path) -> tuple[str, str] | None:
     return read_request(read(folder / REQUEST))[0], hashlib.sha256(stated).hexdigest()
 
 
+def pending(folder: Path) -> tuple[str, str] | None:
+    """Of a party's own folder with a request that is not certified yet: its name, and the fingerprint that it tells.
+
+    Raises Untrusted for an identity file, or a directory, that is not in order.
+    """
+    if not (folder / AUTHORITY).exists() or not (folder / STATEMENT).is_file() or not (folder / REQUEST).is_file():
+        return None
+    authority = Authority.read(read(folder / AUTHORITY))
+    stated = Statement.open(read(folder / STATEMENT), authority.run)
+    listed = Directory.at_any_time(read(folder / DIRECTORY, most=MOST_BYTES), authority).entries.get(stated.party)
+    return None if listed is not None and listed.key == stated.key else (name_of(stated.party), stated.fingerprint.hex())
+
+
 def _told(folder: Path, run: str, entry: Entry) -> str:
     name = name_of(entry.party)
     for path in (folder / IDENTITIES / name, folder / PARTIES / name / STATEMENT, folder / STATEMENT):
