@@ -103,6 +103,7 @@ def test_own_data_are_read_before_anybody_is_connected_to(folder):
 @pytest.mark.trains
 @pytest.mark.long
 def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_path, caplog):
+    caplog.set_level("INFO")
     other = replace(SMALL, training=replace(SMALL.training, epochs=2, lr=0.2))
     found = played(SMALL, tmp_path, mine=other)
     differ = {"training.epochs": ["1", "2"], "training.lr": ["0.1", "0.2"]}
@@ -118,6 +119,8 @@ def test_a_client_that_trains_otherwise_is_told_and_so_is_the_coordinator(tmp_pa
     words = "client-3, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator"
     page = write_report(found.folder).read_text()
     assert words in page
+    trained = [log.round for log in caplog.records if log.getMessage() == "trained"]
+    assert sorted(trained) == sorted([*range(SMALL.rounds)] * 4), "a client's own log says how far it is"
     on = [log for log in caplog.records if log.getMessage() == "trains on"]
     joined = next(line for line in found.record(0) if "joined" in line)
     assert (joined["data"], joined["records"]) == ("its share of the scenario's data", on[0].records)

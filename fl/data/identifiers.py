@@ -25,9 +25,8 @@ def numbered_rows(source: Source) -> list[str]:
             return []
     found = [_name(source, k) for k in columns]
     which = "which are inputs here: are they identifiers?" if len(found) > 1 else "which is an input here: is it an identifier?"
-    return [
-        f"{', '.join(found)} of {source.name} number{'s' * (len(found) == 1)} the rows of each client, {which} Leave it out (from_csv: without)"
-    ]
+    number = f"{', '.join(found)} of {source.name} number{'s' * (len(found) == 1)} the rows of each client"
+    return [f"{number}, {which} Leave it out (from_csv: without)"]
 
 
 def _numbers(column: Tensor) -> bool:

@@ -237,8 +237,10 @@ class Member:
         rounds, own = {job.client: job.round for job in jobs}, [job for job in jobs if job.client == client]
         try:
             for of, done in workers(own):
-                if isinstance(done, LocalWork) and done.shares:
-                    self.record.add(chose=list(done.shares), round=rounds[of])
+                if isinstance(done, LocalWork):
+                    log.info("trained", extra={"round": rounds[of]})
+                    if done.shares:
+                        self.record.add(chose=list(done.shares), round=rounds[of])
                 yield of, done
         except Exception as error:
             place = own_place(error)
