@@ -29,6 +29,8 @@ T = TypeVar("T", Directory, RevocationList)
 AUTHORITYS = (DIRECTORY, REVOKED)
 LINK = (DIRECTORY, CERTIFICATE, "link.key", "next-link.key")
 """By which it is told that a server shows another certificate."""
+OWN = (*LINK, "identity-link.key", "next-identity-link.key")
+"""The same of its keys."""
 RUNS = "runs"
 """Folder of the runs that a party's identities have signed in, a file each."""
 log = logging.getLogger("cloister.link")
@@ -47,8 +49,8 @@ class Standing:
         self._trust = trusted(folder, self._now)
         self.party = party_of(read(folder / CERTIFICATE), self._trust.directory, self._trust.revoked, self._now)
         self.identities: Mapping[str, SigningKey] = identities(folder, self.party, self._now, unlock)
-        self._shown = self._stamps_of(LINK)
-        self._behind = ""
+        self._shown = self._no_good = self._stamps_of(LINK)
+        self._behind: list[tuple[int, ...]] | None = None
 
     @property
     def directory(self) -> Directory:
@@ -61,13 +63,14 @@ class Standing:
 
     def other_credentials(self) -> Credentials | None:
         """Of a server, where its folder has others than when this was asked before; None where it has not, or none that serve."""
-        if (stamps := self._stamps_of(LINK)) == self._shown:
+        if (stamps := self._stamps_of(LINK)) in (self._shown, self._no_good):
             return None
         try:
             found = self.credentials()
         except (ValueError, OSError):
-            return None  # a file may be on its way, and `look_again` says what is wrong
-        self._shown = stamps
+            self._no_good = stamps  # a file may be on its way, and `look_again` says what is wrong
+            return None
+        self._shown = self._no_good = stamps
         return found
 
     @property
@@ -77,7 +80,7 @@ class Standing:
 
     def look_again(self) -> None:
         """Take what is new in the folder."""
-        if self._behind:
+        if self._behind is not None and self._stamps_of(OWN) != self._behind:
             self._with_its_keys()
         if (stamps := self._stamps_of(AUTHORITYS)) == self._seen:
             return
@@ -98,15 +101,16 @@ class Standing:
         """Of a server that the authority has given others: take its identity, as soon as it is here. Its link's keys are read at
         the next connection.
         """
+        stamps, before = self._stamps_of(OWN), self._behind
         try:
             self.identities = identities(self._folder, self.party, self._now, self._unlock)
         except (ValueError, OSError) as error:
-            if str(error) != self._behind:
+            if before is None:
                 remedy = "until its folder has what the directory lists, clients that have the directory do not come"
                 log.warning("its own keys are others now", extra={"why": str(error), "then": remedy})
-            self._behind = str(error)
+            self._behind = stamps
         else:
-            self._behind = ""
+            self._behind = None
 
     # --- who others are ---------------------------------------------------------------------------------------------------
 
