@@ -6,16 +6,15 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import lru_cache, partial
+from enum import Enum
+from functools import cached_property, lru_cache, partial, partialmethod, singledispatchmethod
+from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .own import OURS, is_own
-from .own_constants import closed_over, codes_of, constant_text, plain
-from .own_values import own_fields
-
-if TYPE_CHECKING:
-    pass
+from .own import OURS, installed, is_own
+from .own_constants import closed_over, codes_of, constant_text, fixed_text, plain, text_of
+from .own_values import MAKING, codes_later, own_fields
 
 MOST = 256
 """Functions and classes that one digest follows."""
@@ -30,17 +29,25 @@ def digest_of(value: FunctionType | type) -> str:
     What may be the state of a run is left out: names, also closed over, that some function of the same file assigns to, and
     lists, dictionaries and arrays that one may change (`own_constants`).
     """
-    found, todo, seen = hashlib.sha256(), deque[Any]([value]), {id(value): value}
-    while todo:
-        one = todo.popleft()
-        of = _of_class if isinstance(one, type) else _of_function if isinstance(one, FunctionType) else _of_object
-        parts = of(one)
+    found, todo, objects = hashlib.sha256(), deque[Any]([value]), deque[Any]()
+    seen, codes, methods = {id(value): value}, list[CodeType](), set[int]()
+    while todo or objects:  # objects last: whatever code is followed may count in them
+        one = todo.popleft() if todo else objects.popleft()
+        if isinstance(one, FunctionType):
+            codes += codes_of(one.__code__) if id(one) not in methods else ()
+            parts = [*_of_function(one)]
+        elif isinstance(one, type):
+            codes += codes_later(one)
+            parts = [*_of_class(one)]
+            methods |= {id(part) for part in parts if isinstance(part, FunctionType)}
+        else:
+            parts = [*_of_object(one, codes)]
         for part in parts:
             if isinstance(part, str):
                 found.update(part.encode() + b"\0")
             elif id(part) not in seen and len(seen) < MOST:
                 seen[id(part)] = part
-                todo.append(part)
+                (todo if isinstance(part, FunctionType | type) else objects).append(part)
     return found.hexdigest()[:8]
 
 
@@ -50,6 +57,7 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
     held = [(cell.cell_contents) for cell in function.__closure__ or () if not _empty(cell)]
     beside = [*(function.__defaults__ or ()), *(value for _, value in sorted((function.__kwdefaults__ or {}).items()))]
     yield from (repr(value) for value in beside if plain(value))
+    yield from _defaults(function)
     yield from closed_over(function)
     for value in (*beside, *held):
         yield from _code_in(value)
@@ -65,19 +73,32 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
                         yield from _used(other, inside[other], inside)
 
 
+def _defaults(function: FunctionType) -> Iterator[str]:
+    """Of its parameters, what is in arrays and containers that it does not change."""
+    code, usual = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(usual) : code.co_argcount]
+    given = [*zip(names, usual, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
+    yield from (text for name, value in given if not plain(value) and (text := fixed_text(name, value, [code])))
+
+
 def _of_class(kind: type) -> Iterator[Any]:
     for one in kind.__mro__:
         if not is_own(one):
             continue
         for name, value in sorted(vars(one).items()):
-            function = getattr(value, "__func__", value)
+            function = _of(value, "__func__") or value
             if isinstance(function, FunctionType):
                 if not _generated(function):
                     yield name
                     yield function
-            elif isinstance(value, property):
+            elif isinstance(value, property | cached_property | partialmethod | singledispatchmethod):
                 yield name
-                yield from (part for part in (value.fget, value.fset) if isinstance(part, FunctionType))
+                ways = [vars(value).get("func")] if not isinstance(value, property) else [value.fget, value.fset, value.fdel]
+                yield from (part for part in ways if isinstance(part, FunctionType))
+                if isinstance(value, partialmethod):
+                    yield text_of([list(value.args), dict(value.keywords)])
+                elif isinstance(value, singledispatchmethod):
+                    yield from (of for of in value.dispatcher.registry.values() if isinstance(of, FunctionType))
             elif not name.startswith("__"):
                 module = sys.modules.get(one.__module__)
                 yield from _used(name, value, vars(module) if module is not None else _globals_of(one))
@@ -98,30 +119,54 @@ def _used(name: str, value: Any, known: dict[str, Any]) -> Iterator[Any]:
     yield from _code_in(value)
 
 
-def _of_object(value: object) -> Iterator[Any]:
-    for name, one in own_fields(value).items():
+def _of_object(value: object, around: Sequence[CodeType]) -> Iterator[Any]:
+    for name, one in own_fields(value, around).items():
         yield name
         if plain(one):
             yield repr(one)
         yield from _code_in(one)
 
 
-def _code_in(value: Any) -> Iterator[Any]:
-    """The function or class of the user's own that a value is, or wraps; of an object its class and itself."""
+def _code_in(value: Any, deep: int = 8) -> Iterator[Any]:
+    """The function or class of the user's own that a value is, or wraps; of an object its class and itself; what a container
+    holds of these.
+    """
     if isinstance(value, partial):
-        yield from (repr(one) for one in (*value.args, *value.keywords.items()) if plain(one))
-        for one in (value.func, *value.args, *value.keywords.values()):
-            yield from _code_in(one)
+        if text := text_of([list(value.args), dict(value.keywords)]):
+            yield text
+        yield from (found for one in (value.func, *value.args, *value.keywords.values()) for found in _code_in(one, deep))
+        return
+    if isinstance(value, list | tuple | set | frozenset | dict) and deep and not is_own(value):
+        inside = list(islice(value.values() if isinstance(value, dict) else value, MOST))
+        yield from (found for one in inside if not plain(one) for found in _code_in(one, deep - 1))
         return
     if isinstance(value, MethodType):
-        yield from _code_in(value.__self__)
-    inner = getattr(value, "__wrapped__", None) or getattr(value, "__func__", None) or value
+        yield from _code_in(value.__self__, deep)
+    wraps = isinstance(value, FunctionType) and not installed(value.__code__.co_filename)
+    inner = value if wraps or isinstance(value, type) else _of(value, "__wrapped__") or _of(value, "__func__") or value
     if isinstance(inner, ModuleType) or plain(inner) or not is_own(inner):
         return
     if isinstance(inner, FunctionType | type):
         yield inner
+        yield from _registered(value)
+    elif isinstance(inner, Enum):
+        yield from (type(inner), text_of(inner))
     else:
         yield from (type(inner), inner)
+
+
+def _registered(function: Any) -> list[FunctionType]:
+    """What `functools.singledispatch` plays by the type of what it is handed."""
+    registry = _of(function, "registry") if isinstance(function, FunctionType) else None
+    return [of for of in registry.values() if isinstance(of, FunctionType)] if isinstance(registry, Mapping) else []
+
+
+def _of(value: object, name: str) -> Any:
+    """An attribute, None where there is none, whatever an object of the user's makes of being asked."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
 
 
 def _generated(function: FunctionType) -> bool:
@@ -154,7 +199,8 @@ def _stored_in(known: dict[str, Any]) -> set[str]:
     """Names that functions of a file assign to while they run."""
     values = list(known.values())
     methods = [m for v in values if isinstance(v, type) and v.__module__ == known.get("__name__") for m in vars(v).values()]
-    of: Iterable[Any] = (v for v in (*values, *methods) if isinstance(v, FunctionType) and v.__globals__ is known)
+    functions = (v for v in (*values, *methods) if isinstance(v, FunctionType) and v.__globals__ is known)
+    of: Iterable[Any] = (v for v in functions if v.__name__ not in MAKING)  # a constant of a class may be any object's own, too
     return {name for function in of for name in _stored_by(function.__code__)}
 
 

@@ -1,34 +1,38 @@
 """Lists, dictionaries, sets and arrays at the top of a user's file that stay as they are written there, and what a function has
 of the one that made it, as text for a digest.
 
-What a function of the file may change while it runs is the state of a run, and no constant: one that names it and assigns to a
-part of something, or calls a method that changes things, may do so. A function that hands it on to another is trusted.
+What a function of the file may change while it runs is the state of a run, and no constant (own_changes.py).
 """
 
 import dis
 import hashlib
 import sys
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from enum import Enum
+from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
-CHANGING = frozenset(
-    ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "appendleft", "popleft",
-     "update", "setdefault", "add", "discard", "popitem", "__setitem__",
-     "fill", "put", "resize", "shuffle", "add_", "sub_", "mul_", "div_", "copy_", "zero_", "fill_")
-)  # fmt: skip
-"""Names of methods that change what they are called on."""
+from .own_changes import changed_by
+
 REBINDS = frozenset(("STORE_DEREF", "DELETE_DEREF"))
-CHANGES = frozenset(("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
+VALUES = bool | int | float | complex | str | bytes | range | slice
+GROWS = (defaultdict, Counter, deque)
+"""What is counted in, or changed by being looked at."""
+WRITTEN = ("fractions", "decimal", "pathlib", "datetime")
+"""Modules whose values are written as they are."""
 DEEPEST = 8
 """Containers inside of one another; what is deeper is not read."""
 
 
+LONGEST = 1000
+MOST_PARTS = 2**18
+"""Of a container that are read."""
 LARGEST = 2**20
 """Numbers of an array that are read; of a larger one every so many, as data are, which have checksums of their own."""
 
@@ -43,13 +47,21 @@ def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
 
 def fixed_text(name: str, value: Any, codes: Iterable[CodeType]) -> str:
     """The same, of what these codes alone may change."""
-    table = isinstance(value, list | dict | set | tuple | np.ndarray | np.generic) or _is_tensor(value) or _frozen(value)
-    if not table or any(_may_change(code, name) for code in codes):
+    if value is None or isinstance(value, GROWS) or any(_may_change(code, name) for code in codes):
         return ""
+    text = text_of(value)
+    return f"{name}={text}" if text else ""
+
+
+def text_of(value: Any) -> str:
+    """Numbers and texts in containers as text, the same in every process, at most LONGEST characters of it before a digest of
+    all; empty of what holds anything else.
+    """
     try:
-        return f"{name}={''.join(_parts(value, DEEPEST))}"
-    except TypeError:
+        text = "".join(islice(_parts(value, DEEPEST), MOST_PARTS))
+    except Exception:  # of a library's array that cannot be read, too
         return ""
+    return text if len(text) <= LONGEST else f"{len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def closed_over(function: FunctionType) -> Iterator[str]:
@@ -89,7 +101,15 @@ def _parts(value: Any, deep: int) -> Iterator[str]:
     """Raises TypeError for what is no constant."""
     if deep < 0:
         raise TypeError
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+    if (
+        value is None
+        or isinstance(value, VALUES)
+        or type(value).__module__.partition(".")[0] in ("fractions", "decimal", "pathlib")
+    ):
+        yield repr(value)
+    elif isinstance(value, Enum):
+        yield f"{type(value).__qualname__}.{value.name}"
+    elif type(value).__module__ in ("numpy.dtypes", "torch") and type(value).__name__ in ("dtype", "device", "Size"):
         yield repr(value)
     elif _is_tensor(value):
         yield from _parts(value.detach().cpu().numpy(), deep)
@@ -135,14 +155,6 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
             yield from codes_of(constant)
 
 
-@lru_cache(maxsize=4096)
 def _may_change(code: CodeType, name: str) -> bool:
-    """Whether a function names it, and does what may change it."""
-    named = any(name in names for names in (code.co_names, code.co_freevars, code.co_cellvars))
-    return named and any(i.opname in CHANGES or _calls_to_change(i) for i in dis.get_instructions(code))
-
-
-def _calls_to_change(of: dis.Instruction) -> bool:
-    """A method, and no field of the name: `own.update` changes nothing."""
-    method = of.opname == "LOAD_METHOD" or (of.opname == "LOAD_ATTR" and "NULL" in of.argrepr)
-    return method and of.argval in CHANGING
+    changed = changed_by(code)
+    return changed is None or name in changed

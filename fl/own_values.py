@@ -2,72 +2,115 @@
 
 import dis
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from functools import lru_cache, partial
-from types import CodeType, FunctionType, MethodType
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import is_dataclass
+from functools import cached_property, lru_cache, partial
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 from .own import is_own
-from .own_constants import codes_of, fixed_text, plain
+from .own_changes import changed_by
+from .own_constants import GROWS, codes_of, fixed_text, plain
 
 MAKING = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods in which an object becomes what it is."""
 
 
-def own_fields(value: object) -> dict[str, Any]:
-    """Attributes of an object of the user's own class that stay as its `__init__` made them, by name: plain values as they are,
-    containers and arrays as text; functions, classes, dataclasses, and objects of the user's own as they are, too.
+def own_fields(value: object, around: Sequence[CodeType] = ()) -> dict[str, Any]:
+    """Attributes of an object of the user's own class that stay as they were when it was made, by name: plain values as they are,
+    arrays and containers of numbers as text; functions, classes, dataclasses, objects of the user's own and what contains them
+    as they are, too; of a module of torch its class.
 
-    What another method, or a function of the same file, assigns to or may change is the state of a run, and left out. So is what
-    a library's object holds.
+    What a method assigns to or may change later is the state of a run, and left out, and so is what a library's class adds.
+    Methods by which it is made may: `__init__`, what that calls, class methods. around: codes that may change it as well, of the
+    classes of what holds it.
     """
-    made, codes = _made(type(value)), [*_codes(type(value))]
-    found: dict[str, Any] = {}
+    kind: Any = type(value)
+    making, later = _codes(kind)
+    made = _made(kind, making)
+    codes, found = [*later, *around], dict[str, Any]()
     for name, one in _held(value):
-        if name not in made or any(name in _stored_by(code) for code in codes):
+        if (made is not None and name not in made) or any(name in stored_by(code) for code in codes):
             continue
         if plain(one):
             found[name] = one
+        elif _is_module(one):
+            found[name] = type(one)
+        elif isinstance(one, FunctionType | MethodType | partial | type) or is_dataclass(one) or is_own(one):
+            found[name] = one
         elif text := fixed_text(name, one, codes):
             found[name] = text.partition("=")[2]
-        elif isinstance(one, FunctionType | MethodType | partial | type) or is_dataclass(one) or is_own(one):
+        elif (
+            isinstance(one, list | tuple | dict)
+            and not isinstance(one, GROWS)
+            and not any((of := changed_by(code)) is None or name in of for code in codes)
+        ):
             found[name] = one
     return found
 
 
+def codes_later(kind: Any) -> list[CodeType]:
+    """Of methods of the user's own that may change an object of this class when it is made."""
+    return _codes(kind)[1]
+
+
 def _held(value: object) -> Iterator[tuple[str, Any]]:
-    """What is in it by name, sorted."""
-    slots = (name for kind in type(value).__mro__ if is_own(kind) for name in _slots(kind))
-    held = {name: getattr(value, name) for name in slots if hasattr(value, name)} | dict(getattr(value, "__dict__", {}))
-    yield from sorted(held.items())
+    """What is in it by name, sorted; nothing is called."""
+    found = dict[str, Any]()
+    for kind in type(value).__mro__:
+        for name, slot in vars(kind).items() if is_own(kind) else ():
+            if isinstance(slot, MemberDescriptorType):
+                with suppress(AttributeError):
+                    found[name] = slot.__get__(value, kind)
+    with suppress(Exception):  # of one that makes up its attributes
+        found |= object.__getattribute__(value, "__dict__")
+    computed = {name for kind in type(value).__mro__ for name, of in vars(kind).items() if isinstance(of, cached_property)}
+    yield from sorted((name, one) for name, one in found.items() if name not in computed)
 
 
-def _slots(kind: type) -> tuple[str, ...]:
-    of: Any = vars(kind).get("__slots__", ())
-    return (of,) if isinstance(of, str) else tuple(of)
+def _made(kind: type, making: Sequence[CodeType]) -> set[str] | None:
+    """Names that the user's own code gives; None for all, where no library's class gives any, as torch's `training`."""
+    if all(is_own(one) or one is object for one in kind.__mro__):
+        return None
+    own = (name for one in kind.__mro__ if is_own(one) for name, of in vars(one).items() if isinstance(of, MemberDescriptorType))
+    annotated = getattr(kind, "__dataclass_fields__", {}) if is_dataclass(kind) else {}
+    return {*own, *annotated, *(name for code in making for name in stored_by(code))}
 
 
-def _made(kind: type) -> set[str]:
-    """Names of what methods of the user's own make an object with: not of what a library adds, as `training` of a module."""
-    own = [one for one in kind.__mro__ if is_own(one)]
-    making = [of for one in own for name, of in vars(one).items() if name in MAKING and isinstance(of, FunctionType)]
-    stored = [_stored_by(code) for method in making for code in codes_of(method.__code__)]
-    written = [f.name for f in fields(kind)] if is_dataclass(kind) else []
-    return {*written, *(name for one in own for name in _slots(one)), *(name for names in stored for name in names)}
-
-
-def _codes(kind: type) -> Iterator[CodeType]:
-    """Of methods of the class and its bases, but those that make an object, and of functions of their files."""
+@lru_cache(maxsize=1024)
+def _codes(kind: Any) -> tuple[list[CodeType], list[CodeType]]:
+    """Of methods that make an object of this class, and of those that do not, of it and its bases."""
+    methods, making = dict[str, list[FunctionType]](), set[str](MAKING)
     for one in (one for one in kind.__mro__ if is_own(one)):
-        module: Mapping[str, Any] = vars(sys.modules[one.__module__]) if one.__module__ in sys.modules else {}
-        for name, held in [*vars(one).items(), *module.items()]:
-            function = getattr(held, "__func__", held)
-            function = function.fget if isinstance(function, property) else function
-            if isinstance(function, FunctionType) and name not in MAKING and function.__module__ == one.__module__:
-                yield from codes_of(function.__code__)
+        for name, of in vars(one).items():
+            if isinstance(of, classmethod | staticmethod):
+                making.add(name)
+            if isinstance(of, property) and isinstance(of.fset, FunctionType):
+                methods.setdefault(f"{name} =", []).append(of.fset)
+            for function in (getattr(of, way, None) for way in ("__func__", "fget", "func")):
+                if isinstance(function, FunctionType):
+                    methods.setdefault(name, []).append(function)
+            if isinstance(of, FunctionType):
+                methods.setdefault(name, []).append(of)
+    todo = list(making)
+    while todo:
+        for function in methods.get(todo.pop(), ()):
+            called = {*function.__code__.co_names, *(f"{name} =" for name in stored_by(function.__code__))}
+            todo += [name for name in called & methods.keys() if name not in making]
+            making |= called & methods.keys()
+    parts: tuple[list[CodeType], list[CodeType]] = ([], [])
+    for name, functions in methods.items():
+        parts[name not in making].extend(code for function in functions for code in codes_of(function.__code__))
+    return parts
 
 
 @lru_cache(maxsize=4096)
-def _stored_by(code: CodeType) -> frozenset[str]:
+def stored_by(code: CodeType) -> frozenset[str]:
+    """Names of attributes that the code assigns to."""
     return frozenset(str(i.argval) for i in dis.get_instructions(code) if i.opname in ("STORE_ATTR", "DELETE_ATTR"))
+
+
+def _is_module(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)

@@ -1,12 +1,15 @@
 """Results of code that was edited since are not taken for its own: rules and attacks as classes, and what they use."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cloister import algorithms, attacks, cli, rules
 from cloister.attacking.data import read_search
@@ -254,6 +257,96 @@ def test_what_an_object_or_a_function_was_made_of_tells_it_from_another(name: st
     assert json.loads(json.dumps(one)) == one
     assert described(algorithms.RobustFedAvg(rule=made(1.5)[name])) != described(algorithms.RobustFedAvg(rule=made(8.0)[name]))
     assert set(made(1.0)) == set(NAMES)
+
+
+OBJECT = "class C:\n    def __init__(self, {given}):\n        {makes}\n    def __call__(self, u):\n        {does}\n"
+OF = {
+    "a list beside another that is written to": OBJECT.format(
+        given="w", makes="self.w = w", does="out = u.copy(); out[0] = self.w[0]; return out"
+    )
+    + "A = C([1.5])",
+    "objects in a list": OBJECT.format(given="m", makes="self.m = m", does="return u * self.m")
+    + "class D:\n    def __init__(self, *parts):\n        self.parts = list(parts)\n"
+    "    def __call__(self, u):\n        return u\nA = D(C(1.5), C(2.0))",
+    "functions in a table": "def f(u):\n    return 1.5 * u\nT = {'f': f}\ndef A(u):\n    return T['f'](u)",
+    "a helper of its making": OBJECT.format(given="m", makes="self._set(m)", does="return u")
+    + "    def _set(self, m):\n        self.m = m\nA = C(1.5)",
+    "a property that is set": OBJECT.format(given="m", makes="self.m = m", does="return u")
+    + "    @property\n    def m(self):\n        return self._m\n    @m.setter\n    def m(self, m):\n"
+    "        self._m = m\nA = C(1.5)",
+    "what it is updated with": OBJECT.format(given="**of", makes="self.__dict__.update(of)", does="return u") + "A = C(m=1.5)",
+    "an attribute called type": OBJECT.format(given="type", makes="self.type = type", does="return 1.5 * u") + "A = C('x')",
+    "an array in a dataclass": "import numpy as np\nfrom dataclasses import dataclass\n@dataclass(frozen=True)\nclass C:\n"
+    "    w: np.ndarray\n    def __call__(self, u):\n        return u\nA = C(np.array([1.5, 2.0]))",
+    "a tensor of a partial function": "import torch\nfrom functools import partial\ndef f(u, w):\n    return u\n"
+    "A = partial(f, w=torch.tensor([1.5]))",
+    "a list by default": "def A(u, w=[1.5, 2]):\n    return u * w[0]",
+    "a decorator of one's own": "import functools\ndef times(k):\n    def deco(f):\n        @functools.wraps(f)\n"
+    "        def w(u):\n            return k * f(u)\n        return w\n    return deco\n@times(1.5)\ndef h(u):\n    return u\n"
+    "def A(u):\n    return h(u)",
+    "a cached property": "from functools import cached_property\nclass C:\n    @cached_property\n    def k(self):\n"
+    "        return 1.5\n    def __call__(self, u):\n        return u * self.k\nA = C()",
+    "a constant of a class that objects may have of their own": "class C:\n    k = 1.5\n    def __init__(self, k=None):\n"
+    "        if k is not None:\n            self.k = k\n"
+    "    def __call__(self, u):\n        return u * self.k\nA = C()",
+    "a class method's class": "class C:\n    k = 1.5\n    @classmethod\n    def go(cls, u):\n        return cls.k * u\nA = C.go",
+    "another constructor": "class C:\n    @classmethod\n    def of(cls, k):\n        c = cls()\n"
+    "        c.k = k\n        return c\n    def __call__(self, u):\n        return u\n"
+    "A = C.of(1.5)",
+    "a module's buffer": "import torch\nfrom torch import nn\nclass M(nn.Module):\n"
+    "    def __init__(self):\n        super().__init__()\n"
+    "        self.register_buffer('k', torch.tensor([1.5]), persistent=False)\nA = M()",
+    "a Fraction": OBJECT.format(given="m", makes="self.m = m", does="return u")
+    + "from fractions import Fraction\nA = C(Fraction(1.5))",
+}
+
+
+@pytest.mark.parametrize("case", OF)
+def test_whatever_it_is_made_of_in_whatever_way_tells_it_from_another(case: str, tmp_path: Path) -> None:
+    texts = (OF[case], OF[case], OF[case].replace("1.5", "8.0"))
+    one, same, other = (described(written(tmp_path / f"{k}.py", text, "A")) for k, text in enumerate(texts))
+    assert json.dumps(one) == json.dumps(same) != json.dumps(other)
+
+
+@pytest.mark.long
+def test_a_set_is_described_alike_in_every_process() -> None:
+    code = (
+        "import json\nfrom dataclasses import dataclass\nfrom cloister.fl.runs.scenario import described\n"
+        "@dataclass(frozen=True)\nclass C:\n    names: frozenset\n"
+        "print(json.dumps(described(C(frozenset({'fc1', 'fc2', 'bn', 'conv'})))))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": str(k)}
+        ).stdout
+        for k in range(3)
+    }
+    assert len(said) == 1
+
+
+class Odd:
+    """It raises at whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+def test_nothing_of_a_users_own_ends_its_description() -> None:
+    class Held:
+        def __init__(self, inside: Any) -> None:
+            self.inside = inside
+
+    cyclic: list[Any] = []
+    cyclic.append(Held(cyclic))
+    deep: Any = ()
+    for _ in range(3000):
+        deep = (deep,)
+    many: Any = 1.0
+    for _ in range(40):  # 2**40 of them, if each were written out
+        many = Held([many, many])
+    odd = torch.zeros(3, device="meta")
+    for value in (Odd(), Held(Odd()), cyclic, Held(deep), many, Held(odd), [0.5] * 10**6, "x" * 10**7):
+        assert len(json.dumps(described(value))) < 5_000_000
 
 
 def test_an_object_at_the_top_of_a_file_is_part_of_the_function_that_uses_it(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 import ast
 import hashlib
+import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
+from enum import Enum
 from functools import partial
 from math import isfinite
-from types import FunctionType, MappingProxyType, MethodType
+from types import MappingProxyType
 from typing import Any, Generic, Union, get_args, get_origin, get_type_hints
 
 from torch import nn
@@ -38,9 +40,9 @@ from ..data.source import Loader
 from ..functions import called
 from ..models.papers import ModelFactory
 from ..other_names import said_otherwise
-from ..own import is_own
 from ..own_code import coded, digest_of
-from ..own_values import own_fields
+from ..own_constants import text_of
+from ..own_values import codes_later, own_fields, stored_by
 from ..robust.function import WRITTEN_SO, FunctionRule
 from .noise_check import check_noise, check_training
 from .objective_check import check_objective
@@ -218,48 +220,98 @@ def _tuple(kind: Any, value: Any) -> Any:
     return tuple(_tuple(k, v) for k, v in zip(kinds, value, strict=True))
 
 
+MOST_DESCRIBED, MANY, LONG, DEEPEST = 20_000, 1000, 10_000, 60
+"""Values that are described; items, and characters of a text, above which they are a digest; how deep inside one another."""
+
+
 def described(value: Any) -> Any:
     """The scenario as plain JSON values, type names included: what a run folder records and a resumed run compares.
 
     Fields that do not count when values are compared are left out. Functions and classes of a user's own have a digest of their
     code; objects of such classes, and partial functions, what they were made of (`own_fields`).
     """
-    return _described(value, ())
+    return _Described().of(value)
 
 
-def _described(value: Any, within: tuple[int, ...]) -> Any:
-    """within: ids of the objects of the user's own that it is in, which may hold one another."""
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)  # JSON has no word for it
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    own = coded(value)
-    code = "" if own is None else digest_of(own)  # what was edited is another one
-    beside = {"its code": code} if code else {}
-    if is_dataclass(value) and not isinstance(value, type):
-        counted = {f.name: _described(getattr(value, f.name), within) for f in fields(value) if f.compare}
-        return {"type": type(value).__name__, **beside, **counted}
-    if isinstance(value, nn.Module):
-        return {"type": type(value).__name__, **beside, "module": repr(value), "parameters": _digest(value)}
-    if isinstance(value, Mapping):
-        return {str(k): _described(v, within) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_described(v, within) for v in value]
-    if isinstance(value, partial):
-        return {"partial": _described(value.func, within), "of": _described([value.args, value.keywords], within)}
-    name: str = getattr(value, "__qualname__", None) or type(value).__qualname__
-    words = f"{name}, code {code}" if code else name
-    of = getattr(value, "__self__", None) if isinstance(value, MethodType) else value
-    if own is None or isinstance(of, type | FunctionType) or not is_own(type(of)) or id(of) in within:
-        return words
-    held = {name: _described(one, (*within, id(of))) for name, one in own_fields(of).items()}
-    return {"type": words, **held} if held else words
+class _Described:
+    """What is described, at most MOST_DESCRIBED values of it; within: ids of what it is in, as objects may hold one another."""
+
+    def __init__(self) -> None:
+        self.left, self.within = MOST_DESCRIBED, list[int]()
+        self.codes: dict[int, str] = {}
+
+    def of(self, value: Any, around: Sequence[types.CodeType] = ()) -> Any:
+        """around: codes that may change what is in it."""
+        self.left -= 1
+        if isinstance(value, float) and not isfinite(value):
+            return str(value)  # JSON has no word for it
+        if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+            return text_of(value) if isinstance(value, str) and len(value) > LONG else value
+        if self.left < 0 or id(value) in self.within or len(self.within) > DEEPEST:
+            return "..."
+        self.within.append(id(value))
+        try:
+            return self._compound(value, around)
+        except Exception:  # an object of the user's own may raise whatever it is asked
+            return type(value).__name__
+        finally:
+            self.within.pop()
+
+    def _compound(self, value: Any, around: Sequence[types.CodeType]) -> Any:
+        own = coded(value)
+        if own is not None and id(own) not in self.codes:
+            self.codes[id(own)] = digest_of(own)  # what was edited is another one
+        code = self.codes.get(id(own), "")
+        beside = {"its code": code} if code else {}
+        if is_dataclass(value) and not isinstance(value, type):
+            later = [*around, *codes_later(type(value))] if code else around
+            state = {name for of in later for name in stored_by(of)} if code else set()
+            counted = [f.name for f in fields(value) if f.compare and f.name not in state]
+            return {"type": type(value).__name__, **beside, **{n: self.of(getattr(value, n, None), later) for n in counted}}
+        if isinstance(value, nn.Module):
+            made = {"made of": self.of(own_fields(value))} if code and own_fields(value) else {}
+            return {"type": type(value).__name__, **beside, **made, "module": repr(value), "parameters": _digest(value)}
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            return self._several(value, beside, around)
+        if isinstance(value, partial):
+            return {"partial": self.of(value.func), "of": self.of([value.args, value.keywords])}
+        if text := "" if isinstance(value, type | types.FunctionType) else text_of(value):
+            return f"{type(value).__name__} {text}"
+        words: str = _name(value) + (f", code {code}" if code else "")
+        of = getattr(value, "__self__", None) if isinstance(value, types.MethodType) else value
+        if own is None or isinstance(of, types.FunctionType) or (of is value and isinstance(of, type)):
+            return words
+        if of is not value:
+            return {"type": words, "of": self.of(of)}
+        later = [*around, *codes_later(type(of))]
+        held = {name: self.of(one, later) for name, one in own_fields(of, around).items()}
+        return {"type": words, "made of": held} if held else words
+
+    def _several(self, value: Any, beside: Mapping[str, str], around: Sequence[types.CodeType]) -> Any:
+        found: Any
+        if isinstance(value, Mapping):
+            found = {str(k): self.of(v, around) for k, v in list(value.items())}
+        elif len(value) > MANY and (text := text_of(value)):
+            found = text
+        elif isinstance(value, set | frozenset):
+            found = sorted((self.of(v, around) for v in list(value)), key=lambda one: json.dumps(one, sort_keys=True))
+        else:
+            found = [self.of(v, around) for v in list(value)]
+        return {"type": type(value).__name__, **beside, "items": found} if beside else found
+
+
+def _name(value: object) -> str:
+    """What it is called, whatever an object of the user's makes of being asked."""
+    try:
+        return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
+    except Exception:
+        return type(value).__qualname__
 
 
 def _digest(module: nn.Module) -> str:
-    """SHA-256 of its parameters."""
+    """SHA-256 of its parameters, and of what it registered as buffers."""
     found = hashlib.sha256()
-    for name, parameter in sorted(module.named_parameters()):
+    for name, parameter in sorted([*module.named_parameters(), *module.named_buffers()], key=lambda one: one[0]):
         found.update(name.encode())
         if is_lazy(parameter):
             continue  # has no weights yet
