@@ -12,6 +12,7 @@ from cloister.crypto.orthonormal import HadamardRotation, Permutation, SignedPer
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.emd_cfl import EMDCFL, Gap
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Dirichlet, LabelSwap
 from cloister.fl.data.population import Examples
@@ -358,3 +359,18 @@ def test_rows_say_what_they_are_measured_from():
         plain = row.as_dict()
         assert plain["anchor"] == ("chance" if row.experiment == "disaggregation" else "sums alone")
         assert list(plain["values"]) == ["here", plain["anchor"], "everything"]
+
+
+@pytest.mark.trains
+def test_counts_are_guessed_where_updates_vanish():
+    """Products and energies of no update are no equations: an audit ended in "Residuals are not finite"."""
+    still = Scenario(
+        name="still", data=Digits(), partition=Dirichlet(clients=6, alpha=0.5), model=Mlp(hidden=(4,)),
+        training=Training(epochs=1, batch=64, lr=1e-12), algorithm=FLIC(rounds_before=1, by_samples=True), protection=Masked(),
+        rounds=2,
+    )  # fmt: skip
+    recorder = Recorder(still, None)
+    assert list(recorder.rounds()) == [1, 2]
+    found = counts_of(recorder.seen_by(SERVER_ALONE), range(6), 30.0, 0.5)
+    assert found.shape == (6,)
+    assert np.isfinite(found).all()

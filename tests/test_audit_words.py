@@ -115,7 +115,7 @@ def test_what_is_named_for_some_victims_says_of_how_many():
 def test_a_coalition_that_was_tried_alone_has_the_tile_and_not_the_server():
     """Before: "the server alone: none, no attack works even in clear", where the server had not been tried."""
     audited = found(bare("server and clients 0, 3", "updates", 0.09, upper=0.31))
-    tile = report.tiles(audited)[3]
+    tile = report.tiles(audited)[4]
     assert (tile.label, tile.value) == ("server and clients 0, 3", "0.31")
 
 
@@ -173,9 +173,12 @@ def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason()
     assert {"masked.updates.server", "masked.labels.server", "masked.updates.server-and-client"} <= ids
     assert not ids & {c.id for c in CLAIMS if c.whose != "Cloister" or c.applies(Masked(keys="run"), SPLITS)}
     plain = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(one) for one in few], run="CFL asks for gram")
+    first = next(one for one in few if one.who == "the server alone")
+    hidden = ", ".join(SOUGHT[name] for name in dict.fromkeys(first.sought))
+    assert "single clients' updates" in hidden
     assert (
-        f"{len(ids)} more promises of Cloister's hold under other settings, and not for this run: what it does not hide, and from"
-        " whom, is named below."
+        f"{len(ids)} more promises of Cloister's hold under other settings, and not for this run, which does not promise to hide"
+        f" from the server alone: {hidden}, and more named below."
     ) in headline(plain)
     one = found(row("not covered") | {"leakage": None}, unclaimed=[asdict(few[0]) | {"claims": ["x"]}], run="CFL asks for gram")
     assert "1 more promise of Cloister's holds under other settings, and not for this run" in headline(one)
@@ -643,3 +646,20 @@ def test_what_one_client_finds_by_itself_needs_no_coalition() -> None:
     assert alone == "server and client 0 can tell whether a record was trained on (40 %; client 0 (Ruhr) does by itself)"
     (both,) = _leaks_in_words(several, {})
     assert both == "server and client 0 can tell whether a record was trained on (40 %)"
+
+
+def test_what_so_few_victims_leave_open_is_undecided_and_no_leak() -> None:
+    """With noise a page began with "a property (80 %, 4 % to 170 %)", and without with nothing of it, at -16 to 115 %."""
+
+    def said(value: float, low: float, high: float) -> str:
+        leak = {"here": value, "aggregate": 0.0, "plain": 1.0, "low": low, "value": value, "high": high, "upper": high,
+                "victims": 36, "needed": 43, "valid": True, "exposed": []}  # fmt: skip
+        one = row("inconclusive") | {"leakage": leak, "experiment": "property", "claims": []}
+        return headline(found(one))
+
+    for wide in ((0.8, 0.04, 1.7), (0.4, -0.16, 1.15)):
+        assert "Undecided, as so few victims may show it by chance: server: a property of a client's data" in said(*wide)
+        assert "can tell a property" not in said(*wide)
+    assert "server can tell a property of a client's data (80 %)" in said(0.8, 0.75, 0.85)
+    assert "Undecided" not in said(0.8, 0.75, 0.85)
+    assert "property" not in said(0.05, -0.5, 0.6)

@@ -175,6 +175,15 @@ def test_rotation_revokes_the_old_certificate(folder: Path) -> None:
     assert [str(name.value) for name in names] == ["coordinator", "fl.example.org", "10.0.0.1"]
 
 
+def test_what_follows_an_encrypted_key_is_encrypted(tmp_path: Path) -> None:
+    """`keys rotate` without --encrypt wrote the new keys in clear, without a word."""
+    office.init(tmp_path / "pki", "trial", 1, ["localhost"], two_servers=False, now=NOW, lock=b"correct horse")
+    for who, name in ((-1, "coordinator"), (0, "client-0")):
+        office.rotate(tmp_path / "pki", who, None, now=NOW, unlock=lambda: b"correct horse")
+        keys = own(tmp_path / "pki", name).glob("*.key")
+        assert all(b"ENCRYPTED" in key.read_bytes() for key in keys)
+
+
 def test_a_servers_identity_is_replaced_with_its_certificate(folder: Path) -> None:
     """Clients know it by its identity alone: whoever had a copy of its folder would pass for it until the directory expires."""
     coordinator = own(folder, "coordinator")

@@ -51,27 +51,30 @@ def test_what_fits_is_played():
 class Batched(nn.Module):
     """Its means are those of the records that it is given."""
 
-    def __init__(self, statistics: bool) -> None:
+    def __init__(self, norm: nn.Module, flat: bool = True) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm1d(64, track_running_stats=False) if statistics else nn.LayerNorm(64)
+        self.norm, self.flat = norm, flat
         self.out = nn.Linear(64, 10)
 
     def forward(self, x):
-        return self.out(self.norm(x.flatten(1)))
+        x = self.norm(x.flatten(1) if self.flat else x)
+        return self.out(x.flatten(1))
 
 
 def test_backdoors_on_a_model_that_predicts_for_many_together_are_doubted():
     """A trigger that all test records have was normalised away, and success was 56 % without any attack."""
 
-    def doubts(statistics, **of):
-        images = replace(grid().scenario, data=Digits(), model=lambda shape, classes: Batched(statistics))
+    def doubts(norm, flat=True, **of):
+        images = replace(grid().scenario, data=Digits(), model=lambda shape, classes: Batched(norm, flat))
         played = replace(grid(), scenario=images, **of)
         return measured_together(played, images.data(None))
 
-    assert len(doubts(True)) == 1
-    assert "'BadNets'" in doubts(True)[0]
-    assert doubts(False) == []
-    assert doubts(True, attacks={"minus": attacks.MinusGradient()}) == []
+    batched = nn.BatchNorm1d(64, track_running_stats=False)
+    assert len(doubts(batched)) == 1
+    assert "'BadNets'" in doubts(batched)[0]
+    assert len(doubts(nn.BatchNorm2d(1, track_running_stats=False), flat=False)) == 1
+    assert doubts(nn.LayerNorm(64)) == doubts(nn.GroupNorm(1, 1), flat=False) == []
+    assert doubts(batched, attacks={"minus": attacks.MinusGradient()}) == []
 
 
 def test_by_the_command_nothing_is_played(tmp_path):

@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 from cloister.evaluating.data import Grid, read_grid
-from cloister.evaluating.judging import State, finding, harm_of, seeds_needed
+from cloister.evaluating.judging import State, finding, findings, harm_of, seeds_needed
 from cloister.evaluating.panels import backdoor_courses, defences, late_words
 from cloister.evaluating.report import render
-from cloister.evaluating.tables import grid_json, grid_table
+from cloister.evaluating.summaries import markdown
+from cloister.evaluating.tables import clean_of, clean_words, grid_json, grid_table
 from cloister.evaluating.verdict import verdict
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import FLIC
@@ -404,3 +405,20 @@ def test_what_was_doubted_before_it_was_played_is_said_of_what_came_out(tmp_path
     told = replace(grid, about={**grid.about, "doubts": ["the model predicts for many records together"]})
     assert "The model predicts for many records together." in verdict(told)
     assert "records together" not in verdict(grid)
+
+
+def test_what_is_without_attack_is_of_the_same_loyal_clients_as_what_is_left(tmp_path: Path) -> None:
+    """Of all clients it was 65 % beside a reference of 68.8, "the lower of both", and more attackers looked better."""
+    grid = made_up(tmp_path, {("median", "IPM"): [0.5, 0.5, 0.5]}, clean=0.71, absent=0.69)
+    own = {
+        spot: [{**row, "accuracy": {"late": 0.65}} for row in rows] for spot, rows in grid.cells.items() if spot.attack is None
+    }
+    grid = replace(grid, cells={**grid.cells, **own})
+    (one,) = findings(grid, "Plain")
+    assert grid.clean("median", "Plain").mean == pytest.approx(0.65)
+    assert clean_of(grid, one).mean == pytest.approx(0.71)
+    assert one.held.mean == pytest.approx(0.69)
+    table = markdown(grid)
+    assert " 71.0" in table
+    assert " 65.0" not in table
+    assert [row["clean"] for row in defences(grid, "Plain")] == [clean_words(grid, "median", "Plain", clean_of(grid, one))]

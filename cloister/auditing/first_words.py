@@ -7,7 +7,7 @@ from typing import Any
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.scoring import BOUND, GOOD
-from ..threat_models.audit.uncovered import leaks, read_records
+from ..threat_models.audit.uncovered import leaks, left_open, read_records
 from .beside_leaks import decided, little, of_sums_alone
 from .losses import notes_on_loss
 from .sought import CALLED, GRAVEST, SOUGHT, sought
@@ -25,6 +25,7 @@ OPENED = (
     "under Encrypted the server and any one client together open every update, as all clients share the key (--against"
     " server+client:0 shows it); nothing is claimed against them"
 )
+SERVERS = ("the server alone", "the first server alone")
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
 
@@ -45,6 +46,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
     if told := (*_leaks_in_words(leaks(found["rows"]), by), *decided(found["rows"])):
         places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)
+    parts += _open_in_words(found["rows"])
     parts += little(found["rows"])
     parts += _ran_out(found)
     if failed := sorted({row["experiment"] for row in found["rows"] if row.get("failed")}):
@@ -55,7 +57,10 @@ def sentences(found: Mapping[str, Any]) -> Said:
         parts.append(_stood(found, ours))
     if others := sum(len(one["claims"]) for one in found.get("unclaimed", ())):
         more = f"{others} more promise{'s' * (others > 1)} of Cloister's hold{'s' * (others == 1)} under other settings"
-        parts.append(f"{more}, and not for this run: what it does not hide, and from whom, is named below.")
+        named = next((one for one in found["unclaimed"] if one["who"] in SERVERS), found["unclaimed"][0])
+        hidden = ", ".join(SOUGHT.get(name, name) for name in dict.fromkeys(named["sought"]))
+        rest = ", and more named below" if len(found["unclaimed"]) > 1 else ""
+        parts.append(f"{more}, and not for this run, which does not promise to hide from {named['who']}: {hidden}{rest}.")
     if whom := found.get("against"):
         parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
     parts += of_sums_alone(found["rows"])
@@ -165,6 +170,18 @@ def _leaks_in_words(
     for observer, found in several:
         alike.setdefault(", ".join(named(observer, found)), []).append(CALLED.get(observer, observer))
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
+
+
+def _open_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What may be a leak and may be nothing, of those whom no claim covers, in a sentence."""
+    found = [
+        f"{CALLED.get(observer, observer)}: {sought(experiment)}"
+        f" ({_percent(leak['value'])}, {_percent(leak['low'])} to {_percent(leak['high'])})"
+        for observer, experiment, leak in left_open(rows)
+    ]
+    if found:
+        more = f"; {len(found) - NAMED} more" if len(found) > NAMED else ""
+        yield f"Undecided, as so few victims may show it by chance: {'; '.join(found[:NAMED])}{more}."
 
 
 def _percent(share: float) -> str:

@@ -131,6 +131,7 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
             str(ours["inconclusive"] + ours["not covered"]),
             "the attack fails in clear too, few victims, or nothing could try it",
         ),
+        Tile("not promised", str(sum(len(one["claims"]) for one in found.get("unclaimed", ()))), "of other settings alone"),
         Tile("the server alone" if whose == "server" else whose, value, detail),
         Tile(
             "time", time_words(found["seconds"]), f"budget {found['budget']['name']}, seeds {', '.join(map(str, found['seeds']))}"

@@ -44,7 +44,8 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
-            whole = grid.clean(one.defence, place)
+            loyal = one.harm and grid.clean_of_loyal(one.harm.attack, one.defence, one.strength, place)
+            whole = loyal or grid.clean(one.defence, place)
             if one.state == State.HOLDS and one.held and whole and whole.mean - one.held.mean > grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %")
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []

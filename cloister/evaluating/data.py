@@ -95,6 +95,10 @@ class Grid:
         """Accuracy without attack, late in the run, over seeds: of all clients, who are all loyal there."""
         return spread(self.clean_by_seed(defence, protection).values())
 
+    def clean_of_loyal(self, attack: str, defence: str, strength: float | None, protection: str) -> Spread | None:
+        """The same of those clients alone who are loyal in the runs of this attack at this strength."""
+        return self.over_seeds(self.rows(attack, defence, strength, protection), "clean", "late")
+
     def clean_by_seed(self, defence: str, protection: str) -> dict[int, float]:
         """The same by seed."""
         return _by_seed(self.rows(None, defence, None, protection))

@@ -44,7 +44,7 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
         clean = [_heat(grid.clean(d, protection), f"{d} without attack") for d in grid.defences]
         for strength in grid.strengths:
             worst = {d: grid.worst_attack(d, strength, protection) for d in grid.defences}
-            rows: list[tuple[str, Sequence[HeatCell]]] = [("no attack", clean)]
+            rows: list[tuple[str, Sequence[HeatCell]]] = [("no attack, all clients", clean)]
             without = {d: spread(grid.absent(d, strength, protection).values()) for d in grid.defences}
             if any(without.values()):
                 rows.append((ABSENT, [_heat(spot, f"{d} without the attackers' data") for d, spot in without.items()]))

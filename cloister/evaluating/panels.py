@@ -23,7 +23,7 @@ from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
-from .tables import NOT_PLAYED, breakdown_words, by_words, clean_words, without_result
+from .tables import NOT_PLAYED, breakdown_words, by_words, clean_of, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
@@ -67,7 +67,8 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
             instead = known + ("" if known == NOT_PLAYED else "; see below")
             rows.append({"defence": defence, "clean": clean, "found": None, "instead": instead})
         for one in found:
-            rows.append({"defence": defence, "clean": clean, "found": _judged(grid, one), "missing": missing})
+            loyal = clean_words(grid, defence, protection, clean_of(grid, one))
+            rows.append({"defence": defence, "clean": loyal, "found": _judged(grid, one), "missing": missing})
     return rows
 
 

@@ -9,7 +9,7 @@ from ..reporting.run_data import DASH
 from ..tables_out import SHARE, csv_of, in_markdown, markdown_of
 from .data import Grid, place_words
 from .judging import Finding, Harm, findings
-from .tables import bounds_words, clean_words, reasons, without_result
+from .tables import bounds_words, clean_of, clean_words, reasons, without_result
 from .verdict import sentences
 
 
@@ -63,7 +63,7 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "finding": status if one is None else one.word,
         "seeds": None if harm is None else harm.lost.count,
         "seeds_played": len(grid.about["seeds"]),
-        "clean": _mean(grid.clean(defence, place)),
+        "clean": _mean(grid.clean(defence, place) if one is None else clean_of(grid, one)),
         "absent": _mean(spread(grid.absent(defence, strength, place).values())),
         "attack": None if harm is None else harm.attack,
         "held_against": None if one is None else _mean(one.held),
@@ -139,7 +139,7 @@ def markdown(grid: Grid) -> str:
 
 def _cells(grid: Grid, row: _Row) -> list[str]:
     defence, strength, place, one = row.defence, row.strength, row.place, row.found
-    clean = clean_words(grid, defence, place)
+    clean = clean_words(grid, defence, place, None if one is None else clean_of(grid, one))
     absent = percent(spread(grid.absent(defence, strength, place).values()))
     if one is None or one.harm is None:
         return [DASH, without_result(grid, defence, place)[0], DASH, clean, absent, *[DASH] * 8]

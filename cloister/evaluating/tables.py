@@ -44,7 +44,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
             absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
             under = percent(grid.attacked(attack, defence, one.strength, protection))
             word = _short(one.word) + (" (beyond)" if one.within is False and one.word not in ("holds", NOTHING) else "")
-            beside = f"{_mean(grid.clean(defence, protection))}{unsummed_words(grid, defence, protection)} / {absent}"
+            beside = f"{_mean(clean_of(grid, one))}{unsummed_words(grid, defence, protection)} / {absent}"
             table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
     return table
 
@@ -71,9 +71,19 @@ def _mean(spot: Spread | None) -> str:
     return DASH if spot is None else f"{100 * spot.mean:.1f}"
 
 
-def clean_words(grid: Grid, defence: str, protection: str) -> str:
-    """Accuracy without attack, and whether that is of a model that nothing ever moved, or that is no better than a guess."""
-    of, mark = grid.clean(defence, protection), unsummed_words(grid, defence, protection)
+def clean_of(grid: Grid, one: Finding) -> Spread | None:
+    """Accuracy without attack of the clients that are loyal under the worst attack, as it is held against; of all where there is
+    none.
+    """
+    loyal = grid.clean_of_loyal(one.harm.attack, one.defence, one.strength, one.protection) if one.harm else None
+    return grid.clean(one.defence, one.protection) if loyal is None else loyal
+
+
+def clean_words(grid: Grid, defence: str, protection: str, loyal: Spread | None = None) -> str:
+    """Accuracy without attack, and whether that is of a model that nothing ever moved, or that is no better than a guess. loyal:
+    of some clients, where it is not of all.
+    """
+    of, mark = grid.clean(defence, protection) if loyal is None else loyal, unsummed_words(grid, defence, protection)
     if grid.idle(defence, protection):
         return f"{percent(of)} (never moved)"
     if of is None:
@@ -147,7 +157,7 @@ def _found_json(grid: Grid, one: Finding) -> dict[str, Any]:
         "within": one.within,
         "seeds_needed": strict(one.needs),
         "without_result": list(one.without),
-        "clean": _plain(grid.clean(one.defence, one.protection)),
+        "clean": _plain(clean_of(grid, one)),
         "absent": _plain(spread(grid.absent(one.defence, one.strength, one.protection).values())),
         "attacked": _plain(attacked),
         "harm": _harm_json(one.harm) | {"against": one.reference},

@@ -6,7 +6,7 @@ from contextlib import suppress
 import torch
 
 from ..fl.data.population import Examples, Source
-from ..fl.models.fit import needs_two
+from ..fl.models.fit import takes_together
 from ..fl.models.papers import initial
 from ..fl.runs.objective_check import outputs_needed
 from ..protocol.core.errors import Refused
@@ -49,7 +49,7 @@ def measured_together(evaluation: Evaluation, source: Source, names: Sequence[Se
     if not backdoors or not len(few):
         return []
     outputs = outputs_needed(scenario.training, few.y, source.classes)
-    if not needs_two(initial(scenario.model, source.shape, outputs, scenario.seed), few.x):
+    if not takes_together(initial(scenario.model, source.shape, outputs, scenario.seed), few.x):
         return []
     return [
         "the model predicts for many records together (BatchNorm without running statistics), and a backdoor's success"

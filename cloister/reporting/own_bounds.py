@@ -9,7 +9,10 @@ IN_SUMS = ("Masked", "Encrypted", "TwoServer")
 """Protections under which nobody sees an update as it is."""
 TOGETHER = {
     "Encrypted": "The coordinator and any one other client could open its update together: clients share the key.",
-    "TwoServer": "The coordinator and the second server could put its update together.",
+    "TwoServer": (
+        "The coordinator is answered whatever inner products it asks for, of its update with others' and with itself, which this"
+        " record does not have and the run's page counts. The coordinator and the second server could put its update together."
+    ),
 }
 """Who could, whatever the floor is, by protection."""
 

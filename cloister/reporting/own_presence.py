@@ -9,6 +9,8 @@ from .own_words import UPDATES
 
 Line = Mapping[str, Any]
 SIGNED = "SurvivorSignature"
+AFTERWARDS = frozenset({"Holds", "Score", "Score, empty"})
+"""What it answers when a round is over, also to words that waited for it while it was away, and others had gone on."""
 TOOK, MISSED = "its update went into the protocol", "it was not there"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
@@ -74,15 +76,16 @@ def absences(lines: Sequence[Line]) -> list[Away]:
 
 def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
     """Every round up to the last that it was asked in, with what was with it: neighbours that are alike are one entry."""
-    asked: dict[int, tuple[int, int]] = {}  # by round, the first and the last of its lines
+    asked: dict[int, tuple[int, int]] = {}  # by round, its first line, and the last in which it did something for it
     sent: dict[int, set[str]] = {}
     for k, line in enumerate(lines):
         t = line.get("round")
         if type(t) is not int or t < 0:
             continue
-        if t in asked or (line.get("received") or {}).get("what") == "Task":
+        told = {str(one.get("what")) for one in line.get("revealed", ())}
+        if (line.get("received") or {}).get("what") == "Task" or (t in asked and told - AFTERWARDS):
             asked[t] = asked.get(t, (k, k))[0], k
-        sent.setdefault(t, set()).update(str(one.get("what")) for one in line.get("revealed", ()))
+        sent.setdefault(t, set()).update(told)
     return joined(_each(lines, asked, sent, any(SIGNED in kinds for kinds in sent.values())))
 
 
@@ -132,13 +135,14 @@ def _missed(between: Sequence[Line]) -> str:
 
 def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) -> str:
     """What it may have cost that it was away: sums with it and without it, soon after one another. Empty where it was not, and
-    where the coordinator has single updates anyway. rounds: as `rounds_of`. left: and did not come back. A client knows no more
-    of others' sums.
+    where the coordinator has single updates anyway. rounds: as `rounds_of`. left: whether it was away after its last update. A
+    client knows no more of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
-    away = [of for k, of in enumerate(rounds) if of.words in (MISSED, UNTOLD, BROKE_OFF) and took and k < took[-1]]
+    away = [of for of in rounds if of.words in (MISSED, UNTOLD, BROKE_OFF, DECLINED, LATE) and took]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
-    after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took else []
+    asked_later = bool(took) and took[-1] + 1 < len(rounds)  # these are named
+    after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took and not asked_later else []
     if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
         return ""
     named = " and ".join(filter(None, [", ".join(map(_named, apart)), *after]))
@@ -155,9 +159,14 @@ def _named(of: Rounds) -> str:
 
 
 def is_left(lines: Sequence[Line]) -> bool:
-    """Whether it left the run that it joined last, and neither came back nor was there at its end."""
-    since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
-    return any("left" in line for line in lines[since:]) and not any("ended" in line for line in lines[since:])
+    """Whether it was away after the last update that it sent: whether it left, was cut off, or its process began again."""
+    sent = [k for k, line in enumerate(lines) if any(one.get("what") in UPDATES for one in line.get("revealed", ()))]
+    for line in lines[max(sent, default=len(lines)) :]:
+        if "ended" in line:  # what was tried after that was in vain
+            return False
+        if {"away", "left", "started", "joined"} & line.keys():
+            return True
+    return False
 
 
 def joined(rounds: Iterator[Rounds]) -> list[Rounds]:

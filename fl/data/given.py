@@ -7,7 +7,7 @@ a regression; scale them to about 1, as inputs, since steps are of one length wh
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -158,7 +158,7 @@ def from_csv(
     *,
     label: str = "label",
     client: str | None = None,
-    without: Sequence[str] = (),
+    without: Iterable[str] | None = None,
     numbers: bool = False,
     test_share: float = 0.2,
 ) -> CsvClients:
@@ -169,11 +169,12 @@ def from_csv(
     patients. numbers: the label is a number, to be predicted. All other columns are inputs, and numbers. Raises ValueError where
     `without` is a text, or names the label.
     """
+    without = () if without is None else without if isinstance(without, str) else tuple(sorted(map(str.strip, without)))
     if isinstance(without, str):
         raise ValueError(f"without is a list of columns that are no inputs: without=[{without!r}]")
     if label in without:
         raise ValueError(f"without leaves out {label!r}, which is to be learned")
-    return CsvClients(str(path), label, client, test_share, numbers, tuple(without))
+    return CsvClients(str(path), label, client, test_share, numbers, without)
 
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:

@@ -86,7 +86,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
             cells = tuple(cell.strip() for cell in line)
             if not names:
                 check_commas(path, line)
-                if twice := next((name for name in cells if cells.count(name) > 1), None):
+                if (twice := next((name for name in cells if cells.count(name) > 1), None)) is not None:
                     raise ValueError(f"{path} has two columns {twice!r}{HEADLESS if are_no_names(cells) else ''}")
                 names = cells
             elif len(cells) != len(names):

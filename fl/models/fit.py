@@ -138,6 +138,18 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
     )
 
 
+def takes_together(module: nn.Module, like: Tensor) -> bool:
+    """Whether what it makes of a record depends on the others that it is given beside, when it predicts."""
+    trial = deepcopy(module).eval()
+    here = like.to(next(trial.parameters()).device)
+    try:
+        with own_draws(like=here), torch.no_grad():
+            both, half = trial(here), trial(here[: max(1, len(here) // 2)])
+            return not torch.allclose(both[: len(half)], half, rtol=1e-3, atol=1e-4)
+    except Exception:  # of the user's own module, which may ask for more records
+        return needs_two(module, like)
+
+
 def needs_two(module: nn.Module, like: Tensor) -> bool:
     """Whether it takes no record alone. like: inputs as clients have them, (n, ...)."""
     trial = deepcopy(module).train()

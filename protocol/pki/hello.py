@@ -47,4 +47,6 @@ def check(
             _content(server, directory.entries[client].serial, challenge),
         )
     except (BadSignature, KeyError):
-        raise Untrusted(f"{name_of(server)} did not show that it holds its identity") from None
+        known = f"as directory {directory.header.version} has it"
+        remedy = "if its keys were replaced, `cloister keys accept` takes the directory that says so"
+        raise Untrusted(f"{name_of(server)} did not show that it holds its identity, {known}: {remedy}") from None

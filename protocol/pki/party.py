@@ -95,6 +95,8 @@ def request(
                     raise FileExistsError(
                         f"{folder / name} exists already: --again makes another key beside it, --force new ones in its place"
                     )
+        if again and not lock and private_keys.is_locked(folder / _link()):
+            lock = unlock()  # what follows an encrypted key is encrypted
         key = private_keys.new_key() if link is None else private_keys.load_link(link, unlock)
         fresh = not again or identities or party < 0
         own = {

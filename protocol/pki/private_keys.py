@@ -69,6 +69,11 @@ def load_identity(path: Path, passphrase: Passphrase = none) -> SigningKey:
     return SigningKey.from_secret(key.private_bytes_raw())
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a passphrase opens it."""
+    return b"ENCRYPTED" in read(path, secret=True, most=_MOST_BYTES)
+
+
 def _load(path: Path, passphrase: Passphrase) -> object:
     content = read(path, secret=True, most=_MOST_BYTES)
     given = None

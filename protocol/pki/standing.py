@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from cryptography.exceptions import UnsupportedAlgorithm
+
 from ...crypto.identity import SigningKey
 from ..core.errors import Refused
 from ..core.session import SERVER
 from . import hello, private_keys
 from .admission import in_good_standing, party_of
-from .certificates import Untrusted
+from .certificates import Untrusted, read_certificate, serial_of
 from .directory import MOST_BYTES, Directory, Entry
 from .names import name_of
 from .party import CERTIFICATE, DIRECTORY, REVOKED, Credentials, Trust, credentials, identities, trusted
@@ -67,9 +69,12 @@ class Standing:
             return None
         try:
             found = self.credentials()
-        except (ValueError, OSError):
+            serial = serial_of(read_certificate(found.certificate))
+        except (ValueError, OSError, UnsupportedAlgorithm):
             self._no_good = stamps  # a file may be on its way, and `look_again` says what is wrong
             return None
+        if (own := self._trust.directory.entries.get(self.party)) is None or own.serial != serial:
+            return None  # it has not looked again yet; or its folder was put back
         self._shown = self._no_good = stamps
         return found
 
@@ -104,7 +109,7 @@ class Standing:
         stamps, before = self._stamps_of(OWN), self._behind
         try:
             self.identities = identities(self._folder, self.party, self._now, self._unlock)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, UnsupportedAlgorithm) as error:
             if before is None:
                 remedy = "until its folder has what the directory lists, clients that have the directory do not come"
                 log.warning("its own keys are others now", extra={"why": str(error), "then": remedy})

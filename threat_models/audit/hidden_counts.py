@@ -40,9 +40,12 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
     equations += _measured(view, counted, clients, own)
     equations += _products(view, counted, clients, own)
     equations += _energies(view, counted, clients, own)
+    begin = np.full(len(clients), usual)
+    with np.errstate(all="ignore"):
+        equations = [e for e in equations if np.isfinite(e[0](begin)).all() and np.isfinite(e[1](begin)).all()]  # of no update
     found = least_squares(
         lambda n: np.concatenate([missed(n) for missed, _ in equations]),
-        np.full(len(clients), usual),
+        begin,
         lambda n: np.concatenate([slope(n) for _, slope in equations]),
         bounds=(0, np.inf),
         max_nfev=100,

@@ -45,7 +45,10 @@ class PropertyInference:
 
     holds: Holds | None = None
     name: str = "property"
-    unit: str = "2 p - 1, p the chance that a client is told from one on the other side"
+    unit: str = (
+        "2 p - 1, p the chance that a client is told from one on the other side: by default, whether it has more of a label than"
+        " others, of that which splits the attacker's clients most evenly"
+    )
     side: str = "public examples, and a run of its own for the sizes of clients"
     source: str = "meta-classifier on made-up clients (Ganju et al. 2018; Melis et al. 2019)"
     anchor: Anchor = "sums alone"

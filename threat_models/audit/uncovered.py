@@ -8,6 +8,9 @@ from .claim import Claim
 from .scoring import BOUND
 from .view import PublishedSum
 
+WIDEST = 1.0
+"""Of an interval of leakage, where it begins at little: above that it is not told as a leak."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unclaimed:
@@ -39,7 +42,7 @@ def unclaimed(
 
 def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, list[tuple[str, Mapping[str, Any]]]]]:
     """By observer, each with its leakage: what it found more than `least` of, and more than chance finds, or half and more of
-    some victims, where no claim of Cloister's is about it.
+    some victims, where no claim of Cloister's is about it, and what so few victims leave open is not everything.
 
     rows: as `Row.as_dict`. The largest first; an attack of the user's own counts, too.
     """
@@ -47,9 +50,27 @@ def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple
     for row in rows:
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
-        if leak and leak["valid"] and not covered and ((leak["value"] > least and leak["low"] > 0) or leak.get("exposed")):
+        told = leak and leak["value"] > least and leak["low"] > 0 and not is_open(leak)
+        if leak and leak["valid"] and not covered and (told or leak.get("exposed")):
             found.setdefault(row["observer"], []).append((row["experiment"], leak))
     return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
+
+
+def is_open(leak: Mapping[str, Any]) -> bool:
+    """Whether its interval holds little and nearly everything: nobody knows then how much it is."""
+    return bool(leak["low"] <= BOUND and leak["high"] - leak["low"] > WIDEST)
+
+
+def left_open(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Observer, experiment and leakage of what is more than `least` and may be nothing, of those that no claim is about."""
+    found = []
+    for row in rows:
+        leak = row["leakage"]
+        covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
+        told = leak and leak["valid"] and not covered and leak["value"] > least and not leak.get("exposed")
+        if told and (leak["low"] <= 0 or is_open(leak)):
+            found.append((row["observer"], row["experiment"], leak))
+    return found
 
 
 def read_records(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
