@@ -74,6 +74,14 @@ def test_a_question_that_it_did_not_answer_tells_nothing(folder):
     assert sum("cosines" in one.words for one in load(folder).client(3).told) == 1
 
 
+def test_rounds_in_which_it_was_rejected_alike_are_one_row(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    turned = [{"round": t, "client": 3, "reason": why} for t, why in ((2, "no key"), (3, "no key"), (4, "no key"), (6, "NaN"))]
+    (folder / "summary.json").write_text(json.dumps(summary | {"rejected": turned}))
+    said = [words for name, words in load(folder).client(3).rows if name == "rejected"]
+    assert said == ["in rounds 2 to 4: no key", "in round 6: NaN"]
+
+
 def test_a_client_goes_by_its_name_and_one_that_is_none_is_refused(folder):
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps(summary | {"names": {str(i): f"ward-{i}" for i in range(12)}}))

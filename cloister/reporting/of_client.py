@@ -145,9 +145,11 @@ class OfClient:
             if name == self.run.client(self.client):
                 said = (("away", "at the end of", away), ("revoked", "in", revoked))
                 yield from ((what, f"{at} round{_s(of)} {of}") for what, at, of in said if of)
+        rejected: dict[str, list[int]] = {}
         for row in self.run.summary.get("rejected") or []:
             if str(row.get("client")) == self.client:
-                yield "rejected", f"in round {row.get('round')}: {row.get('reason')}"
+                rejected.setdefault(str(row.get("reason")), []).append(int(number(row.get("round"))))
+        yield from (("rejected", f"in round{_s(of)} {in_words(of)}: {reason}") for reason, of in rejected.items())
 
     @property
     def title(self) -> str:
