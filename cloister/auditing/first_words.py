@@ -42,7 +42,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
     total, parts = sum(ours.values()), list[str]()
     refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
     places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
-    by = {(row["observer"], row["experiment"]): row.get("by", "") for row in found["rows"]}
+    by = {(row["observer"], row["experiment"]): row["by"] for row in found["rows"] if row.get("by")}
     if told := (*_leaks_in_words(leaks(found["rows"]), by), *decided(found["rows"])):
         places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)

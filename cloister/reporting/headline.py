@@ -148,7 +148,7 @@ def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
         of = f"Training failed {count} time{'s' * (count != 1)}, at {clients}"
     if all(str(row.get("reason")).startswith(OF_LATE) for row in rejected):
         ways = "clients that are to have a model have to be there before the first split"
-        return f"{clients.capitalize()} came after a split, and could not be compared with others: {ways}"
+        return f"{clients.capitalize()} came after a split, or was away at it, and could not be compared with others: {ways}"
     return f"{of}, first in round {first.get('round')}: {first.get('reason')}"
 
 
