@@ -61,7 +61,7 @@ def test_words() -> None:
 def test_who_came_after_a_split_is_said_to_and_sent_no_update() -> None:
     rows = [{"client": 8, "round": t, "reason": "no key of the split that this sketch would be compared with"} for t in (34, 35)]
     assert rejected_in_words(rows) == (
-        "Client 8 came after a split, or was away at it, and could not be compared with others: clients that are to have a model have"
-        " to be there before the first split"
+        "Client 8 came after a split, or was away at it, and could not be compared with others: clients that are to have a model"
+        " have to be there before the first split"
     )
     assert rejected_in_words([*rows, {"client": 1, "round": 36, "reason": "x"}]).startswith("3 updates were rejected")
