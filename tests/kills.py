@@ -138,17 +138,21 @@ def keys_of(folder, name, party):
     return standing(folder / "pki", party) if name in KEYED else None
 
 
+COUNTED = {"seen": 0, "until": 0}
+"""Frames of this life of the coordinator, and after how many it ends itself: state, and no part of its scenario."""
+
+
+def fate(frame):
+    COUNTED["seen"] += 1
+    if COUNTED["seen"] == COUNTED["until"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [frame]
+
+
 def coordinator(folder, port, name, frames):
     """A life of the coordinator, which ends itself after so many frames."""
     logging_to(folder / "coordinator.log")
-    seen = [0]
-
-    def fate(frame):
-        seen[0] += 1
-        if seen[0] == frames:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return [frame]
-
+    COUNTED.update(seen=0, until=frames)
     own = keys_of(folder, name, SERVER)
     where = Listening(f"127.0.0.1:{port}", own, limits=Limits(patience=20.0, back=3.0), wait=60.0, scores=name == "scores")
     for _ in serve(replace(SCENARIOS[name], faults=fate), folder / "served", where):
