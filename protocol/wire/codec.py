@@ -9,7 +9,7 @@ field.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import cbor2
@@ -157,8 +157,13 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
         raise ValueError("not a message")
     listed, items, end = 0, [], len(data)
     for _ in range(min(count, most)):
-        start = at
-        major, argument, at = _head(data, at)
+        start, first = at, data[at] if at < end else 255
+        if first & 31 < 24:  # most heads are of one byte or two: not worth a call each
+            major, argument, at = first >> 5, first & 31, at + 1
+        elif first & 31 == 24 and at + 1 < end and data[at + 1] >= 24:
+            major, argument, at = first >> 5, data[at + 1], at + 2
+        else:
+            major, argument, at = _head(data, at)
         if major in (2, 3):
             start, at = at, at + argument
         elif major == 4:
@@ -167,7 +172,7 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
                 raise ValueError("a list is nested or too long")
             for _ in range(argument):
                 first = data[at] if at < end else 255
-                if first & 31 < 24:  # most heads are of one byte or two: not worth a call each
+                if first & 31 < 24:
                     inner, size, at = first >> 5, first & 31, at + 1
                 elif first & 31 == 24 and at + 1 < end and data[at + 1] >= 24:
                     inner, size, at = first >> 5, data[at + 1], at + 2
@@ -216,6 +221,12 @@ def first_items(data: Buffer, count: int) -> tuple[Any, ...]:
     return tuple(_built(data, item) for item in _items_in(data, count))
 
 
+@cache
+def _fields_of(kind: Any) -> int:
+    """How many a kind of message has: asked of every one that comes."""
+    return len(fields(kind))
+
+
 def decode(data: Buffer, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
     """The envelope in `data`, which came over the link of party `link`, with a message of these kinds.
 
@@ -236,7 +247,7 @@ def decode(data: Buffer, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
             raise ValueError("unknown kind of message")
         if items[-1].end != len(data):
             raise ValueError("something follows it")
-        if len(items) - 5 != len(fields(kinds[kind])):
+        if len(items) - 5 != _fields_of(kinds[kind]):
             raise ValueError("more or fewer fields than this kind of message has")
         lent = getattr(kinds[kind], "lent", False)
         envelope = Envelope(session, sender, receiver, kinds[kind](*(_built(data, item, lent) for item in items[5:])))
