@@ -247,10 +247,11 @@ def decode(data: Buffer, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
             raise ValueError("unknown kind of message")
         if items[-1].end != len(data):
             raise ValueError("something follows it")
-        if len(items) - 5 != _fields_of(kinds[kind]):
+        of: Any = kinds[kind]
+        if len(items) - 5 != _fields_of(of):
             raise ValueError("more or fewer fields than this kind of message has")
-        lent = getattr(kinds[kind], "lent", False)
-        envelope = Envelope(session, sender, receiver, kinds[kind](*(_built(data, item, lent) for item in items[5:])))
+        lent = getattr(of, "lent", False)
+        envelope = Envelope(session, sender, receiver, of(*(_built(data, item, lent) for item in items[5:])))
     except (ValueError, TypeError, OverflowError, cbor2.CBORDecodeError) as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ProtocolError(f"a message does not decode: {reason}", link) from None
