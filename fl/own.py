@@ -39,3 +39,11 @@ def installed(file: str) -> bool:
     """Whether a file of Python is Python's or an installed library's."""
     path, library = Path(file).resolve(), Path(sysconfig.get_paths()["stdlib"]).resolve()
     return library in path.parents or bool({"site-packages", "dist-packages"} & {*path.parts})
+
+
+def asked(value: object, name: str) -> Any:
+    """An attribute; None where there is none, whatever an object of the user's makes of being asked."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None

@@ -12,7 +12,7 @@ from itertools import islice
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from .own import OURS, installed, is_own
+from .own import OURS, asked, installed, is_own
 from .own_constants import closed_over, codes_of, constant_text, fixed_text, plain, text_of
 from .own_values import MAKING, codes_later, own_fields
 
@@ -86,7 +86,7 @@ def _of_class(kind: type) -> Iterator[Any]:
         if not is_own(one):
             continue
         for name, value in sorted(vars(one).items()):
-            function = _of(value, "__func__") or value
+            function = asked(value, "__func__") or value
             if isinstance(function, FunctionType):
                 if not _generated(function):
                     yield name
@@ -143,7 +143,7 @@ def _code_in(value: Any, deep: int = 8) -> Iterator[Any]:
     if isinstance(value, MethodType):
         yield from _code_in(value.__self__, deep)
     wraps = isinstance(value, FunctionType) and not installed(value.__code__.co_filename)
-    inner = value if wraps or isinstance(value, type) else _of(value, "__wrapped__") or _of(value, "__func__") or value
+    inner = value if wraps or isinstance(value, type) else asked(value, "__wrapped__") or asked(value, "__func__") or value
     if isinstance(inner, ModuleType) or plain(inner) or not is_own(inner):
         return
     if isinstance(inner, FunctionType | type):
@@ -157,16 +157,8 @@ def _code_in(value: Any, deep: int = 8) -> Iterator[Any]:
 
 def _registered(function: Any) -> list[FunctionType]:
     """What `functools.singledispatch` plays by the type of what it is handed."""
-    registry = _of(function, "registry") if isinstance(function, FunctionType) else None
+    registry = asked(function, "registry") if isinstance(function, FunctionType) else None
     return [of for of in registry.values() if isinstance(of, FunctionType)] if isinstance(registry, Mapping) else []
-
-
-def _of(value: object, name: str) -> Any:
-    """An attribute, None where there is none, whatever an object of the user's makes of being asked."""
-    try:
-        return getattr(value, name, None)
-    except Exception:
-        return None
 
 
 def _generated(function: FunctionType) -> bool:

@@ -47,7 +47,7 @@ def constant_text(name: str, value: Any, known: Mapping[str, Any]) -> str:
 
 def fixed_text(name: str, value: Any, codes: Iterable[CodeType]) -> str:
     """The same, of what these codes alone may change."""
-    if value is None or isinstance(value, GROWS) or any(_may_change(code, name) for code in codes):
+    if value is None or isinstance(value, GROWS) or any(may_change(code, name) for code in codes):
         return ""
     text = text_of(value)
     return f"{name}={text}" if text else ""
@@ -101,11 +101,7 @@ def _parts(value: Any, deep: int) -> Iterator[str]:
     """Raises TypeError for what is no constant."""
     if deep < 0:
         raise TypeError
-    if (
-        value is None
-        or isinstance(value, VALUES)
-        or type(value).__module__.partition(".")[0] in ("fractions", "decimal", "pathlib")
-    ):
+    if value is None or isinstance(value, VALUES) or type(value).__module__.partition(".")[0] in WRITTEN:
         yield repr(value)
     elif isinstance(value, Enum):
         yield f"{type(value).__qualname__}.{value.name}"
@@ -155,6 +151,7 @@ def codes_of(code: CodeType) -> Iterator[CodeType]:
             yield from codes_of(constant)
 
 
-def _may_change(code: CodeType, name: str) -> bool:
+def may_change(code: CodeType, name: str) -> bool:
+    """Whether the code may change in place what has this name."""
     changed = changed_by(code)
     return changed is None or name in changed

@@ -9,9 +9,8 @@ from functools import cached_property, lru_cache, partial
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
-from .own import is_own
-from .own_changes import changed_by
-from .own_constants import GROWS, codes_of, fixed_text, plain
+from .own import asked, is_own
+from .own_constants import GROWS, codes_of, fixed_text, may_change, plain
 
 MAKING = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods in which an object becomes what it is."""
@@ -41,11 +40,7 @@ def own_fields(value: object, around: Sequence[CodeType] = ()) -> dict[str, Any]
             found[name] = one
         elif text := fixed_text(name, one, codes):
             found[name] = text.partition("=")[2]
-        elif (
-            isinstance(one, list | tuple | dict)
-            and not isinstance(one, GROWS)
-            and not any((of := changed_by(code)) is None or name in of for code in codes)
-        ):
+        elif isinstance(one, list | tuple | dict) and not isinstance(one, GROWS) and not any(may_change(c, name) for c in codes):
             found[name] = one
     return found
 
@@ -88,7 +83,7 @@ def _codes(kind: Any) -> tuple[list[CodeType], list[CodeType]]:
                 making.add(name)
             if isinstance(of, property) and isinstance(of.fset, FunctionType):
                 methods.setdefault(f"{name} =", []).append(of.fset)
-            for function in (getattr(of, way, None) for way in ("__func__", "fget", "func")):
+            for function in (asked(of, way) for way in ("__func__", "fget", "func")):
                 if isinstance(function, FunctionType):
                     methods.setdefault(name, []).append(function)
             if isinstance(of, FunctionType):

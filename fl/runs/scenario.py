@@ -40,6 +40,7 @@ from ..data.source import Loader
 from ..functions import called
 from ..models.papers import ModelFactory
 from ..other_names import said_otherwise
+from ..own import asked, is_own
 from ..own_code import coded, digest_of
 from ..own_constants import text_of
 from ..own_values import codes_later, own_fields, stored_by
@@ -253,6 +254,8 @@ class _Described:
         try:
             return self._compound(value, around)
         except Exception:  # an object of the user's own may raise whatever it is asked
+            if not is_own(type(value)):
+                raise
             return type(value).__name__
         finally:
             self.within.pop()
@@ -277,7 +280,7 @@ class _Described:
             return {"partial": self.of(value.func), "of": self.of([value.args, value.keywords])}
         if text := "" if isinstance(value, type | types.FunctionType) else text_of(value):
             return f"{type(value).__name__} {text}"
-        words: str = _name(value) + (f", code {code}" if code else "")
+        words: str = str(asked(value, "__qualname__") or type(value).__qualname__) + (f", code {code}" if code else "")
         of = getattr(value, "__self__", None) if isinstance(value, types.MethodType) else value
         if own is None or isinstance(of, types.FunctionType) or (of is value and isinstance(of, type)):
             return words
@@ -298,14 +301,6 @@ class _Described:
         else:
             found = [self.of(v, around) for v in list(value)]
         return {"type": type(value).__name__, **beside, "items": found} if beside else found
-
-
-def _name(value: object) -> str:
-    """What it is called, whatever an object of the user's makes of being asked."""
-    try:
-        return str(getattr(value, "__qualname__", None) or type(value).__qualname__)
-    except Exception:
-        return type(value).__qualname__
 
 
 def _digest(module: nn.Module) -> str:

@@ -51,7 +51,7 @@ class Standing:
         self._trust = trusted(folder, self._now)
         self.party = party_of(read(folder / CERTIFICATE), self._trust.directory, self._trust.revoked, self._now)
         self.identities: Mapping[str, SigningKey] = identities(folder, self.party, self._now, unlock)
-        self._shown = self._no_good = self._stamps_of(LINK)
+        self._shown = self._no_good = self._stamps_of(LINK), self._trust.directory.digest
         self._behind: list[tuple[int, ...]] | None = None
 
     @property
@@ -65,17 +65,19 @@ class Standing:
 
     def other_credentials(self) -> Credentials | None:
         """Of a server, where its folder has others than when this was asked before; None where it has not, or none that serve."""
-        if (stamps := self._stamps_of(LINK)) in (self._shown, self._no_good):
+        now = self._stamps_of(LINK), self._trust.directory.digest
+        if now in (self._shown, self._no_good):
             return None
         try:
             found = self.credentials()
             serial = serial_of(read_certificate(found.certificate))
         except (ValueError, OSError, UnsupportedAlgorithm):
-            self._no_good = stamps  # a file may be on its way, and `look_again` says what is wrong
+            self._no_good = now  # a file may be on its way, and `look_again` says what is wrong
             return None
         if (own := self._trust.directory.entries.get(self.party)) is None or own.serial != serial:
-            return None  # it has not looked again yet; or its folder was put back
-        self._shown = self._no_good = stamps
+            self._no_good = now  # it has not looked again yet; or its folder was put back
+            return None
+        self._shown = self._no_good = now
         return found
 
     @property
