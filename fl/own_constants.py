@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .own import asked
 from .own_changes import changed_by
 
 REBINDS = frozenset(("STORE_DEREF", "DELETE_DEREF"))
@@ -137,7 +138,7 @@ def _codes_in(known: Mapping[str, Any]) -> Iterator[CodeType]:
     for value in list(known.values()):
         inside = vars(value).values() if isinstance(value, type) and value.__module__ == known.get("__name__") else (value,)
         for one in inside:
-            function = getattr(one, "__func__", one)
+            function = asked(one, "__func__") or one
             function = function.fget if isinstance(function, property) else function
             if isinstance(function, FunctionType) and function.__globals__ is known:
                 yield from codes_of(function.__code__)

@@ -331,6 +331,15 @@ class Odd:
         raise KeyError(name)
 
 
+def test_an_odd_object_beside_a_function_does_not_hide_its_code(tmp_path: Path) -> None:
+    text = "class Odd:\n    def __getattr__(self, name):\n        raise KeyError(name)\nODD = Odd()\nW = [1.5]\n"
+    text += "def A(u):\n    return u * W[0] if ODD else u\n"
+    one, same, other = (
+        described(written(tmp_path / f"{k}.py", of, "A")) for k, of in enumerate((text, text, text.replace("1.5", "8.0")))
+    )
+    assert one == same != other
+
+
 def test_nothing_of_a_users_own_ends_its_description() -> None:
     class Held:
         def __init__(self, inside: Any) -> None:

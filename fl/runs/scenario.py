@@ -254,7 +254,7 @@ class _Described:
         try:
             return self._compound(value, around)
         except Exception:  # an object of the user's own may raise whatever it is asked
-            if not is_own(type(value)):
+            if not is_own(value):
                 raise
             return type(value).__name__
         finally:
