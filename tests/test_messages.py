@@ -601,18 +601,91 @@ def test_a_message_of_another_version_is_refused_in_words():
 @pytest.mark.parametrize("kind", [bytes, memoryview])
 def test_plain_values_are_read_as_they_were_written_whatever_they_are(value, kind):
     data = cbor2.dumps(value)
-    assert plain_in(kind(data)) == value
+    assert plain_in(kind(data)) == plain_in(kind(data), lent=True) == value
     assert not isinstance(value, list) or b"".join(encoding_of(value)) == data
 
 
 def test_a_long_string_of_bytes_is_read_where_it_is():
     data = cbor2.dumps([["name", bytes(70_000)]])
-    [[name, found]] = plain_in(data)
+    [[name, found]] = plain_in(data, lent=True)
     assert name == "name"
     assert found.obj is data
 
 
 @pytest.mark.parametrize("left", [0, 1, 60_000, 69_999])
 def test_plain_values_that_are_cut_off_are_refused(left):
-    with pytest.raises(cbor2.CBORDecodeError):
+    with pytest.raises(ValueError):
         plain_in(cbor2.dumps(["name", bytes(70_000)])[:left])
+
+
+def plainly(*items):
+    """A list in which these encodings are the items."""
+    return bytes([0x80 | len(items)]) + b"".join(items)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        *(pytest.param(cbor2.dumps(cbor2.CBORTag(tag, of)), id=f"tag {tag}") for tag, of in [(2, b"1"), (28, []), (258, [1])]),
+        pytest.param(cbor2.dumps(cbor2.CBORTag(35, "(?i)" + "[\\0-\uffff]" * 50)), id="a regular expression"),
+        pytest.param(cbor2.dumps(cbor2.CBORTag(5, [1 << 40, 1])), id="a number of a hundred gigabytes"),
+        pytest.param(b"\xc0" * 40 + b"\x00", id="tags of tags"),
+        pytest.param(b"\x9f\x00\xff", id="a list without an end"),
+        pytest.param(b"\xbf\xff", id="a map without an end"),
+        pytest.param(b"\x5f\x41a\xff", id="a string without an end"),
+        pytest.param(b"\xf7", id="undefined"),
+        pytest.param(b"\xe0", id="a simple value"),
+        pytest.param(b"\xff", id="an end"),
+        pytest.param(b"\xf9\x00", id="half a float"),
+        pytest.param(b"\x81" * 30 + b"\x00", id="deep"),
+        pytest.param(cbor2.dumps({1.5: 0}), id="a float as key"),
+        pytest.param(cbor2.dumps({None: 0}), id="no key"),
+        pytest.param(b"\xa1\x80\x00", id="a list as key"),
+        pytest.param(cbor2.dumps({1 << 31: 0}), id="a key that is no id"),
+        pytest.param(b"\x9b" + (1 << 60).to_bytes(8, "big"), id="a list of 2^60"),
+        pytest.param(b"\xbb" + (1 << 60).to_bytes(8, "big"), id="a map of 2^60"),
+        pytest.param(b"\x5b" + (1 << 63).to_bytes(8, "big"), id="a string of 2^63"),
+        pytest.param(b"\x61\xff", id="no text"),
+        pytest.param(b"\x18\x05", id="a number that is not written in the shortest form"),
+    ],
+)
+def test_what_is_not_plain_is_refused_and_not_built(item, monkeypatch):
+    plain_in(plainly(b"\x00", b"\x01"))
+    for data in (item, plainly(b"\x00", item), plainly(b"\xa1\x61a" + item)):
+        with pytest.raises(ValueError):
+            plain_in(data)
+    if item != b"\x61\xff":  # which reading alone can tell
+        monkeypatch.setattr(cbor2, "loads", lambda *_: pytest.fail("built"))
+        with pytest.raises(ValueError):
+            plain_in(item)
+
+
+def test_many_small_items_are_refused_before_they_are_a_hundred_times_their_bytes():
+    with pytest.raises(ValueError, match="more items"):
+        plain_in(b"\x9a" + (1 << 24).to_bytes(4, "big") + b"\x80" * (1 << 24))
+    with pytest.raises(ValueError, match="more items"):
+        plain_in(b"\x82" + 2 * (b"\x9a" + (150_000).to_bytes(4, "big") + bytes(150_000)))
+
+
+def test_something_behind_a_plain_value_is_refused():
+    with pytest.raises(ValueError, match="follows"):
+        plain_in(b"\x80\x00")
+
+
+def test_nothing_that_others_send_is_read_but_by_what_looks_first():
+    own = {
+        "protocol/wire/codec.py",  # behind its own look
+        "protocol/work/away.py",  # a pipe to the process that it started
+        *(f"protocol/masked/{name}.py" for name in ("given", "joined", "transcript")),
+        *(f"protocol/{name}.py" for name in ("encrypted/keys", "pairs/memory", "two_servers/second_state")),
+        *(f"protocol/work/{name}.py" for name in ("driving", "journalled")),
+        *("fl/runs/member.py", "fl/runs/served_journal.py"),  # all of these: its own journal
+    }
+    root = Path(__file__).parents[1]
+    found = {
+        str(path.relative_to(root))
+        for part in ("protocol", "fl", "crypto", "threat_models", "cloister")
+        for path in (root / part).rglob("*.py")
+        if re.search(r"cbor2\.loads?\(|CBORDecoder", path.read_text())
+    }
+    assert found == own

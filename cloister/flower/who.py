@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import cbor2
 
 from ..protocol.core.errors import Refused
+from ..protocol.wire.codec import plain_in
 
 WHO = b"cloister: which client is this?"
 
@@ -23,8 +24,8 @@ def nodes_of(replies: Mapping[int, bytes | None], clients: Sequence[int]) -> dic
     found: dict[int, int] = {}
     for node, data in sorted(replies.items()):
         try:
-            client = None if data is None else cbor2.loads(data)
-        except (TypeError, ValueError, OverflowError, RecursionError, cbor2.CBORDecodeError):
+            client = None if data is None else plain_in(data)
+        except ValueError:
             continue
         if type(client) is not int or client not in clients:
             continue

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cbor2
 from torch import nn
 
 from ...protocol.core.errors import Refused
@@ -26,6 +25,7 @@ from ...protocol.uploaded.clients import transforming_clients, uploading_clients
 from ...protocol.uploaded.permuted import Permuted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.protection import Protection
+from ...protocol.wire.codec import plain_in
 from ...protocol.work.listed import Listed
 from ...protocol.work.maker import Maker
 from ...protocol.work.uploads import to_bytes
@@ -58,12 +58,14 @@ class Greeting:
     def of(cls, data: bytes) -> "Greeting":
         """Raises Refused."""
         try:
-            client, drawn, clients, shape, classes, known, protection, terms = cbor2.loads(data)
+            client, drawn, clients, shape, classes, known, protection, terms = plain_in(data)
             whom, wide = tuple(map(int, clients)), tuple(map(int, shape))
-            found = cls(int(client), bytes(drawn), whom, wide, int(classes), known, protection, checked(terms))
-        except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+            found = cls(client, drawn, whom, wide, classes, known, protection, checked(terms))
+        except (TypeError, ValueError):
             raise Refused("what the coordinator says first is not a greeting: all parties need the same release") from None
-        if found.client not in found.clients or len(set(found.clients)) != len(found.clients) or len(found.drawn) != RUN_BYTES:
+        right = [type(item) for item in (client, classes, drawn, known, protection)] == [int, int, bytes, bytes, str]
+        listed = client in whom and len(set(whom)) == len(whom)
+        if not right or not listed or len(drawn) != RUN_BYTES:
             raise Refused("what the coordinator says first does not add up")
         return found
 

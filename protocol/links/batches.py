@@ -10,6 +10,7 @@ from typing import Any
 import cbor2
 
 from ..core.errors import Refused
+from ..wire.codec import plain_in
 
 BATCH_VERSION = 1
 MOST_WORDS = 1 << 16
@@ -70,8 +71,8 @@ def answered(batch: Batch, answer: Callable[[bytes], bytes]) -> Answers:
 
 def _items(data: bytes, count: int) -> list[Any]:
     try:
-        found = cbor2.loads(data)
-    except (TypeError, ValueError, OverflowError, RecursionError, cbor2.CBORDecodeError):
+        found = plain_in(data)
+    except ValueError:
         raise Refused("a message that is none") from None
     _check(type(found) is list and len(found) == count)
     _check(_is_number(found[0]))

@@ -12,6 +12,7 @@ from ..core.session import VERSION
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.party import Credentials
 from ..pki.tls import require_tls13
+from ..wire.codec import plain_in
 from .flow import MOST_PIECE
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ def hello(boot: bytes, challenge: bytes = b"", seen: ClientRun | None = None) ->
 def hello_of(data: bytes) -> tuple[bytes, bytes, ClientRun]:
     """Boot and challenge of a client's first message, and what it knows. Raises LinkRefused, with words for the client."""
     try:
-        link, version, *of = cbor2.loads(data[:4096])
-    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        link, version, *of = plain_in(data[:4096])
+    except (TypeError, ValueError):
         raise LinkRefused("not a client's first message") from None
     if not (type(link) is type(version) is int and 0 <= link < 1 << 63 and 0 <= version < 1 << 63):
         raise LinkRefused("not a client's first message")
@@ -146,8 +147,8 @@ def reply_of(data: bytes) -> tuple[bytes, bytes, int, bytes]:
     """In it: proof, name and life of the run, greeting. Raises LinkRefused."""
     wrong = LinkRefused("the coordinator does not say who it is: all parties need the same release")
     try:
-        proof, run, life, greeting = cbor2.loads(data)
-    except (TypeError, ValueError, cbor2.CBORDecodeError):
+        proof, run, life, greeting = plain_in(data)
+    except (TypeError, ValueError):
         raise wrong from None
     if [type(item) for item in (proof, run, life, greeting)] != [bytes, bytes, int, bytes]:
         raise wrong

@@ -18,7 +18,7 @@ from ..core.session import MAX_ROSTER, SERVER
 from ..parts.charter import Charter
 from ..parts.gate import Rules
 from ..parts.leverage import Row, span
-from ..wire.codec import Envelope, decode, encode
+from ..wire.codec import Envelope, decode, encode, plain_in
 from ..wire.messages import HEAD_BYTES
 from .given import GivenUpdates
 from .joined import join, joined_before, steps_before, update_of
@@ -142,7 +142,7 @@ def verify_transcript(
         try:
             if len(step) > _LONGEST:
                 raise ValueError("more than any step has")
-            kind, *content = cbor2.loads(step)
+            kind, *content = plain_in(step)
             if kind == _GAVE:
                 plan, joined = _proposed(charter, me, content[0], joined)
                 transcript = transcript.at(plan.session.round).gave(plan, charter.rules)

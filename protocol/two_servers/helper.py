@@ -20,7 +20,7 @@ from ..drivers.roles import Effect, Event, Party, Persist, Received, Refusal, Se
 from ..links.dialled import Dialled
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from ..wire.codec import Buffer, Envelope, decode, encode
+from ..wire.codec import Buffer, Envelope, decode, encode, plain_in
 from ..wire.messages import MESSAGES as WORK
 from ..work.driving import BEGUN, BY_BYTES, LINK, MOST_BYTES, Followed, seen_in
 from .messages import MESSAGES as SHARES
@@ -53,11 +53,12 @@ class Welcome:
     def of(cls, data: bytes) -> "Welcome":
         """Raises Refused."""
         try:
-            party, drawn, clients, length, protection = cbor2.loads(data)
-            found = cls(int(party), bytes(drawn), tuple(map(int, clients)), int(length), str(protection))
-        except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+            party, drawn, clients, length, protection = plain_in(data)
+            found = cls(party, drawn, tuple(map(int, clients)), length, protection)
+        except (TypeError, ValueError):
             raise Refused("what the coordinator says first is not a greeting: all parties need the same release") from None
-        if len(found.drawn) != RUN_BYTES or sorted(set(found.clients)) != list(found.clients):
+        right = [type(item) for item in (party, drawn, length, protection)] == [int, bytes, int, str]
+        if not right or len(found.drawn) != RUN_BYTES or sorted(set(found.clients)) != list(found.clients):
             raise Refused("what the coordinator says first does not add up")
         return found
 
@@ -167,8 +168,8 @@ class Helper:
 def frame_in(word: Buffer) -> bytes:
     """The coordinator's frame in a word of its; it says nothing else to such a party. Raises ProtocolError."""
     try:
-        what, sender, data = cbor2.loads(word)
-    except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+        what, sender, data = plain_in(word)
+    except (TypeError, ValueError):
         raise ProtocolError("a word that is none", SERVER) from None
     if (what, sender) != ("frame", SERVER) or type(data) is not bytes:
         raise ProtocolError("a word that is not the coordinator's to say", SERVER)

@@ -25,6 +25,7 @@ Kinds = Mapping[int, type[Any]]
 """Messages by their kind."""
 _LONG = 1 << 16
 _DEEPEST = 4
+_DEEP = 16
 _SHORT = frozenset({int, str})
 
 
@@ -82,17 +83,58 @@ def _put(item: Any, pieces: list[Buffer]) -> None:
         pieces.append(cbor2.dumps(item))
 
 
-def plain_in(data: Buffer) -> Any:
-    """What is encoded in `data`, whatever it is; in lists, a long string of bytes is a view of `data`, which copies nothing.
+def plain_in(data: Buffer, lent: bool = False) -> Any:
+    """The integers, floats, strings, truth values, None, lists and maps in `data`, which came from somebody else.
 
-    Raises what `cbor2.loads` does.
+    Looked through before anything is built: tags build what they name (a regular expression, a number of a gigabyte), and many
+    small items are larger than their bytes. lent: in lists, a long string of bytes is a view of `data`, which copies nothing.
+    Raises ValueError.
     """
-    if len(data) > _LONG:
+    _check_plain(data)
+    if lent and len(data) > _LONG:
         with suppress(ValueError):
             found, end = _plain_at(data, 0, _DEEPEST, iter(range(MAX_ITEMS)))
             if end == len(data):
                 return found
-    return cbor2.loads(data)
+    try:
+        return cbor2.loads(data)
+    except (TypeError, OverflowError, cbor2.CBORDecodeError) as error:
+        raise ValueError(f"nothing plain: {error!s:.120}") from None
+
+
+def _check_plain(data: Buffer) -> None:
+    """Raises ValueError for tags, indefinite lengths, keys that are no strings or ids, and for more items or lists in lists than
+    any message has.
+    """
+    at, end, left = 0, len(data), MAX_ITEMS
+    due = [(1, False)]  # of each list that is open, the items to come, and whether it is a map
+    while due:
+        count, mapped = due.pop()
+        if not count:
+            continue
+        due.append((count - 1, mapped))
+        first = data[at] if at < end else 0
+        if first >> 5 == 7:  # false, true, null and floats
+            if first & 31 not in (20, 21, 22, 25, 26, 27) or (mapped and count % 2 == 0):
+                raise ValueError("a tag, or a value that is none of the plain ones")
+            at += 1 + (0, 2, 4, 8)[max(0, (first & 31) - 24)]
+        else:
+            major, argument, at = _head(data, at)
+            if mapped and count % 2 == 0 and (major > 3 or (major < 2 and argument > MAX_ID)):
+                raise ValueError("a key that is neither a string nor an id")
+            if major == 6:
+                raise ValueError("a tag, or a value that is none of the plain ones")
+            if major > 3:
+                left -= (count := argument * (major - 3))
+                if left < 0 or len(due) > _DEEP:
+                    raise ValueError("more items than any message has, or deeper")
+                due.append((count, major == 5))
+            elif major > 1:
+                at += argument
+        if at > end:
+            raise ValueError("it ends early")
+    if at != end:
+        raise ValueError("something follows it")
 
 
 def _plain_at(data: Buffer, at: int, deepest: int, left: Iterator[int]) -> tuple[Any, int]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import cbor2
-
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
@@ -210,8 +208,8 @@ class Linked:
 
     def _plain(self, answer: Answer) -> Any:
         try:
-            return None if answer.data is None else plain_in(answer.data)
-        except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+            return None if answer.data is None else plain_in(answer.data, lent=True)
+        except ValueError:
             return None
         finally:
             self._link.done_with(answer)

@@ -52,8 +52,8 @@ class Said:
 def said(driven: Driven, data: Buffer) -> Said:
     """What a client answers to a word of its coordinator, whatever that says. Nothing that it is told ends its program."""
     try:
-        what, *of = plain_in(data)
-    except (TypeError, ValueError, OverflowError, cbor2.CBORDecodeError):
+        what, *of = plain_in(data, lent=True)
+    except (TypeError, ValueError):
         return _refused("", "a word that is none")
     if type(what) is not str or what not in SERVED:
         return _refused(f"{what!s:.20}", "a word that no coordinator has a right to")
