@@ -62,19 +62,23 @@ def tested(target: Target, examples: Examples, classes: int) -> Examples:
 
 
 def misfit(target: Target | LearnedTarget | None, few: Examples, classes: int) -> str:
-    """Why what it is after cannot be put into records like these; empty where it can, or where it is after nothing.
+    """Why what it is after cannot be put into records like these, or is no change of them; empty where it can, or where it is
+    after nothing.
 
     few: some of them, float32 (m, ...), with their labels. What one's own trigger raises beside ValueError is no misfit.
     """
     if target is None or not len(few):
         return ""
     try:
-        tested(as_learned(target, {}), few, classes)
+        made = as_learned(target, {})
+        tested(made, few, classes)
+        trigger: Any = getattr(made, "trigger", None)
+        same = hasattr(trigger, "stamp") and torch.equal(stamped(trigger, few.x.clone()), few.x)
     except ValueError as error:
         return str(error)
     except Exception:
         return ""
-    return ""
+    return f"{brief(trigger)} changes none of {len(few)} records" if same else ""
 
 
 @dataclass(frozen=True, slots=True)

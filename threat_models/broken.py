@@ -4,7 +4,7 @@ Lost is accuracy of loyal clients, late in a run (the last quarter of its evalua
 of the same seed on the same clients: without attack, and without the attackers' data. So nothing that the defence costs by
 itself, or that the missing data cost, is the attack's doing. Where the second was not played, or a round of it came to nothing,
 it is held against the first alone. Gained is a backdoor's success in its last poisoned round above that of its trigger on the
-models of the run without attack. A run breaks a defence where more is lost, or gained, than the bound.
+models that the run without attack has after the same round. A run breaks a defence where more is lost, or gained, than the bound.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Bounds:
     """When a defence is called broken.
 
     loss: accuracy that loyal clients lose against the lower of the runs without attack and without the attackers' data. success:
-    of a backdoor in its last poisoned round, above what the models of the attack-free run have of it.
+    of a backdoor in its last poisoned round, above what the models of the attack-free run after that round have of it.
     """
 
     loss: float = 0.05
@@ -64,7 +64,8 @@ def loss_words(bounds: Bounds, against: str = LOWER) -> str:
 def backdoor_words(bounds: Bounds) -> str:
     """What breaks it by a backdoor, as a clause."""
     return (
-        f"a backdoor succeeds over {points(bounds.success)} more often in its last poisoned round than on the models of {CLEAN}"
+        f"a backdoor succeeds over {points(bounds.success)} more often in its last poisoned round than on the models that"
+        f" {CLEAN} has then"
     )
 
 

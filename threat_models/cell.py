@@ -1,7 +1,8 @@
 """A cell played and recorded, whatever becomes of it: done, refused with the reason, or failed with the error in one line."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from ..fl.near_names import in_short
 from ..fl.runs.lost_round import NothingLearned
 from ..fl.runs.results_folder import Row
+from ..fl.runs.simulation import Simulation
 from ..protocol.core.errors import Refused
+from ..protocol.view.answers import Vector
 from .cell_metrics import attacked_metrics, clean_metrics
-from .evaluation import Cell, Evaluation, key_of, resolved, target_of
+from .evaluation import Cell, Evaluation, attacked_cells, key_of, resolved, target_of
 from .evaluation_folder import EvaluationFolder
-from .trial import played
+from .trial import acting_in, played
 
 OURS = ("cloister", "crypto", "fl", "protocol", "threat_models")
 """Folders of Cloister's own modules, side by side in a source tree or inside of the package."""
@@ -46,8 +49,14 @@ def _metrics(
 ) -> dict[str, Any]:
     scenario = resolved(evaluation, cell)
     if cell.attack is None:
-        trial = played(scenario, None, data)
-        return {**clean_metrics(trial), "clean_sha256": folder.write_clean(key, trial.clean())}
+        last, earlier = ends(evaluation, cell), dict[int, Mapping[int, Vector]]()
+
+        def keep(simulation: Simulation) -> None:
+            if (t := simulation.state.round - 1) in last:
+                earlier[t] = simulation.vectors()
+
+        trial = played(scenario, None, data, keep)
+        return {**clean_metrics(trial), "clean_sha256": folder.write_clean(key, replace(trial.clean(), earlier=earlier))}
     if clean is None:
         raise ValueError("there is no attack-free run to compare with")
     found = folder.read_clean(clean["key"], clean["clean_sha256"])
@@ -55,6 +64,17 @@ def _metrics(
         raise ValueError(f"clean/{clean['key']}.safetensors is missing or damaged; delete its line in results.jsonl and resume")
     target = target_of(evaluation, cell, scenario)
     return attacked_metrics(played(scenario, target, data), found, target)
+
+
+def ends(evaluation: Evaluation, clean: Cell) -> set[int]:
+    """The last poisoned rounds of backdoors that are compared with an attack-free run, but for its last round."""
+    found = set[int]()
+    for cell in attacked_cells(evaluation, clean):
+        with suppress(Exception):  # refused, or whatever an attack of the user's raises: the cell's line will say it
+            scenario = resolved(evaluation, cell)
+            if target_of(evaluation, cell, scenario) is not None:
+                found |= {*acting_in(scenario)[-1:]} - {scenario.rounds - 1}
+    return found
 
 
 def follows(clean: Row, cell: Any, key: str) -> Row | None:

@@ -39,6 +39,7 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
     """Of a run under attack. Accuracies are those of the loyal clients, in the attack-free run too: of the same ones.
 
     loyal: how many are corrupt in no round; where none is, accuracies are those of all. everybody_corrupt: in one round.
+    same_models: whether every loyal client ended with the very model of the run without attack.
     attackers: the most that were at work in one round; built_for: how many the defence is built for, None where it states none.
     """
     with_attack, without = _accuracy(trial, trial.accuracy), _accuracy(trial, clean.accuracy)["accuracy"]
@@ -54,12 +55,19 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
         "clean": without,
         "impact": impact,
         "success": None if target is None else _success(trial, target, clean),
+        "same_models": _same_models(trial, clean),
         "detection": detected(trial, _groups(trial)),
         "clusters": clusters_of(trial),
         "kappa": _kappa(trial),
         **price(trial),
         **trouble(trial),
     }
+
+
+def _same_models(trial: Trial, clean: Clean) -> bool:
+    models = trial.simulation.vectors()
+    pairs = [(models.get(i), clean.models.get(i)) for i in trial.loyal]
+    return bool(pairs) and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
 
 
 def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ __all__ = [
     "target_of",
 ]
 
-FORMAT = 3
+FORMAT = 4
 """Of a cell's record; cells of another format are run anew."""
 
 

@@ -12,6 +12,8 @@ from safetensors.numpy import load, save
 from ..fl.runs.results_folder import ResultsFolder, write
 from .trial import Clean
 
+OF = "model of"
+
 
 class EvaluationFolder(ResultsFolder):
     """The files of one evaluation, or of another kind of grid whose runs are compared with such ones."""
@@ -21,11 +23,13 @@ class EvaluationFolder(ResultsFolder):
 
     def write_clean(self, key: str, clean: Clean) -> str:
         """Store an attack-free run; the hash of its file."""
-        vectors = list({id(v): v for v in clean.models.values()}.values())
+        told = {OF: clean.models, **{f"{OF} after {t}": models for t, models in clean.earlier.items()}}
+        vectors = list({id(v): v for models in told.values() for v in models.values()}.values())
         place = {id(v): k for k, v in enumerate(vectors)}
-        of = [place[id(clean.models[i])] if i in clean.models else -1 for i in clean.clients]
         arrays = {f"model {k}": np.ascontiguousarray(v) for k, v in enumerate(vectors)}
-        arrays |= {"clients": np.array(clean.clients, dtype=np.int64), "model of": np.array(of, dtype=np.int64)}
+        for name, models in told.items():
+            arrays[name] = np.array([place[id(models[i])] if i in models else -1 for i in clean.clients], dtype=np.int64)
+        arrays["clients"] = np.array(clean.clients, dtype=np.int64)
         packed = save({**arrays, "accuracy": np.ascontiguousarray(clean.accuracy, dtype=np.float64)})
         (self.path / "clean").mkdir(exist_ok=True)
         write(self.path / "clean" / f"{key}.safetensors", packed)
@@ -41,5 +45,10 @@ class EvaluationFolder(ResultsFolder):
             return None
         arrays = load(packed)
         clients = tuple(int(i) for i in arrays["clients"])
-        models = {i: arrays[f"model {k}"] for i, k in zip(clients, arrays["model of"].tolist(), strict=True) if k >= 0}
-        return Clean(clients, arrays["accuracy"], models)
+        told = {
+            name.removeprefix(OF): {i: arrays[f"model {k}"] for i, k in zip(clients, of.tolist(), strict=True) if k >= 0}
+            for name, of in arrays.items()
+            if name.startswith(OF)
+        }
+        models = told.pop("")
+        return Clean(clients, arrays["accuracy"], models, {int(name.split()[-1]): of for name, of in told.items()})

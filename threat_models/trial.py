@@ -28,12 +28,17 @@ class Clean:
     """An attack-free run as cells are compared with it.
 
     accuracy: float64 (evaluations, clients), in the order of `clients`; NaN where a client had no model. models: float32 (d,) at
-    the end, by client, shared between those that share one.
+    the end, by client, shared between those that share one. earlier: the same after some rounds before the last, by round.
     """
 
     clients: tuple[int, ...]
     accuracy: NDArray[np.float64]
     models: Mapping[int, Vector]
+    earlier: Mapping[int, Mapping[int, Vector]] = field(default_factory=dict)
+
+    def after(self, round: int) -> Mapping[int, Vector]:
+        """The models after a round, or after the next that was kept."""
+        return self.earlier[min(kept)] if (kept := [t for t in self.earlier if t >= round]) else self.models
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +126,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
     trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
-    acting = [t for t in range(scenario.rounds) if _active(scenario, t)]
+    acting = acting_in(scenario)
     half, trial.last_poisoned = ((acting[0] + acting[-1]) // 2, acting[-1]) if acting else (scenario.rounds, 0)
     rows: list[list[float]] = []
     while simulation.state.round < scenario.rounds:
@@ -146,13 +151,15 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
 def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None) -> Success:
     """The backdoor's success on the models of the measured clients that have one, as members have learned it by now.
 
-    The attack-free models are tested with the same learned trigger: what they are taken in by needed no backdoor.
+    The attack-free models, those of the last poisoned round, are tested with the same learned trigger: what they are taken in by
+    needed no backdoor.
     """
     watched: Any = trial.simulation.corrupted
     backdoor = as_learned(target, watched.learned if hasattr(target, "given") else {})
     models = {i: v for i, v in trial.simulation.vectors().items() if i in set(trial.measured)}
     tests = {i: client.test for i, client in trial.simulation.population.clients.items()}
-    before = None if clean is None else {i: clean.models[i] for i in models if i in clean.models}
+    then = {} if clean is None else clean.after(trial.last_poisoned)
+    before = None if clean is None else {i: then[i] for i in models if i in then}
     if before is not None and before.keys() != models.keys():
         models = {i: models[i] for i in before}
     return attack_success(trial.simulation.module, models, tests, backdoor, trial.simulation.population.classes, before)
@@ -193,6 +200,11 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
         if kappa is not None:
             trial.kappas.append(kappa)
             trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
+
+
+def acting_in(scenario: Scenario) -> list[int]:
+    """The rounds in which the adversary acts."""
+    return [t for t in range(scenario.rounds) if _active(scenario, t)]
 
 
 def _active(scenario: Scenario, t: int) -> bool:

@@ -15,7 +15,7 @@ IN_VAIN = 0.1
 def unusable(grid: Grid) -> list[str]:
     """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
     runs: dict[str, list[bool]] = {}
-    for row in _attacked(grid):
+    for row in attacked_lines(grid):
         runs.setdefault(row["attack"], []).append(bool((row.get("rejected") or {}).get("members")))
     return [
         f"In {sum(bad)} of {len(bad)} runs updates that {attack} made were refused, as not finite or too large: there it did less"
@@ -28,7 +28,7 @@ def unusable(grid: Grid) -> list[str]:
 def nobody_at_work(grid: Grid) -> list[str]:
     """Attacks in whose runs no attacker was at work in any round, as of a schedule that begins after the last."""
     runs: dict[str, list[bool]] = {}
-    for row in _attacked(grid):
+    for row in attacked_lines(grid):
         if row["strength"]:
             runs.setdefault(row["attack"], []).append(not row.get("attackers"))
     return [
@@ -147,7 +147,8 @@ def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[
     return f" ({', '.join(said)})" if said else ""
 
 
-def _attacked(grid: Grid) -> Iterator[Row]:
+def attacked_lines(grid: Grid) -> Iterator[Row]:
+    """Of all runs under attack that are done."""
     for rows in grid.cells.values():
         for row in rows:
             if row["status"] == "done" and row["attack"] not in (None, ABSENT):

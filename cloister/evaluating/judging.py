@@ -9,7 +9,7 @@ if they are like those played, are counted.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, nan, sqrt
 
 from scipy.stats import t as student
 
@@ -58,9 +58,10 @@ class Harm:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A defence at one strength, against every attack that was played.
+    """A defence at one strength, against every attack that was played; where attacks differ in that, against those with no more
+    attackers than it is built for, or with more.
 
-    attackers: the most at work in one round, with any attack. built_for: how many the defence is built for, None where it states
+    attackers: the most at work in one round, with any of them. built_for: how many the defence is built for, None where it states
     none. harm: by the attack that costs most accuracy; backdoor: by that with the most success; None where there is none.
     undecided: by attack that does not break it and is not known to leave it whole, about how many seeds would decide it.
     without: by attack without a result, on how many of the seeds. seeds: that were to be played. reference: what harm is held
@@ -114,39 +115,72 @@ class Finding:
         return max(needed) if needed and self.state == State.UNDECIDED and not self.nothing else None
 
 
-def finding(grid: Grid, defence: str, strength: float, protection: str) -> Finding:
-    """The defence judged at this strength, by what is done."""
+def finding(grid: Grid, defence: str, strength: float, protection: str) -> list[Finding]:
+    """The defence judged at this strength, by what is done: apart what has no more attackers than it is built for and what has
+    more, where attacks differ in that.
+    """
     rows = {attack: grid.rows(attack, defence, strength, protection) for attack in grid.attacks}
-    absent = grid.absent(defence, strength, protection)
-    losses, rates, judged = {}, {}, {}
+    limit = grid.built_for(defence, [row for of in rows.values() for row in of])
+    spot, found = (defence, strength, protection), []
+    for inside in (True, False):
+        part = {attack: [row for row in of if _inside(row, limit) is inside] for attack, of in rows.items()}
+        found += [_finding(grid, spot, rows, part)] if any(part.values()) else []
+    return found
+
+
+def _inside(row: Row, limit: int | None) -> bool:
+    """Whether a run has no more attackers than the defence is built for."""
+    return limit is None or int(row.get("attackers") or 0) <= limit
+
+
+def _finding(
+    grid: Grid, spot: tuple[str, float, str], every: Mapping[str, Sequence[Row]], rows: Mapping[str, Sequence[Row]]
+) -> Finding:
+    """By some of the lines there. every: all of them."""
+    defence, strength, protection = spot
+    absent, seeds, limit = grid.absent(defence, strength, protection), len(grid.about["seeds"]), grid.about["bounds"]
+    losses, rates, without = {}, {}, {}
     for attack, of in rows.items():
-        by_seed = lost_by_seed(of, absent)
-        gains = {row["seed"]: gain for row in of if (gain := gained(row.get("success"))) is not None}
+        by_seed, gains = lost_by_seed(of, absent), _gains(of, limit["success"])
         losses[attack], rates[attack] = [*by_seed.values()], [*gains.values()]
-        judged[attack] = sum(isfinite(v) and isfinite(gains.get(seed, v)) for seed, v in by_seed.items())
-    seeds, limit = len(grid.about["seeds"]), grid.about["bounds"]
+        all_losses, all_gains = lost_by_seed(every[attack], absent), _gains(every[attack], limit["success"])
+        lacking = seeds - sum(isfinite(v) and isfinite(all_gains.get(seed, v)) for seed, v in all_losses.items())
+        if lacking and (of or not every[attack]):
+            without[attack] = lacking
     harms, backdoors = _harms(losses, limit["loss"]), _harms(rates, limit["success"])
     open_: dict[str, float] = {}
     for harm in (*harms, *backdoors):
         if harm.needs is not None:
             open_[harm.attack] = max(harm.needs, open_.get(harm.attack, 0))
     own = grid.clean(defence, protection)
-    every, worst = [row for of in rows.values() for row in of], _worst(harms)
+    here, worst = [row for of in rows.values() for row in of], _worst(harms)
     return Finding(
         defence,
         protection,
         strength,
-        max((int(row.get("attackers") or 0) for row in every), default=0),
-        grid.built_for(defence, every),
+        max((int(row.get("attackers") or 0) for row in here), default=0),
+        grid.built_for(defence, [row for of in every.values() for row in of]),
         worst,
         _worst(backdoors),
         open_,
-        {attack: seeds - n for attack, n in judged.items() if n < seeds},
+        without,
         seeds,
-        reference_of(every, absent),
+        reference_of(here, absent),
         None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
         own is not None and at_chance(grid, own.mean),
     )
+
+
+def _gains(rows: Sequence[Row], bound: float) -> dict[int, float]:
+    """By seed, what a backdoor gained; NaN where it could not have gained more than the bound."""
+    found = {row["seed"]: (gained(row.get("success")), cannot_gain(row, bound)) for row in rows}
+    return {seed: nan if full else gain for seed, (gain, full) in found.items() if gain is not None}
+
+
+def cannot_gain(row: Row, bound: float) -> bool:
+    """Whether a backdoor succeeds so often without attack that there is no room for the bound."""
+    success = row.get("success")
+    return success is not None and float(success["clean_mean"]) >= 1 - bound
 
 
 def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
@@ -174,7 +208,7 @@ def held_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, 
 def findings(grid: Grid, protection: str) -> list[Finding]:
     """Of every defence at every strength, the weakest first, where anything was played and the defence works without attack."""
     there = [d for d in grid.defences if not grid.idle(d, protection)]
-    found = [finding(grid, d, s, protection) for d in there for s in sorted(grid.strengths)]
+    found = [one for d in there for s in sorted(grid.strengths) for one in finding(grid, d, s, protection)]
     return [one for one in found if one.harm is not None]
 
 

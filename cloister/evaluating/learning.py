@@ -31,9 +31,11 @@ def at_chance(grid: Grid, accuracy: float) -> bool:
 
 
 def close_to_chance(grid: Grid, accuracy: float) -> bool:
-    """Whether an accuracy is little above that of a guess: of ten labels up to 20 %. False where their number is not known."""
+    """Whether an accuracy is little above that of a guess: of ten labels up to 20 %, or by no more than twice what a defence may
+    lose. False where their number is not known.
+    """
     chance = grid.chance
-    return chance is not None and accuracy <= chance + min(CLOSE * (1 - chance), chance)
+    return chance is not None and accuracy <= chance + max(min(CLOSE * (1 - chance), chance), 2 * grid.bounds.loss)
 
 
 def enough_words(grid: Grid, protection: str) -> str:

@@ -57,12 +57,12 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
     """Each defence at each strength: what is found of it, accuracy and backdoors together, beside the run without the attackers'
     data and the run without attack.
     """
-    judged = {(one.defence, one.strength): one for one in findings(grid, protection)}
+    judged = findings(grid, protection)
     rows: list[dict[str, Any]] = []
     for defence in grid.defences:
         clean, known = clean_words(grid, defence, protection), without_result(grid, defence, protection)[0]
         missing = grid.missing(defence, protection)
-        found = [judged[defence, s] for s in sorted(grid.strengths) if (defence, s) in judged]
+        found = [one for one in judged if one.defence == defence]
         if not found:
             instead = known + ("" if known == NOT_PLAYED else "; see below")
             rows.append({"defence": defence, "clean": clean, "found": None, "instead": instead})

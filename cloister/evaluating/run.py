@@ -6,7 +6,7 @@ from functools import partial
 from ..fl.runs.results_folder import Row
 from ..grids.ledger import Ledger as Cells
 from ..grids.workers import Crew
-from ..threat_models.cell import follows
+from ..threat_models.cell import ends, follows
 from ..threat_models.evaluation import Cell, Evaluation, all_cells, attacked_cells, clean_cells, key_of
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .workers import Task
@@ -22,11 +22,14 @@ class Ledger(Cells[Cell]):
         self.evaluation = evaluation
 
     def known(self, cell: Cell) -> Row | None:
-        """The cell's line. Not that of a failure, which is tried again, nor of an attack-free run whose file is gone."""
+        """The cell's line. Not that of a failure, which is tried again, nor of an attack-free run whose file is gone, or lacks
+        models that a backdoor of the evaluation is held against.
+        """
         row = super().known(cell)
         if row is None or cell.attack is not None or row["status"] != "done":
             return row
-        return None if self.folder.read_clean(row["key"], row["clean_sha256"]) is None else row
+        found = self.folder.read_clean(row["key"], row["clean_sha256"])
+        return None if found is None or not ends(self.evaluation, cell) <= found.earlier.keys() else row
 
 
 def play_grid(ledger: Ledger, crew: Crew) -> Iterator[Row]:

@@ -42,12 +42,14 @@ def _rows(grid: Grid) -> list[_Row]:
     rows = []
     for partition, protection in product(grid.about["partitions"] or [""], grid.about["protections"]):
         place = place_words(protection, partition)
-        judged: dict[tuple[str, float | None], Finding] = {(one.defence, one.strength): one for one in findings(grid, place)}
+        judged: dict[tuple[str, float | None], list[Finding | None]] = {}
+        for of in findings(grid, place):
+            judged.setdefault((of.defence, of.strength), []).append(of)
         told = {defence for defence, _ in judged}
         at = [(one, s) for one in grid.defences for s in (sorted(grid.strengths) if one in told else [None])]
         for defence, strength in at:
             names = {"defence": defence, "protection": protection, "partition": partition, "strength": strength}
-            rows.append(_Row(names, defence, place, strength, judged.get((defence, strength))))
+            rows += [_Row(names, defence, place, strength, found) for found in judged.get((defence, strength), [None])]
     return rows
 
 

@@ -39,10 +39,12 @@ def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over all
     attacks and seeds.
     """
-    found = {(p, one.defence, one.strength): one for p in grid.protections for one in findings(grid, p)}
+    found: dict[tuple[str, str, float], list[Finding]] = {}
+    for one in (one for p in grid.protections for one in findings(grid, p)):
+        found.setdefault((one.protection, one.defence, one.strength), []).append(one)
     rows = []
     for spot, lines in grid.cells.items():
-        of = found.get((spot.protection, spot.defence, spot.strength or 0.0))
+        of = found.get((spot.protection, spot.defence, spot.strength or 0.0), [])
         rows += [_row(line, judged) for line, judged in zip(lines, _judged(grid, spot, lines, of), strict=True)]
     hollow = _hollow(rows)
     return [{name: value for name, value in row.items() if name not in hollow} for row in rows]
@@ -54,7 +56,7 @@ def _hollow(rows: Sequence[Row]) -> frozenset[str]:
     return frozenset(name for name in beginnings if all(row.get(name) is None for row in rows))
 
 
-def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None) -> list[dict[str, Any]]:
+def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Finding]) -> list[dict[str, Any]]:
     bounds = grid.bounds
     if spot.attack is None or spot.strength is None or spot.attack == ABSENT:
         return [dict.fromkeys(JUDGED) | {"unit": SHARE} for _ in lines]
@@ -77,7 +79,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Finding | None)
                 "loss_bound": bounds.loss,
                 "success_bound": bounds.success,
                 "unit": SHARE,
-                "finding": None if found is None else found.word,
+                "finding": next((one.word for one in found if one.attackers >= int(line.get("attackers") or 0)), None),
             }
         )
     return judged

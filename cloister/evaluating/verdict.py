@@ -35,6 +35,7 @@ from .judging import (
     without_words,
 )
 from .learning import enough_words, learns, little_words, without_attack
+from .not_seen import did_nothing, earlier_peaks, nobody_loyal, single_clients, works_without
 from .over_seeds import least_words, median_words
 from .tables import reasons
 
@@ -75,7 +76,8 @@ def sentences(grid: Grid) -> Said:
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
     less += tuple(f"{_first(words)}." for words in grid.about.get("doubts") or ())
-    less += (*unusable(grid), *nobody_at_work(grid), *in_vain(grid), *_left_out(grid, found))
+    less += (*unusable(grid), *nobody_at_work(grid), *did_nothing(grid), *nobody_loyal(grid), *works_without(grid))
+    less += (*in_vain(grid), *single_clients(grid, found), *earlier_peaks(grid, found), *_left_out(grid, found))
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
 
@@ -181,7 +183,13 @@ def _listed(grid: Grid, found: Sequence[Finding]) -> Iterable[str]:
                 for word in dict.fromkeys(one.word for one in _ordered(of))
             ]
             if words:
-                yield f"{at(grid, strength)}, {opening}: {'; '.join(words)}."
+                yield f"{at(grid, strength)}{_at_work(grid, strength, of)}, {opening}: {'; '.join(words)}."
+
+
+def _at_work(grid: Grid, strength: float, found: Sequence[Finding]) -> str:
+    """How many attackers there are in a round, where that is more than the strength says."""
+    most = max(one.attackers for one in found)
+    return f" ({most} in a round)" if grid.about["strength"] == "attackers" and most > strength else ""
 
 
 def _ordered(found: Sequence[Finding]) -> list[Finding]:

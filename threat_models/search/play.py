@@ -16,6 +16,7 @@ from ...fl.runs.own_rule import as_given
 from ...fl.runs.results_folder import Row
 from ...fl.runs.scenario import Scenario
 from ...fl.runs.simulation import Simulation
+from ...protocol.view.answers import Vector
 from ..attack_metrics import attack_success
 from ..backdoors import as_learned
 from ..broken import Bounds, gained, lost
@@ -30,6 +31,8 @@ from .space import Space, chosen_which
 from .spent import cost, since_counted
 from .who import members, population_of
 
+MOST_KEPT = 1 << 24
+"""Bytes of models that a run without attack keeps of rounds before its last."""
 Goal = Literal["any", "accuracy", "backdoor"]
 
 
@@ -117,8 +120,8 @@ def last_rounds(rounds: int, every: int) -> list[int]:
 def played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple[dict[str, Any], Clean]:
     """A run and its metrics: of loyal clients, the mean over its last evaluations; a client without a model has 0.
 
-    A backdoor's success is measured in its last poisoned round, beside that of its trigger on the models of the run without
-    attack.
+    A backdoor's success is measured in its last poisoned round, beside that of its trigger on the models that the run without
+    attack has after the same round.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # of models that an attack has driven to infinity
@@ -135,6 +138,7 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
     when: Any = getattr(scenario.adversary, "when", None)
     poisoned = [t for t in range(scenario.rounds) if when is None or t in when]
     judged, rows, success = set(last_rounds(scenario.rounds, scenario.evaluate_every)), [], None
+    earlier: dict[int, Mapping[int, Vector]] = {}
     unmoved = lost = 0
     for t in range(scenario.rounds):
         with suppress(NothingLearned):  # a lost round is a result
@@ -146,7 +150,9 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
             found = simulation.evaluate()
             rows.append([found[i].accuracy if i in found else 0.0 for i in loyal])
         if clean is not None and t == max(poisoned, default=scenario.rounds - 1):
-            success = _success(simulation, set(loyal), clean)
+            success = _success(simulation, set(loyal), clean.after(t))
+        if scenario.adversary is None and t + 1 < scenario.rounds and _is_kept(simulation.vectors(), t, scenario.rounds):
+            earlier[t] = simulation.vectors()
     course = np.nan_to_num(np.array(rows))
     of = course.mean(axis=0)
     models = {i: v for i, v in simulation.vectors().items() if i in set(loyal)}
@@ -159,20 +165,26 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
         "lost": lost,
         "success": success,
     }
-    return metrics, Clean(tuple(loyal), course, models)
+    return metrics, Clean(tuple(loyal), course, models, earlier)
 
 
-def _success(simulation: Simulation, loyal: set[int], clean: Clean) -> dict[str, Any] | None:
-    """Named as in a cell of an evaluation."""
+def _is_kept(models: Mapping[int, Vector], t: int, rounds: int) -> bool:
+    """Whether models after a round of a run without attack are: all are, or of every few rounds, as far as there is room."""
+    size = sum(v.nbytes for v in {id(v): v for v in models.values()}.values())
+    return (rounds - 1 - t) % max(1, -(-size * rounds // MOST_KEPT)) == 0
+
+
+def _success(simulation: Simulation, loyal: set[int], clean: Mapping[int, Vector]) -> dict[str, Any] | None:
+    """Named as in a cell of an evaluation. clean: the models without attack, after the same round."""
     target = backdoor_of(simulation.scenario.adversary)
     if target is None:
         return None
     watched: Any = simulation.corrupted
     backdoor = as_learned(target, watched.learned if hasattr(target, "given") else {})
-    models = {i: v for i, v in simulation.vectors().items() if i in loyal and i in clean.models}
+    models = {i: v for i, v in simulation.vectors().items() if i in loyal and i in clean}
     both = sorted(models)
     tests = {i: simulation.population.clients[i].test for i in both}
-    before, now = {i: clean.models[i] for i in both}, {i: models[i] for i in both}
+    before, now = {i: clean[i] for i in both}, {i: models[i] for i in both}
     found = attack_success(simulation.module, now, tests, backdoor, simulation.population.classes, before)
     return {"last_poisoned": found.mean, "worst": found.worst, "clean_mean": found.clean_mean}
 

@@ -1,0 +1,103 @@
+"""What a verdict's numbers cannot show of attacks that were played: those that did nothing, those that could gain nothing more,
+single clients behind a mean, rounds before the last poisoned one, and runs in which nobody was loyal.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean
+
+from ..fl.runs.results_folder import Row
+from .caveats import attacked_lines
+from .data import Grid, Spot, at
+from .judging import Finding, State, cannot_gain
+
+ONE = 0.2
+"""Of the worst client's accuracy lost, mean over seeds, from which on a verdict that a defence holds names it."""
+
+
+def did_nothing(grid: Grid) -> list[str]:
+    """Attacks under which loyal clients ended with the models that they have without, as of votes that nobody asks for."""
+    runs: dict[str, list[bool]] = {}
+    for row in attacked_lines(grid):
+        if row.get("attackers"):
+            runs.setdefault(row["attack"], []).append(bool(row.get("same_models")))
+    return [
+        f"In {sum(same)} of {len(same)} runs of {attack} every loyal client ended with the very model that it has without attack:"
+        " there the attack did nothing, or the defence took nothing of those clients without attack either."
+        for attack, same in runs.items()
+        if any(same)
+    ]
+
+
+def nobody_loyal(grid: Grid) -> list[str]:
+    """Attacks in whose runs every client was corrupt in some round."""
+    runs: dict[str, list[bool]] = {}
+    for row in attacked_lines(grid):
+        runs.setdefault(row["attack"], []).append(row.get("loyal") == 0)
+    return [
+        f"In {sum(none)} of {len(none)} runs of {attack} every client was an attacker in some round: accuracies there are of all."
+        for attack, none in runs.items()
+        if any(none)
+    ]
+
+
+def works_without(grid: Grid) -> list[str]:
+    """Backdoors whose trigger the models without attack are taken in by so often that the bound cannot be passed."""
+    runs: dict[str, list[bool]] = {}
+    for row in attacked_lines(grid):
+        if row.get("success"):
+            runs.setdefault(row["attack"], []).append(cannot_gain(row, grid.bounds.success))
+    return [
+        f"In {sum(full)} of {len(full)} runs of {attack} its trigger works on the models without attack already, so that it could"
+        " not gain more than the bound: of a backdoor nothing is known there."
+        for attack, full in runs.items()
+        if any(full)
+    ]
+
+
+def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds in the mean of the loyal clients, while the one that is worst off lost much."""
+
+    def words(spot: Spot, rows: Sequence[Row]) -> tuple[float, str] | None:
+        ends = [(row["clean"].get("worst"), row["accuracy"].get("worst")) for row in rows]
+        both = [(before, after) for before, after in ends if before is not None and after is not None]
+        if not both or mean(before - after for before, after in both) <= ONE:
+            return None
+        before, after = (mean(of) for of in zip(*both, strict=True))
+        return before - after, f"{100 * after:.1f} % under {spot.attack} (the worst has {100 * before:.1f} % without attack)"
+
+    said = _worst_of_holding(grid, found, words)
+    return [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
+
+
+def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds by a backdoor's last poisoned round, while it succeeded above the bound in an earlier or a later one."""
+
+    def words(spot: Spot, rows: Sequence[Row]) -> tuple[float, str] | None:
+        of = [row["success"] for row in rows if row.get("success")]
+        gains = [float(one["peak"]) - float(one["clean_mean"]) for one in of if one.get("peak") is not None]
+        if not gains or mean(gains) <= grid.bounds.success:
+            return None
+        peak = mean(float(one["peak"]) for one in of)
+        return mean(gains), f"{100 * peak:.1f} % of {spot.attack}"
+
+    said = _worst_of_holding(grid, found, words)
+    tail = "where models have learned little, that may be no backdoor's doing"
+    first = "Backdoors are judged in their last poisoned round; their highest success from the middle of the attack on"
+    return [f"{first}: {'; '.join(said)} ({tail})."] if said else []
+
+
+def _worst_of_holding(
+    grid: Grid, found: Mapping[str, Sequence[Finding]], words: Callable[[Spot, Sequence[Row]], tuple[float, str] | None]
+) -> list[str]:
+    """For each finding that holds, the attack of which most is to be said, in words."""
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for one in several:
+            if one.state != State.HOLDS:
+                continue
+            spots = [Spot(attack, one.defence, one.strength, place) for attack in grid.attacks]
+            told = [words(spot, grid.rows(spot.attack, one.defence, one.strength, place)) for spot in spots]
+            if there := [of for of in told if of is not None]:
+                said.append(f"{one.defence}{under} with {at(grid, one.strength)} {max(there)[1]}")
+    return said
