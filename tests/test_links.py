@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import cbor2
 import pytest
 
 from cloister.protocol.links import listener as listener_of_links
+from cloister.protocol.links import streams
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
@@ -617,6 +619,28 @@ def test_who_says_nothing_is_let_go():
             assert ended.value.code() == grpc.StatusCode.FAILED_PRECONDITION
             silent.set()
         assert listener.counted["refused"] == 1
+        assert listener.present() == ()
+
+
+def test_a_stream_that_is_cancelled_while_it_ends_leaves_nobody_who_seems_to_be_there(monkeypatch):
+    """The end of a client's stream cancels what serves it, which may be in the middle of clearing up after it."""
+
+    async def cancelled(*tasks, **_):
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(streams, "asyncio", SimpleNamespace(**vars(asyncio) | {"gather": cancelled}))
+    with listening() as listener:
+        link = dialled(listener)
+        link.start()
+        answering(link)
+        end = time.monotonic() + 5
+        while listener.present() != (0,) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert listener.present() == (0,)
+        link.stop()
+        while listener.present() and time.monotonic() < end:
+            time.sleep(0.01)
         assert listener.present() == ()
 
 

@@ -303,9 +303,11 @@ class Dialled:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._flow = None
-            self._hung_up.set()
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:
+                self._flow = None
+                self._hung_up.set()
 
     async def _hear(self, flow: Flow) -> None:
         """Take words. Raises Misplaced."""

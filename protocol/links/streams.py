@@ -147,10 +147,12 @@ class Streams:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if peer.flow is flow:
-                peer.flow, peer.until = None, time.monotonic() + self._limits.back
-                log.info("disconnected", extra=peer.who)
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:  # also where the peer's end cancels this in the middle of it: else it would be there for ever
+                if peer.flow is flow:
+                    peer.flow, peer.until = None, time.monotonic() + self._limits.back
+                    log.info("disconnected", extra=peer.who)
 
     async def _tell(self, peer: Peer, flow: Flow) -> None:
         """Send what is owed an answer, in order."""
