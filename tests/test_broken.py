@@ -7,7 +7,6 @@ import pytest
 
 from cloister.evaluating.breaking import breakdown_asked
 from cloister.evaluating.cells import details
-from cloister.evaluating.judging import finding
 from cloister.evaluating.report import render, write_evaluation_report
 from cloister.evaluating.searches import broken_by
 from cloister.evaluating.tables import bounds_words, breakdown_lines, grid_table
@@ -18,6 +17,7 @@ from cloister.threat_models.evaluation import ABSENT
 from cloister.threat_models.search.play import Sought, Try, harm
 
 from . import evaluation_sample as sample
+from .judged import finding
 from .test_search_plan import line
 from .test_verdict_sentences import edited
 from .test_verdicts import made_up
@@ -58,7 +58,7 @@ def test_the_definition_stands_with_its_bounds_wherever_the_word_does(tmp_path: 
         "the lower of the runs without attack and",
     ):
         assert words in said
-    assert "a backdoor succeeds over 30 points more often in its last poisoned round than on the models of the run" in said
+    assert "a backdoor succeeds over 30 points more often in its last poisoned round than on the models that the run" in said
     assert said in bounds_words(grid)
     assert said in render(grid).replace("&#39;", "'")
     assert said in markdown(grid)

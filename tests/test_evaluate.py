@@ -27,7 +27,6 @@ from cloister.attacking.defence import subject_of
 from cloister.evaluating import panels, summaries, tables
 from cloister.evaluating.cells import MORE, details, epsilon_words, lasting
 from cloister.evaluating.data import Grid, read_grid
-from cloister.evaluating.judging import finding
 from cloister.evaluating.panels import curves, from_zero
 from cloister.evaluating.report import render
 from cloister.evaluating.run import Ledger, play_grid
@@ -88,6 +87,7 @@ from cloister.threat_models.trial import Judged, played
 from cloister.threat_models.witness import Seen, Witness
 
 from . import evaluation_sample as sample
+from .judged import finding
 
 FILE = Path(__file__).parent / "evaluation_sample.py"
 MINUS = Adversary(members=Pool(3), upload=MinusGradient())

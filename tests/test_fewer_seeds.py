@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from cloister.evaluating.data import Grid
-from cloister.evaluating.judging import DECIDE, State, finding, seeds_needed, without_words
+from cloister.evaluating.judging import DECIDE, State, seeds_needed, without_words
 from cloister.evaluating.panels import why
 from cloister.evaluating.summaries import markdown
 from cloister.evaluating.tables import clean_words, reasons
 from cloister.evaluating.verdict import verdict
 from cloister.grids.spread import spread
 
+from .judged import finding
 from .test_verdicts import made_up
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from cloister.evaluating.heat import heat_maps
-from cloister.evaluating.judging import State, finding
+from cloister.evaluating.judging import State
 from cloister.evaluating.verdict import verdict
 from cloister.threat_models.broken import CLEAN, LOWER
 from cloister.threat_models.evaluation import ABSENT
 
+from .judged import finding
 from .test_verdict_sentences import edited
 from .test_verdicts import made_up
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from cloister.evaluating.data import Grid, read_grid
-from cloister.evaluating.judging import State, finding, findings, harm_of, seeds_needed
+from cloister.evaluating.judging import State, findings, harm_of, seeds_needed
 from cloister.evaluating.panels import backdoor_courses, defences, late_words
 from cloister.evaluating.report import render
 from cloister.evaluating.summaries import markdown
@@ -36,6 +36,7 @@ from cloister.threat_models.evaluation_folder import EvaluationFolder
 from cloister.threat_models.trial import played
 
 from . import evaluation_sample as sample
+from .judged import finding
 
 Values = Sequence[float]
 

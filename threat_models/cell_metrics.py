@@ -65,8 +65,7 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
 
 
 def _same_models(trial: Trial, clean: Clean) -> bool:
-    models = trial.simulation.vectors()
-    pairs = [(models.get(i), clean.models.get(i)) for i in trial.loyal]
+    pairs = [(trial.models.get(i), clean.models.get(i)) for i in trial.loyal]
     return bool(pairs) and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
 
 

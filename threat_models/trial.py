@@ -66,7 +66,7 @@ class Trial:
     rounds in which nothing could be learned, and the first reason; models stay as they are in both. stood: per round, the share
     of the measured clients whose model stayed as it was. withheld: rounds in which a sum was below the floor. seconds, server:
     of CPU. peak: MB that the process held at most, None where unknown.
-    last_poisoned: the last round in which the adversary acts.
+    last_poisoned: the last round in which the adversary acts. models: float32 (d,) at the end, by client.
     """
 
     simulation: Simulation
@@ -88,6 +88,7 @@ class Trial:
     server: float = 0.0
     peak: float | None = None
     last_poisoned: int = 0
+    models: Mapping[int, Vector] = field(default_factory=dict)
 
     @property
     def loyal(self) -> tuple[int, ...]:
@@ -100,7 +101,7 @@ class Trial:
         return self.loyal or self.clients
 
     def clean(self) -> Clean:
-        return Clean(self.clients, self.accuracy, self.simulation.vectors())
+        return Clean(self.clients, self.accuracy, self.models)
 
 
 Watcher = Callable[[Simulation], None]
@@ -144,7 +145,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
         trial.losses.append(line)
         if target is not None and t >= half and (t in due or t >= trial.last_poisoned):
             trial.success[t] = success_of(trial, target, None).mean
-    trial.accuracy, trial.peak = np.array(rows), peak_mb() if fresh else None
+    trial.accuracy, trial.models, trial.peak = np.array(rows), simulation.vectors(), peak_mb() if fresh else None
     return trial
 
 

@@ -115,7 +115,7 @@ class Finding:
         return max(needed) if needed and self.state == State.UNDECIDED and not self.nothing else None
 
 
-def finding(grid: Grid, defence: str, strength: float, protection: str) -> list[Finding]:
+def findings_at(grid: Grid, defence: str, strength: float, protection: str) -> list[Finding]:
     """The defence judged at this strength, by what is done: apart what has no more attackers than it is built for and what has
     more, where attacks differ in that.
     """
@@ -208,7 +208,7 @@ def held_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, 
 def findings(grid: Grid, protection: str) -> list[Finding]:
     """Of every defence at every strength, the weakest first, where anything was played and the defence works without attack."""
     there = [d for d in grid.defences if not grid.idle(d, protection)]
-    found = [one for d in there for s in sorted(grid.strengths) for one in finding(grid, d, s, protection)]
+    found = [one for d in there for s in sorted(grid.strengths) for one in findings_at(grid, d, s, protection)]
     return [one for one in found if one.harm is not None]
 
 

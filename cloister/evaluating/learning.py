@@ -31,11 +31,13 @@ def at_chance(grid: Grid, accuracy: float) -> bool:
 
 
 def close_to_chance(grid: Grid, accuracy: float) -> bool:
-    """Whether an accuracy is little above that of a guess: of ten labels up to 20 %, or by no more than twice what a defence may
+    """Whether an accuracy is little above that of a guess: of ten labels up to 20 %, or by less than twice what a defence may
     lose. False where their number is not known.
     """
     chance = grid.chance
-    return chance is not None and accuracy <= chance + max(min(CLOSE * (1 - chance), chance), 2 * grid.bounds.loss)
+    if chance is None:
+        return False
+    return accuracy <= chance + min(CLOSE * (1 - chance), chance) or accuracy < chance + 2 * grid.bounds.loss
 
 
 def enough_words(grid: Grid, protection: str) -> str:
