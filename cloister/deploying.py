@@ -54,6 +54,7 @@ def standing_of(keys: Path | None, insecure: bool, *, notes: bool = False) -> "S
 
     try:
         found = Standing(keys, passphrase())
+        found.credentials()  # so that a passphrase is asked for now
         if notes and not os.access(keys, os.W_OK):
             raise ValueError(f"{keys} cannot be written to: this party notes there in which runs it took part")
         return found

@@ -3,13 +3,16 @@
 import getpass
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 VARIABLE = "CLOISTER_KEYS_PASSPHRASE"
 
 
 def passphrase() -> Callable[[], bytes]:
-    """From the environment, or asked for once, when it is needed."""
+    """From the environment, or asked for once, when it is needed: at the start alone, in the main thread, as a prompt in the
+    midst of a run would hold up whoever serves others. Its keys are to be opened once before links are.
+    """
     known: list[bytes] = []
 
     def ask() -> bytes:
@@ -37,6 +40,8 @@ def _given() -> bytes:
 
 
 def _asked(prompt: str) -> bytes:
+    if threading.current_thread() is not threading.main_thread():
+        raise ValueError("its keys are encrypted by now, and no passphrase was given at the start: start it again")
     if not sys.stdin.isatty():
         raise ValueError(f"a passphrase is needed: set {VARIABLE}, or run this in a terminal")
     given = getpass.getpass(prompt).encode()

@@ -5,9 +5,11 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 from cloister.cli import app, main
 from cloister.deploying import _with_remedy
 from cloister.keys_command import VARIABLE, keys
+from cloister.passphrase import passphrase
 from cloister.protocol.pki import office, party, private_keys
 
 SECRET = "correct horse battery staple"  # noqa: S105
@@ -260,3 +263,27 @@ def test_a_certificate_that_is_over_is_said_to_take_rotating(tmp_path: Path) -> 
     words = _with_remedy(keys_of, "the certificate expired at 2026-12-09 00:00 UTC, by a clock that says 2026-12-11")
     assert "; the authority makes another by `cloister keys rotate`, and `cloister keys accept " in words
     assert "rotate" not in _with_remedy(keys_of, "the directory expired at 2026-12-09 00:00 UTC")
+
+
+def test_a_passphrase_is_asked_for_at_the_start_alone(monkeypatch):
+    """Keys that were encrypted while a coordinator ran made it ask in the thread that serves its clients, who all were lost."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "secret")
+    found = []
+
+    def elsewhere(unlock):
+        def ask():
+            try:
+                found.append(unlock())
+            except ValueError as error:
+                found.append(str(error))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        return found[-1]
+
+    unlock = passphrase()
+    assert "no passphrase was given at the start" in elsewhere(unlock)
+    assert unlock() == elsewhere(unlock) == b"secret"

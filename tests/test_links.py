@@ -622,6 +622,25 @@ def test_who_says_nothing_is_let_go():
         assert listener.present() == ()
 
 
+@pytest.mark.long
+def test_who_waits_for_another_party_before_it_reads_a_word_is_absent_and_not_at_work():
+    """A client that a second server did not let in said for half an hour that it worked, and the run waited for it."""
+    with listening(limits=Limits(patience=1.5, at_most=60.0)) as listener:
+        link = dialled(listener)
+        link.start()
+        with link.waiting():
+            listener.post(0, b"a")
+            began = time.monotonic()
+            assert listener.heard().data is None
+            assert time.monotonic() - began < 20
+        answering(link)
+        late = listener.heard()
+        assert (late.data, late.late) == (b"aa", True)
+        listener.post(0, b"b")
+        assert listener.heard().data == b"bb"
+        link.stop()
+
+
 def test_a_stream_that_is_cancelled_while_it_ends_leaves_nobody_who_seems_to_be_there(monkeypatch):
     """The end of a client's stream cancels what serves it, which may be in the middle of clearing up after it."""
 

@@ -143,7 +143,8 @@ def is_over(folder: Path, client: int | None = None) -> bool:
 def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:
     """The link to the second server. Where the run is over meanwhile, which the coordinator says, there is nothing to be had."""
     try:
-        aside.start(drawn, link)
+        with link.waiting():
+            aside.start(drawn, link)
     except ConnectionError:
         if not link.over:
             raise

@@ -19,7 +19,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -99,6 +99,7 @@ class Dialled:
         self._taken = TakenWords(0)
         self._sending: set[asyncio.Future[None]] = set()
         self._flow: Flow | None = None
+        self._waiting = False
         self._proven: Entry | None = None
         self._background: Background | None = None
         self._ending = asyncio.Event()
@@ -144,6 +145,15 @@ class Dialled:
         if self._background is not None:
             with suppress(Gone):
                 self._background.result(self._answer(number, data))
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this party waits for another one and works on no word: its coordinator counts it absent, if that takes long."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
 
     def leave(self, why: str) -> bool:
         """Say that this party takes no further part, and why, in words without secrets; whether there was somebody to say it to.
@@ -323,7 +333,7 @@ class Dialled:
             if self.standing is not None:
                 self.standing.look_again()
                 self.standing.check_in_good_standing(self._server, self._proven)
-            if self._taken.doing is not None:
+            if self._taken.doing is not None and not self._waiting:
                 await flow.working()
 
     async def _take(self, data: bytes | bytearray) -> None:

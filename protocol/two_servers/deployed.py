@@ -128,7 +128,8 @@ def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterato
             welcome = welcomed(link, journal, DEALER, how)
             kept = begun(journal, standing, standing.directory.run_of(welcome.drawn))
             helper = Helper(Party(DEALER, _dealing(kept, how.terms(welcome.length)), dealer_step), journal)
-            aside.start(welcome.drawn)
+            with link.waiting():
+                aside.start(welcome.drawn)
         except BaseException:
             link.stop()
             raise
