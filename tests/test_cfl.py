@@ -594,6 +594,23 @@ def test_wrong_hyper_parameters_are_named(wrong: dict[str, object], words: str) 
 # --- the floor of sums --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", [5, 6])
+def test_a_cluster_that_no_cut_could_leave_two_sums_is_not_compared(count: int) -> None:
+    """What nobody can use is not asked for: sketches of four clients were read in 31 rounds of one run."""
+    vectors = {i: at(3.0 * i if i < 3 else 180.0 + 3.0 * i) for i in range(count)}
+    toy = Toy(tuple(vectors), constant(vectors), protection=Plain(floor=3))
+    state = toy.play(CFL(thresholds=ALWAYS), 2)
+    compared = [entry for entry in toy.view.record.log if "gram" in entry.what]
+    if count == 6:
+        assert compared
+        assert members(state) == {(0, 1, 2), (3, 4, 5)}
+    else:
+        assert not compared
+        assert members(state) == {(0, 1, 2, 3, 4)}
+        once = Toy(tuple(vectors), constant(vectors), protection=Plain(floor=3)).play(CFL(thresholds=ALWAYS), 1)
+        assert once.measured[ROOT].turned_down == "5 clients were not compared: no cut leaves both sides the 3 that sums need"
+
+
 @pytest.mark.parametrize("algorithm", [PRINTED(thresholds=ALWAYS), CFL(thresholds=ALWAYS)], ids=["printed", "when ripe"])
 @pytest.mark.parametrize("protection", [Plain, TwoServer])
 def test_a_cut_that_leaves_a_side_without_a_sum_is_turned_down(algorithm: CFL, protection: type[Plain] | type[TwoServer]) -> None:

@@ -696,7 +696,15 @@ def test_the_headline_names_who_is_behind_who_ties_and_who_is_open(tmp_path: Pat
     }
     words = headline(made(tmp_path, results))
     assert words.startswith("Highest mean accuracy on turned: same, 91.0 %; behind it: worse; tied with it: best;")
-    assert words.endswith("4 seeds cannot tell it from: open.")
+    last = "Not compared, as not every seed and client has a result: none (no result)."
+    assert words.endswith(f"4 seeds cannot tell it from: open. {last}")
+
+
+def test_who_failed_on_a_seed_is_not_passed_over_in_the_headline(tmp_path: Path) -> None:
+    """Before: "Highest mean accuracy: a, 80.3 %; there is no other", of a method with 95 % on three of four seeds."""
+    words = headline(made(tmp_path, {"a": (0.8, 0.8, 0.8, 0.81), "b": (0.95, 0.95, 0.95, math.nan)}))
+    assert words.startswith("Highest mean accuracy on turned: a, 80.3 %; no other is compared.")
+    assert words.endswith("not every seed and client has a result: b (95.0 % on 3 of 4 seeds).")
 
 
 def test_nobody_is_the_best_before_every_seed_is_there(tmp_path: Path) -> None:
@@ -730,7 +738,9 @@ def test_a_mean_over_the_clients_that_a_method_serves_wins_nothing(tmp_path: Pat
     assert line.accuracy == f"{line.words['accuracy']}, not all clients"
     assert markdown(found).count(line.accuracy) == 2  # beside all others, and in its block
     assert line.accuracy in render(found)
-    assert "fitting" not in headline(found)
+    assert headline(found).endswith(
+        "no other is compared. Not compared, as not every seed and client has a result: fitting (not of every client)."
+    )
     assert not fits(found)
 
 

@@ -85,7 +85,8 @@ def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
     population = Natural()(source, np.random.default_rng(0))
     for i, client in population.clients.items():
         assert len(client.train) == 32
-        assert sorted(client.test.y.tolist()) == [0] * 4 + [1] * 4  # 9 before 10
+        assert set(client.test.y.tolist()) == {0, 1}  # 9 before 10
+        assert len(client.test) == 8
         assert i in (0, 1, 2)
 
 
@@ -110,7 +111,7 @@ def test_a_column_says_whose_a_row_is_and_labels_are_in_order(tmp_path):
         (
             [[1, 0], [1, 1]],
             ["x", "label"],
-            r"client 'one' of .* has too few records of each label to score models by \(with test_share=.*, \d+ are enough",
+            r"client 'one' of .* has too few records to score models by \(with test_share=.*, \d+ are enough",
         ),
     ],
 )

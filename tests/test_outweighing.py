@@ -92,7 +92,7 @@ def test_what_is_said_is_so(samples, protection, tmp_path):
     """The run that it is said of learns nothing, and the other one does."""
     scenario = owned(samples, protection=protection)
     if samples is UNEVEN:
-        with pytest.warns(Doubt, match=r"client h0 \(148\) has more than 1/3"), pytest.raises(NothingLearned):
+        with pytest.warns(Doubt, match=r"client h0 \(149\) has more than 1/3"), pytest.raises(NothingLearned):
             cloister.run(scenario, tmp_path / "r", quiet=True)
     else:
         result = cloister.run(scenario, tmp_path / "r", quiet=True)

@@ -210,7 +210,10 @@ def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
     noisy = replace(run, privacy={"client": {"epsilon_worst": 3.0}})
     assert "Differential privacy: epsilon 3 for any client, for what stands below." in privacy_in_words(noisy)
     known = replace(run, privacy={"record": {"epsilon_worst": 3.0, "delta": 1e-5, "adjacency": "replace"}})
-    assert f"epsilon 3 at delta 1e-05 for any record{ADJACENT['replace']}, for what stands below." in privacy_in_words(known)
+    assert (
+        f"epsilon 3 at delta 1e-05 for any record of a client's training data{ADJACENT['replace']}, for what stands below."
+        in privacy_in_words(known)
+    )
     assert privacy_in_words(replace(run, answers=[])) == ""
 
 

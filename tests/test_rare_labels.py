@@ -71,5 +71,5 @@ def test_decimals_are_said_to_be_read_as_classes(tmp_path: Path) -> None:
     (line,) = rare_labels(read(["0.0", "1.0", "2.5", "1.0"]))
     assert line == "label '2.5' is a decimal, and each is a class of its own: numbers to be predicted are numbers=True"
     assert rare_labels(read(["0.0", "1.0", "2.0", "1.0"])) == []
-    with pytest.raises(ValueError, match=r"too few records of each label.*; label '0.5' is a decimal.* numbers=True$"):
+    with pytest.raises(ValueError, match=r"60 records of all have 60 labels; label '0.5' is a decimal.* numbers=True$"):
         read([f"{k}.5" for k in range(60)])

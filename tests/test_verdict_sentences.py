@@ -123,8 +123,8 @@ def test_both_ways_of_breaking_are_said_with_the_worst_of_all_who_break_so(tmp_p
     rates = {("a", "BadNets"): [0.5] * 3, ("b", "BadNets"): [0.9] * 3}
     words = verdict(made_up(tmp_path, table, success=rates))
     assert (
-        "a and b break and let a backdoor through (lose at most 40.0 points of accuracy to BadNets, from 90.0 to 50.0 %;"
-        " BadNets succeeds at most 89.0 points more often than without it)"
+        "a and b break and let a backdoor through (a loses most: 40.0 points of accuracy to BadNets, from 90.0 to 50.0 %;"
+        " most through b: BadNets succeeds 89.0 points more often than without it)"
     ) in words
 
 
@@ -236,5 +236,5 @@ def test_a_worst_attack_that_was_played_on_one_seed_is_no_mean_of_three(tmp_path
     """In a merged table the headline took an attack of one seed for "the mean of 3 seeds"."""
     made_up(tmp_path, {("a", "IPM"): [0.70] * 3, ("b", "IPM"): [0.70] * 3, ("a", "ALIE"): [0.60] * 3})
     words = verdict(edited(tmp_path, without("ALIE", "a", 3.0, (1, 2))))
-    assert "a and b break (lose at most 30.0 points of accuracy to ALIE, played on 1 of 3 seeds, from 90.0 to 60.0 %)" in words
+    assert "a and b break (a loses most: 30.0 points of accuracy to ALIE, played on 1 of 3 seeds, from 90.0 to 60.0 %)" in words
     assert "of the same seed, in the mean of 1 to 3 seeds." in words

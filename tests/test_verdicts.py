@@ -119,7 +119,7 @@ def test_no_defence_is_best_of_those_that_all_break(tmp_path: Path) -> None:
     """Before: "Multi-Krum keeps the most accuracy against its worst attack: 20.7 %"."""
     words = verdict(made_up(tmp_path, {("Multi-Krum", "IPM"): [0.2, 0.21, 0.2], ("median", "IPM"): [0.1, 0.11, 0.1]}))
     assert words.startswith("No defence holds against every attack played with as many attackers as it is built for.")
-    assert "Multi-Krum and median break (lose at most 79.7 points of accuracy to IPM, from 90.0 to 10.3 %)" in words
+    assert "Multi-Krum and median break (median loses most: 79.7 points of accuracy to IPM, from 90.0 to 10.3 %)" in words
     assert "most accuracy" not in words
 
 

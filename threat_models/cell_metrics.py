@@ -28,6 +28,7 @@ def clean_metrics(trial: Trial) -> dict[str, Any]:
     return {
         **_accuracy(trial, trial.accuracy),
         "classes": classes,
+        "guess": guess_of(trial.simulation.population).share if classes > 1 else None,
         "clusters": clusters_of(trial),
         **price(trial),
         **trouble(trial),

@@ -6,6 +6,7 @@ clients are worth. No defence that leaves attackers out can do better, so harm i
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..fl.clients.corruption import Corruption
 from ..fl.functions import Unfit, brief
+from ..fl.own_code import has_own
 from ..fl.robust.aggregate import aggregate
 from ..fl.robust.averages import Mean
 from ..fl.robust.mixing import Prepared
@@ -91,12 +93,15 @@ def insiders_rule(scenario: Scenario) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that reads whole updates, as a function of them: it is evaluated in full at every point that a search tries."""
+    """A rule that reads whole updates, as a function of them: it is evaluated in full at every point that a search tries, and
+    keeps nothing of it.
+    """
 
     rule: Any
 
     def __call__(self, updates: Any, /) -> Any:
-        return aggregate(self.rule, updates, np.random.default_rng(0)).vector
+        rule = deepcopy(self.rule) if has_own(self.rule) else self.rule
+        return aggregate(rule, updates, np.random.default_rng(0)).vector
 
 
 def absent_adversary(attacks: Mapping[str, Attack], strength: float, scenario: Scenario) -> Adversary | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
-from ..grids.chance import no_better, nothing_words, of_classes
+from ..grids.chance import no_better, nothing_words, of_rows
 from ..threat_models.broken import Bounds
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
@@ -106,7 +106,7 @@ class Search:
     def nothing(self) -> str:
         """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned."""
         clean = [row for row in self.rows if row["attackers"] == 0 and row["status"] == "done"]
-        chance = of_classes(max((row.get("classes") or 0 for row in clean), default=0))
+        chance = of_rows(clean)
         mean = sum(row["accuracy"] for row in clean) / max(1, len(clean))
         return nothing_words(mean, chance) if chance is not None and no_better(mean, chance) else ""
 

@@ -152,7 +152,7 @@ def headline(found: Found) -> str:
         return "No verdict: not every cell is played yet."
     if len(found.seeds) == 1:
         said = [_highest(found, *block) for block in found.blocks]
-        return f"{ONE_SEED} Highest mean accuracy {'; '.join(said)}."
+        return f"{ONE_SEED} Highest mean accuracy {'; '.join(said)}.{''.join(_apart(found, *block) for block in found.blocks)}"
     return " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
 
 
@@ -161,7 +161,7 @@ def sentences(found: Found) -> Said:
     if not found.complete or len(found.blocks) == 1:
         return Said(((headline(found), ()),))
     one = len(found.seeds) == 1
-    lines = tuple(f"{_highest(found, *block)}." if one else _said(found, *block) for block in found.blocks)
+    lines = tuple(f"{_highest(found, *block)}.{_apart(found, *block)}" if one else _said(found, *block) for block in found.blocks)
     return Said(((f"{ONE_SEED} Highest mean accuracy:" if one else "Highest mean accuracy:", lines),))
 
 
@@ -177,6 +177,19 @@ def _highest(found: Found, data: str, protection: str) -> str:
     return f"{_place(found, data, protection)}: {f'{who}, {100 * spot.mean:.1f} %' if spot else 'nobody has a result'}"
 
 
+def _apart(found: Found, data: str, protection: str) -> str:
+    """Who has no result on some seed, or of some client, and so is compared with nobody, with what there is of it."""
+    judged, said = standings(found, data, protection), []
+    for method in found.methods if judged else ():
+        spot = Spot(data, method, protection)
+        if method not in judged:
+            of = found.over_seeds(spot, "accuracy", "mean")
+            there = f"{100 * of.mean:.1f} % on {of.count} of {len(found.seeds)} seeds" if of else "no result"
+            partly = of is not None and of.count == len(found.seeds)
+            said.append(f"{method} ({'not of every client' if partly else there})")
+    return f" Not compared, as not every seed and client has a result: {', '.join(said)}." if said else ""
+
+
 def _said(found: Found, data: str, protection: str) -> str:
     """Whom the best of a block leaves behind, with whom it ties, and whom seeds do not tell from it."""
     of = {m: s.against.outcome for m, s in standings(found, data, protection).items() if s.against and not s.best}
@@ -185,5 +198,5 @@ def _said(found: Found, data: str, protection: str) -> str:
     words += [f"tied with it: {', '.join(others['tie'])}"] if others["tie"] else []
     told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
-    highest = _highest(found, data, protection)
-    return f"{highest}; {'; '.join(words) or 'there is no other'}."
+    highest, apart = _highest(found, data, protection), _apart(found, data, protection)
+    return f"{highest}; {'; '.join(words) or ('no other is compared' if apart else 'there is no other')}.{apart}"

@@ -12,6 +12,10 @@ IN_VAIN = 0.1
 """Share of the rounds that an attack makes come to nothing, above that without it, from which on a verdict says so."""
 
 
+SEED = 4
+"""Times the bound by which the lowest reference of a seed lies below the lowest accuracy without attack, to be named."""
+
+
 def unusable(grid: Grid) -> list[str]:
     """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
     runs: dict[str, list[bool]] = {}
@@ -46,8 +50,12 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
         for one in several:
             loyal = one.harm and grid.clean_of_loyal(one.harm.attack, one.defence, one.strength, place)
             whole = loyal or grid.clean(one.defence, place)
-            if one.state == State.HOLDS and one.held and whole and whole.mean - one.held.mean > grid.bounds.loss:
+            if one.state != State.HOLDS or not one.held or not whole:
+                continue
+            if whole.mean - one.held.mean > grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %")
+            elif whole.least - one.held.least > SEED * grid.bounds.loss:
+                said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.least:.1f} % on one seed")
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
 
 

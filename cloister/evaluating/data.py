@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
-from ..grids.chance import of_classes
+from ..grids.chance import no_better, of_rows
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
@@ -69,9 +69,8 @@ class Grid:
 
     @property
     def chance(self) -> float | None:
-        """Accuracy of a guess among the labels; None where no line says how many there are."""
-        classes = (row.get("classes") or 0 for rows in self.cells.values() for row in rows)
-        return of_classes(max(classes, default=0))
+        """Accuracy of a guess among the labels; None where no line says what there are."""
+        return of_rows(row for rows in self.cells.values() for row in rows)
 
     @property
     def expected(self) -> int:
@@ -105,10 +104,16 @@ class Grid:
 
     def absent(self, defence: str, strength: float | None, protection: str) -> dict[int, float]:
         """Accuracy of the loyal clients without the attackers' data, by seed. Empty where a round of these runs came to nothing,
-        since a protection or a rule had too few without them: that is no measure of what their data are worth.
+        since a protection or a rule had too few without them, and where one is no better than a guess, as of a defence that moves
+        nothing once somebody is missing, and that without attack is: that is no measure of what their data are worth.
         """
         rows = self.rows(ABSENT, defence, strength, protection)
-        return _by_seed(rows) if all(map(is_measure, rows)) else {}
+        found, clean = _by_seed(rows), self.clean_by_seed(defence, protection)
+        gave_up = any(
+            no_better(value, self.chance) and seed in clean and not no_better(clean[seed], self.chance)
+            for seed, value in found.items()
+        )
+        return found if all(map(is_measure, rows)) and not gave_up else {}
 
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""

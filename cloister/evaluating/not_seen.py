@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
 from ..fl.runs.results_folder import Row
+from ..threat_models.evaluation import ABSENT
 from .caveats import attacked_lines
 from .data import Grid, Spot, at
 from .judging import Finding, State, cannot_gain
@@ -38,6 +39,17 @@ def nobody_loyal(grid: Grid) -> list[str]:
         for attack, none in runs.items()
         if any(none)
     ]
+
+
+def absent_failed(grid: Grid) -> list[str]:
+    """Of whom runs without the attackers' data have no result: harm is held against the runs without attack alone there."""
+    said = []
+    for spot, rows in grid.cells.items():
+        if spot.attack == ABSENT and (bad := [row for row in rows if row["status"] != "done"]):
+            place = f" under {spot.protection}" if len(grid.protections) > 1 else ""
+            where = f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {len(bad)} of {len(rows)} seeds"
+            said.append(f"{where} ({bad[0]['status']}: {bad[0]['reason']})")
+    return [f"Runs without the attackers' data have no result: {'; '.join(said)}."] if said else []
 
 
 def works_without(grid: Grid) -> list[str]:

@@ -35,8 +35,8 @@ from .judging import (
     without_words,
 )
 from .learning import enough_words, learns, little_words, without_attack
-from .not_seen import did_nothing, earlier_peaks, nobody_loyal, single_clients, works_without
-from .over_seeds import least_words, median_words
+from .not_seen import absent_failed, did_nothing, earlier_peaks, nobody_loyal, single_clients, works_without
+from .over_seeds import least_words, median_words, searched
 from .tables import reasons
 
 OPENINGS = {
@@ -77,7 +77,13 @@ def sentences(grid: Grid) -> Said:
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
     less += tuple(f"{_first(words)}." for words in grid.about.get("doubts") or ())
     less += (*unusable(grid), *nobody_at_work(grid), *did_nothing(grid), *nobody_loyal(grid), *works_without(grid))
-    less += (*in_vain(grid), *single_clients(grid, found), *earlier_peaks(grid, found), *_left_out(grid, found))
+    less += (
+        *absent_failed(grid),
+        *in_vain(grid),
+        *single_clients(grid, found),
+        *earlier_peaks(grid, found),
+        *_left_out(grid, found),
+    )
     return Said(tuple(places), (*_measured(found), *less, *([few] if seeds < DECIDE else [])))
 
 
@@ -92,11 +98,13 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
             known.append(said)
     if not by:
         return "", ()
-    most = max(len(one["seeds"]) for one in found["results"])
+    counts = sorted({len(searched(one["seeds"])) for one in found["results"]} - {0}) or [0]
+    least, most = counts[0], counts[-1]
     first = (
         f"The {least_words(found)} that break each defence, from {found['steps']['least']:g} to {found['steps']['most']:g} tried"
     )
-    first += f", median of {most} seeds." if most > 1 else ", of one seed."
+    few = f"{least} to " if least < most else ""
+    first += f", median of {few}{most} seeds." if most > 1 else ", of one seed."
     places = {protection for _, protection in by}
     return first, tuple(f"{d}{f' under {p}' if len(places) > 1 else ''}: {', '.join(of)}." for (d, p), of in by.items())
 
@@ -213,13 +221,16 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
     if word.endswith("backdoor through"):
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
-    most = "at most " if len(found) > 1 and word != "holds" else ""
+    several = len(found) > 1
     harmed = [o for o in found if o.harm and first == "breaks"]
-    told = [f"{_s(names, 'lose')} {most}{_points(max(harmed, key=_lost_in_the_mean))}"] if harmed else []
+    worst = max(harmed, key=_lost_in_the_mean, default=None)
+    told = [f"{f'{worst.defence} loses most:' if several else 'loses'} {_points(worst)}"] if worst else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
         told += filter(None, [little_words(grid, names, found[0].protection)])
-    told += [_success(max((o.backdoor for o in through if o.backdoor), key=lambda h: h.lost.mean), most)] if through else []
+    if through:
+        most = max(through, key=lambda o: o.backdoor.lost.mean if o.backdoor else 0.0)
+        told += [f"{f'most through {most.defence}: ' if several else ''}{_success(most.backdoor)}"] if most.backdoor else []
     return f"{said} ({'; '.join(told)})" if told else said
 
 
@@ -264,11 +275,11 @@ def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:
     return [words] if of else []
 
 
-def _success(harm: Harm, most: str = "") -> str:
+def _success(harm: Harm) -> str:
     some = harm.broke < harm.lost.count
     mean = " in the mean" if some else ""
     seeds = f", above the bound in {harm.broke} of {harm.lost.count} seeds" if some else ""
-    return f"{harm.attack} succeeds {most}{100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
+    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
 
 
 def _rate(one: Finding) -> str:

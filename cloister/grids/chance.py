@@ -1,5 +1,8 @@
 """Whether an accuracy is better than that of a guess: of a defence that is at chance without attack, no attack says anything."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 NOTHING = "learned nothing without attack"
 """What is found of a defence at chance, which nothing can cost more."""
 NEAR = 0.05
@@ -11,9 +14,13 @@ def no_better(accuracy: float, chance: float | None) -> bool:
     return chance is not None and accuracy <= chance + NEAR * (1 - chance)
 
 
-def of_classes(classes: int) -> float | None:
-    """Accuracy of a guess among so many labels; None where that is not known."""
-    return 1 / classes if classes > 1 else None
+def of_rows(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """Accuracy of the best guess without a look, by lines of runs: always the label that most test records have, or one of so
+    many labels; None where neither is known.
+    """
+    known = [(row.get("guess") or 0.0, row.get("classes") or 0) for row in rows]
+    found = max((max(guess, 1 / classes) if classes > 1 else guess for guess, classes in known), default=0.0)
+    return found or None
 
 
 def nothing_words(accuracy: float, chance: float) -> str:

@@ -20,6 +20,7 @@ NAMED = 6
 """Clients that are listed in a sentence; of more it is said how many."""
 OF_LATE = "no key of the split"
 """How a client declines that was not there when others were split, and has no key to be compared with them by."""
+TRAINED = " of a client's training data"
 ADJACENT = {
     "add or remove": " (there or not)",
     "replace": " (itself, or any other in its place)",
@@ -235,7 +236,8 @@ def _noise(run: Run) -> str:
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
     meant = {u: ADJACENT.get(str(of.get("adjacency")), "") for u, of in units.items()}
     delta = {u: f" at delta {number(of['delta']):g}" if "delta" in of else "" for u, of in units.items()}
-    spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {u}{meant[u]}" for u, of in units.items()]
+    whose = {u: u + TRAINED * (u == "record") + meant[u] for u in units}
+    spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {whose[u]}" for u, of in units.items()]
     if spent:
         beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
         without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""

@@ -243,6 +243,10 @@ class CFL:
             if not set(seen.clients) >= set(cluster.members) and not (self.remember and name in state.candidates):
                 candidates.append(name)
                 continue
+            if gram is None and not sight.printed and len(cluster.members) < 2 * view.least:
+                resting[name] = state.round + 1 + self.pause
+                measured[name] = replace(seen, turned_down=_too_few(len(cluster.members), view.least))
+                continue
             gram = sight.similarities_of(view, state.round, work[name], answered, gram)
             if gram is None:
                 resting[name] = state.round + 1 + self.pause
@@ -314,6 +318,11 @@ class CFL:
         if not self.remember:
             return None
         return view.remember(updates, clients) if self.similarities == "every round" else view.edge(updates, clients)
+
+
+def _too_few(members: int, least: int) -> str:
+    """Why a cluster is not compared, of which every cut would be turned down."""
+    return f"{members} clients were not compared: no cut leaves both sides the {least} that sums need"
 
 
 def _too_small(cut: Bipartition, least: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .images import stratified
+from .held_out import by_place
 from .population import Examples, Source
 from .spelling import check_spelling, said_of_decimals
 
@@ -56,8 +56,8 @@ def source_of(
     *,
     numbers: bool = False,
 ) -> Source:
-    """These records, a share of every label of every client held out. classes: None where labels are any values. numbers: labels
-    are numbers, and the share is of each client's records.
+    """These records, a share of each client's held out (`held_out.by_place`). classes: None where labels are any values. numbers:
+    labels are numbers.
 
     Raises ValueError for inputs that are not finite, and for a client without records to train or to score by.
     """
@@ -77,36 +77,31 @@ def source_of(
     else:
         targets, count = np.array(y, np.int64), classes
         check_labels(targets, count)
-    strata: NDArray[np.int64] | None = None if numbers else targets.astype(np.int64)
-    try:
-        return replace(divided(name, x, targets, strata, whose, count, test_share), labels=words)
-    except ValueError as error:
-        if why := said_of_decimals(words):
-            raise ValueError(f"{error}; {why}") from None
-        raise
+    if 2 * count > len(y) and (why := said_of_decimals(words)):
+        raise ValueError(f"{len(y)} records of {name} have {count} labels; {why}")
+    return replace(divided(name, x, targets, whose, count, test_share), labels=words)
 
 
 def divided(
     name: str,
     x: NDArray[Any],
     targets: NDArray[Any],
-    strata: NDArray[np.int64] | None,
     whose: Sequence[str],
     classes: int,
     test_share: float,
 ) -> Source:
-    """These records, a share of each client's held out: of every stratum, 0 to classes - 1, where there are any.
+    """These records, a share of each client's held out, by their places alone.
 
     Raises ValueError for a client without records to train or to score by.
     """
     names = tuple(in_order(set(whose)))
     place = {client: i for i, client in enumerate(names)}
     clients = np.array([place[client] for client in whose], np.int64)
-    train, test = stratified(clients if strata is None else clients * classes + strata, test_share)
+    train, test = by_place(clients, test_share)
     for kept, what in ((train, "train on"), (test, "score models by")):
         if missing := [names[i] for i in np.setdiff1d(np.arange(len(names)), clients[kept])]:
             raise ValueError(
-                f"client {missing[0]!r} of {name} has too few records{'' if strata is None else ' of each label'} to {what}"
+                f"client {missing[0]!r} of {name} has too few records to {what}"
                 f"{_least_words(test_share)}; give it more, leave it out, or join it with another"
             )
     every = examples_of(x, targets, clients)
@@ -116,7 +111,7 @@ def divided(
 def _least_words(test_share: float) -> str:
     """How many are enough with this share, in brackets; empty where that is not to be said."""
     for count in range(1, 101):
-        if all(len(kept) for kept in stratified(np.zeros(count, np.int64), test_share)):
+        if all(len(kept) for kept in by_place(np.zeros(count, np.int64), test_share)):
             return f" (with test_share={test_share:g}, {count} are enough)"
     return ""
 

@@ -42,7 +42,7 @@ class LeafClients:
         x, y, whose = _records(train, letters, self.shape, self.path)
         classes = self._classes([of["y"] for of in (*train.values(), *test.values())], letters)
         if self.test is None:
-            return divided(path.stem, x, y, None, whose, classes, self.test_share)
+            return divided(path.stem, x, y, whose, classes, self.test_share)
         names, (x_test, y_test, theirs) = sorted(train), _records(test, letters, self.shape, self.test)
         place = {name: i for i, name in enumerate(names)}
         if empty := [name for name in names if name not in whose or name not in theirs]:

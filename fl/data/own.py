@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..fields_at_fault import about
-from .images import stratified
+from .held_out import by_place
 from .looking import SHOWN, look
 from .pictures import IMAGES, picture
 from .population import Client, Examples, Population, Source
@@ -67,8 +67,8 @@ class OwnData:
     agreed: the columns of a CSV file, which are found by name, in any order; none may be missing or more, and labels are in its
     words. Without it a CSV file has one example a line, its numbers in the order of the input and its label, from 0, in the last
     column; a first line that is not numbers is passed over. A folder has a folder of .png or .jpg images for each label, named by
-    it where labels are agreed, else by its number; they are resized (bicubic) and scaled to [0, 1]. test_share: of each label,
-    held out to score models by.
+    it where labels are agreed, else by its number; they are resized (bicubic) and scaled to [0, 1]. test_share: held
+    out to score models by, by the places of records alone (`held_out.by_place`).
     """
 
     path: Path
@@ -88,9 +88,9 @@ class OwnData:
             raise ValueError(f"{self.path} holds no examples")
         if y.min() < 0 or y.max() >= self.classes:
             raise ValueError(f"{self.path} has labels from {y.min()} to {y.max()}, where the model knows 0 to {self.classes - 1}")
-        train, test = stratified(y, self.test_share)
+        train, test = by_place(np.zeros(len(y), np.int64), self.test_share)
         if not len(train) or not len(test):
-            raise ValueError(f"{self.path} holds too few examples of each label to hold out a share of {self.test_share} of them")
+            raise ValueError(f"{self.path} holds too few examples to hold out a share of {self.test_share} of them")
         every = Examples(torch.from_numpy(x), torch.from_numpy(y))
         return Source("own", every.take(torch.from_numpy(train)), every.take(torch.from_numpy(test)), self.classes)
 

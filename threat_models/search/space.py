@@ -30,7 +30,7 @@ from ..adversary import Adversary
 from ..attack import CollusiveAttack, DataAttack, LoneAttack
 from ..backdoors import Backdoor, misfit
 from ..evaluation import backdoor_of, is_backdoor
-from ..evaluation_attack import Informed
+from ..evaluation_attack import Applied, Informed
 from ..functions import as_upload, place_of
 from ..knowledge import Colluding, Level, Own, Situation
 from ..label_attacks import LabelFlip
@@ -316,7 +316,9 @@ def rule_of(algorithm: object) -> Any:
         last = last.rule
     if any(hasattr(last, name) for name in ("weights", "combine")) or callable(rule):
         return rule
-    return WithExtra(rule, last_aggregate) if hasattr(rule, "weights_with") and getattr(algorithm, "root", None) is None else None
+    if hasattr(rule, "weights_with"):
+        return WithExtra(rule, last_aggregate) if getattr(algorithm, "root", None) is None else None
+    return Applied(rule)
 
 
 def usual(space: Space, instead: dict[str, Any], members: Members) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
