@@ -70,6 +70,7 @@ def serve(
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
+        from .deployment.descriptors import raise_limit
         from .deployment.log import Told
         from .fl.data.agreed import MadeUp
         from .fl.data.given import CsvClients, FolderClients
@@ -92,6 +93,7 @@ def serve(
             instead = "where counts may be so uneven, algorithm.by_samples=False; each client sees what it needs by join --check"
             log_to_stderr().warning("sums count samples", extra={"why": why, "instead": instead})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
+        raise_limit()
         log, control = log_to_stderr(), Control()
         told = Told(log)
         where = Listening(

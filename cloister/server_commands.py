@@ -38,6 +38,7 @@ def second(
     Killed, it goes on with the same command: the round's updates are lost, and nothing is opened twice.
     """
     with one_line_errors():
+        from .deployment.descriptors import raise_limit
         from .protocol.core.session import SECOND_SERVER
         from .protocol.links.addresses import check_address
         from .protocol.links.terms import Limits
@@ -45,6 +46,7 @@ def second(
 
         check_address(listen, "--listen")
         how, link = _party(file, set_, keys, coordinator, patience, SECOND_SERVER)
+        raise_limit()
         log = log_to_stderr()
         where = ListeningAside(
             listen,

@@ -15,6 +15,7 @@ from pathlib import Path
 import cbor2
 import pytest
 
+from cloister.deployment import descriptors
 from cloister.deployment.json_lines import JsonLines
 from cloister.deployment.metrics import Metrics
 from cloister.fl.runs.joining import join
@@ -233,3 +234,15 @@ def test_bytes_are_not_written_to_a_log():
     record = logging.makeLogRecord({"msg": "a", "levelname": "INFO", "key": b"secret", "path": Path("x")})
     line = json.loads(JsonLines().format(record))
     assert (line["key"], line["path"]) == ("6 bytes", "x")
+
+
+def test_a_server_may_open_more_files_than_strangers_connections_take(monkeypatch):
+    """A thousand connections of strangers, who need no certificate to be one, ended a coordinator."""
+    limits = [(1024, 4096), (1024, descriptors.resource.RLIM_INFINITY), (1 << 20, 1 << 20), (1024, 1024)]
+    found = []
+    for limit in limits:
+        monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _, limit=limit: limit)
+        monkeypatch.setattr(descriptors.resource, "setrlimit", lambda _, to: found.append(to))
+        found.append(descriptors.raise_limit())
+    infinite = descriptors.resource.RLIM_INFINITY
+    assert found == [(4096, 4096), 4096, (1 << 16, infinite), 1 << 16, 1 << 20, 1024]

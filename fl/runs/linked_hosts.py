@@ -8,6 +8,7 @@ from ...protocol.core.halt import Halt
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.links.listener import Listener
 from ...protocol.parts.clients import Clients
+from ...protocol.pki.names import name_of
 from ...protocol.view.answers import Vector
 from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
@@ -15,6 +16,8 @@ from ...protocol.work.maker import Maker
 from .served_journal import ServedJournal
 
 HELPERS = (SECOND_SERVER, DEALER)
+MOST_LEFT = 3
+"""Parties that a line says left, and why."""
 
 
 class LinkedHosts:
@@ -76,7 +79,9 @@ class LinkedHosts:
         self.round = round
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
-            raise ValueError("no client is ready for the run: each says why where it was started")
+            gone = {} if self.listener is None else self.listener.left()
+            left = "".join(f"; {name_of(i)} left: {why}" for i, why in [*gone.items()][:MOST_LEFT])
+            raise ValueError(f"no client is ready for the run{left}: each party says why where it was started")
         self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
         words, linked, seated = self.words.first
         self.words.restore(words)

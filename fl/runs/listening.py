@@ -219,5 +219,8 @@ def _without_revoked(standing: Standing | None, clients: Sequence[int], least: i
 def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float) -> None:
     """Raise ConnectionError where one is away for so long: without it a round would be in vain."""
     needed = helpers_of(scenario)
+    if gone := {i: why for i, why in listener.left().items() if i in needed}:
+        said = "; ".join(f"{name_of(i)} left: {why}" for i, why in gone.items())
+        raise ConnectionError(f"{said}: start it by what all agree on, then this again")
     if needed and (away := [name_of(i) for i in needed if i not in listener.wait_for(0, seconds, needed)]):
         raise ConnectionError(f"after {seconds:g} s {' and '.join(away)} not there; start what is missing, then this again")

@@ -72,8 +72,8 @@ def second_server(how: TwoServer, link: Dialled, folder: Path, listening: Listen
             back = LONGEST_PAUSE + limits.back if kept.life > 1 else 0.0  # clients that knew the life before are on their way
             listener = Listener(listening.address, parties, lambda party: welcome.drawn, standing, limits, about, back)
             listening.told(listener.start())
-        except BaseException:
-            link.stop()
+        except BaseException as error:
+            _leave(link, error)
             raise
         gathered = OpenQuestions(listener, numbers, limits.patience)
         try:
@@ -130,8 +130,8 @@ def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterato
             helper = Helper(Party(DEALER, _dealing(kept, how.terms(welcome.length)), dealer_step), journal)
             with link.waiting():
                 aside.start(welcome.drawn)
-        except BaseException:
-            link.stop()
+        except BaseException as error:
+            _leave(link, error)
             raise
         try:
             for number, word in link.words():
@@ -149,6 +149,13 @@ def dealer(how: TwoServer, link: Dialled, aside: Aside, folder: Path) -> Iterato
         finally:
             aside.stop()
             link.stop()
+
+
+def _leave(link: Dialled, error: BaseException) -> None:
+    """End the link; the coordinator hears why this party takes no part, where it is by what all agreed on."""
+    if isinstance(error, Refused):
+        link.leave(str(error))
+    link.stop()
 
 
 def _dealing(kept: HelperFolder, terms: ShareTerms) -> DealerState:
