@@ -199,7 +199,7 @@ class Party:
         session, sender, mark = event.envelope.session, event.envelope.sender, event.mark
         if self.took(event):
             return ()
-        self.state, effects = self._step(self.state, Received(event.envelope, mark))
+        self.state, effects = self._step(self.state, event)
         self._remember(session, sender, mark)
         return effects
 

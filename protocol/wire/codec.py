@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import cbor2
 
@@ -153,7 +153,7 @@ def _plain_at(data: Buffer, at: int, deepest: int, left: Iterator[int]) -> tuple
     end = start + argument if major > 1 else start
     if major > 3 or end > len(data):
         raise ValueError("it is of another kind, too deep, or ends early")
-    return _built(data, _Item(major, argument, start, end), argument > _LONG), end
+    return _built(data, (major, argument, start, end), argument > _LONG), end
 
 
 def _item_head(major: int, argument: int) -> bytes:
@@ -180,13 +180,8 @@ def _head(data: Buffer, at: int) -> tuple[int, int, int]:
     return major, argument, behind
 
 
-class _Item(NamedTuple):
-    """An item of a frame that is not built yet: its major type, its argument, and where its content starts and ends."""
-
-    major: int
-    argument: int
-    start: int
-    end: int
+_Item = tuple[int, int, int, int]
+"""An item of a frame that is not built yet: its major type, its argument, and where its content starts and ends."""
 
 
 def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
@@ -227,29 +222,30 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
             raise ValueError("maps, tags, floats and simple values are not part of any message")
         if at > end:
             raise ValueError("it ends early")
-        items.append(_Item(major, argument, start, at))
+        items.append((major, argument, start, at))
     return items
 
 
 def _built(data: Buffer, item: _Item, lent: bool = False) -> Any:
     """The item, a list as a tuple. Strings of bytes are copied once or, where `lent`, are a view of the data."""
-    match item.major:
-        case 0:
-            return item.argument
-        case 1:
-            return -1 - item.argument
-        case 4 if item.end - item.start <= _LONG:
-            listed = bytes(data[item.start : item.end])
-            return _integers(listed) if item.argument and data[_head(data, item.start)[2]] < 32 else tuple(cbor2.loads(listed))
-        case 4:
-            items, at = [], _head(data, item.start)[2]
-            for _ in range(item.argument):
-                major, argument, start = _head(data, at)
-                at = start + argument if major > 1 else start
-                items.append(_built(data, _Item(major, argument, start, at)))
-            return tuple(items)
-    content = memoryview(data)[item.start : item.end] if lent else bytes(data[item.start : item.end])
-    return str(content, "utf-8") if item.major == 3 else content
+    major, argument, start, end = item
+    if major == 0:
+        return argument
+    if major == 3:
+        return str(data[start:end], "utf-8")
+    if major == 2:
+        return memoryview(data)[start:end] if lent else bytes(data[start:end])
+    if major == 1:
+        return -1 - argument
+    if end - start <= _LONG:
+        listed = bytes(data[start:end])
+        return _integers(listed) if argument and data[_head(data, start)[2]] < 32 else tuple(cbor2.loads(listed))
+    items, at = [], _head(data, start)[2]
+    for _ in range(argument):
+        inner, size, begins = _head(data, at)
+        at = begins + size if inner > 1 else begins
+        items.append(_built(data, (inner, size, begins, at)))
+    return tuple(items)
 
 
 @lru_cache(maxsize=8)
@@ -287,7 +283,7 @@ def decode(data: Buffer, link: int, max_bytes: int, kinds: Kinds) -> Envelope:
             raise ValueError(f"a message of version {other} where this is version {VERSION}: all parties need the same release")
         if type(kind) is not int or kind not in kinds:
             raise ValueError("unknown kind of message")
-        if items[-1].end != len(data):
+        if items[-1][3] != len(data):
             raise ValueError("something follows it")
         of: Any = kinds[kind]
         if len(items) - 5 != _fields_of(of):
