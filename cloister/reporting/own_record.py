@@ -88,7 +88,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
-    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind for row in rows})
+    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind: row.times for row in rows})
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
     first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, apart]

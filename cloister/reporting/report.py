@@ -139,7 +139,7 @@ def render(run: Run) -> str:
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
         meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
-        account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
+        account_notes=of_account(run),
         parties=parties(run),
         by_client=by_client(run) if run.answers else [],
         folder=run.path,
@@ -164,6 +164,13 @@ def render(run: Run) -> str:
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
     )
+
+
+def of_account(run: Run) -> list[str]:
+    """What goes with the meters; empty where there are none."""
+    protection, account = run.scenario.get("protection"), run.summary.get("account")
+    k = number(protection.get("k")) if isinstance(protection, Mapping) else math.nan
+    return account_notes(account, str(run.summary.get("protection")), int(k) if math.isfinite(k) else 0) if account else []
 
 
 def data_in_words(run: Run) -> list[str]:
