@@ -4,6 +4,7 @@ The record says what it told whom, what it spent of its privacy budget, and what
 """
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -106,7 +107,8 @@ class OwnRecord:
         """What a word was, and led to."""
         at = {} if what.round is None else {"round": what.round}
         if what.kind:
-            self.add(received={"what": what.kind, "bytes": len(what.told), "model": what.carried}, **at)
+            among = {"among": [len(what.among), _named(what.among)]} if what.among else {}
+            self.add(received={"what": what.kind, "bytes": len(what.told), "model": what.carried, **among}, **at)
         if what.final:
             self.add(received={"what": "final", "bytes": sum(map(len, what.final)), "model": True})
         if what.sent:
@@ -120,6 +122,11 @@ class OwnRecord:
             self.add(refused=[{"of": blame, "why": reason} for blame, reason in what.refused])
         if what.word not in ("frame", "deadline"):
             self.add(told=what.word)
+
+
+def _named(clients: Sequence[int]) -> str:
+    """Clients, in a few letters, however many they are: whether they are the same as in another round."""
+    return hashlib.sha256(cbor2.dumps(sorted(clients))).hexdigest()[:8]
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:

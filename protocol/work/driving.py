@@ -9,6 +9,7 @@ The journal has the run's seed and, where they are drawn for the run, the client
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import cbor2
 
@@ -76,7 +77,8 @@ class Followed:
 class Driven:
     """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
-    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the
+    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum; among: of the word on a
+    sum, who is in it, of a task, who is asked. asked: the round of the
     last task, counted from 0; None before the first. protocols: of what followed last, by message sent, the protocol of its
     session; empty of one that nobody proposed.
 
@@ -93,6 +95,7 @@ class Driven:
         self._roles_of = {kind: tuple(n for n, of in taken.items() if kind in of) for kinds in taken.values() for kind in kinds}
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
         self.heard, self.carried = "", False
+        self.among: tuple[int, ...] = ()
         self.asked: int | None = None
         self._protocols = dict[bytes, str]()  # of sessions that were proposed since the last task
         self.protocols = list[str]()
@@ -160,11 +163,12 @@ class Driven:
     def arrived(self, sender: int, data: Buffer) -> Followed:
         """A frame came over the link of this party."""
         found = Followed()
-        self.heard, self.carried, self.protocols = "", False, []
+        self.heard, self.carried, self.among, self.protocols = "", False, (), []
         try:
             envelope = decode(data, sender, MOST_BYTES, self._kinds)
             self.heard = type(envelope.message).__name__
             self.carried = any(getattr(envelope.message, name, b"") for name in _BRING)
+            self.among = among(envelope.message)
             if (envelope.sender, envelope.receiver) != (sender, self.client.id):
                 raise ProtocolError("a message that names other parties than its link", sender)
             if not self.client.roles:  # it came in the middle of a round, and is told who is who before the next
@@ -286,6 +290,12 @@ class Driven:
                     self._feed(role, Deadline() if chosen is None else Judged(chosen), found)
                 case Learned(name, session):
                     found.learned.append((name, session))
+
+
+def among(message: Any) -> tuple[int, ...]:
+    """Of the word on a sum, who is in it; of a task, who is asked; of any other nobody."""
+    found = message.roster if isinstance(message, Task) else getattr(message, "alive", ())
+    return tuple(found)
 
 
 def seen_in(journal: Journal) -> ClientRun:

@@ -33,7 +33,7 @@ class Said:
 
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
     round: of the last task, counted from 0; None before one. told: of a frame, its bytes. aside: what it has for a second server,
-    as (kind, frame): not in the answer, as it goes by a link of its own.
+    as (kind, frame): not in the answer, as it goes by a link of its own. among: as in `Driven`.
     """
 
     word: str
@@ -47,6 +47,7 @@ class Said:
     round: int | None = None
     told: Buffer = field(default=b"", repr=False)
     aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    among: tuple[int, ...] = ()
 
 
 def said(driven: Driven, data: Buffer) -> Said:
@@ -87,7 +88,8 @@ def said(driven: Driven, data: Buffer) -> Said:
     kind = driven.heard if what == "frame" else ""
     answered = b"".join(encoding_of([here, learned, refused]))
     carried = bool(kind) and driven.carried
-    return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
+    among = driven.among if kind else ()
+    return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside, among)
 
 
 def _named(kind: str, protocol: str) -> str:
