@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.near_names import near
+from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES
 from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
@@ -152,11 +153,12 @@ class OfClient:
             if name == self.run.client(self.client):
                 said = (("away", "at the end of", away), ("revoked", "in", revoked))
                 yield from ((what, f"{at} round{_s(of)} {of}") for what, at, of in said if of)
-        rejected: dict[str, list[int]] = {}
+        rejected: dict[tuple[str, str], list[int]] = {}
         for row in self.run.summary.get("rejected") or []:
             if str(row.get("client")) == self.client:
-                rejected.setdefault(str(row.get("reason")), []).append(int(number(row.get("round"))))
-        yield from (("rejected", f"in round{_s(of)} {in_words(of)}: {reason}") for reason, of in rejected.items())
+                kind = "declined" if is_declined(row) else "rejected"
+                rejected.setdefault((kind, str(row.get("reason"))), []).append(int(number(row.get("round"))))
+        yield from ((kind, f"in round{_s(of)} {in_words(of)}: {reason}") for (kind, reason), of in rejected.items())
 
     @property
     def _handed_none(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fl.runs.declines import is_declined, why_declined
 from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_at_first, worth_in_words
 from .by_client import by_client
@@ -114,6 +115,7 @@ def render(run: Run) -> str:
     marks = sorted({number(s.get("round")) for s in run.splits} - {math.nan})
     final = final_clusters(run)
     fillings, distances = filling_panels(run, hues), distances_panel(run, hues)
+    refused = run.summary.get("rejected") or []
     looked = bool(fillings or run.pairs) or looks_for_splits(run)
     return template.render(
         run=run,
@@ -151,7 +153,8 @@ def render(run: Run) -> str:
         ever=ever,
         partly=len(partly),
         conditions=run.summary.get("conditions") or [],
-        rejected=in_ranges(run.summary.get("rejected") or []),
+        rejected=in_ranges([row for row in refused if not is_declined(row)]),
+        declined=in_ranges([row | {"reason": why_declined(row.get("reason", DASH))} for row in refused if is_declined(row)]),
         there=(there := who_was_there(run)),
         revocations=any(revoked for _, _, revoked in there),
         without_model=without_model(run),
