@@ -153,6 +153,28 @@ def test_a_second_server_that_dies_opens_nothing_of_the_round_again_and_the_run_
 
 @pytest.mark.trains
 @pytest.mark.long
+def test_a_second_server_that_is_killed_was_not_there_and_did_not_answer_amiss(keys, tmp_path):
+    """A board read that one that was killed did not answer as it should, as if it had cheated."""
+
+    def fate(frame):
+        if (frame.kind, at["round"]) == ("SumQuestion", 1):
+            played.stop(SECOND_SERVER)
+        return [frame]
+
+    def back(done):
+        if done.round == 2:
+            assert played.parties[SECOND_SERVER].wait()
+            played.second(played.ports[SECOND_SERVER])
+
+    at = {"round": 0}
+    with deployment(keys, tmp_path, faults=fate, rounds=3) as played:
+        watched(played.serve(), at, back)
+    said = [line.get("unanswered") for line in lines(tmp_path / "served", "metrics.jsonl")]
+    assert said == [None, "the second server was not there", None]
+
+
+@pytest.mark.trains
+@pytest.mark.long
 def test_a_second_server_that_lost_its_journal_takes_no_further_part(keys, tmp_path):
     with deployment(keys, tmp_path, rounds=2) as played:
         rounds = played.serve()

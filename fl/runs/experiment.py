@@ -177,7 +177,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     why = partial(why_withheld, faults=record.faults[known:])
     below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
-    silent = unanswered(record.faults[known:], (SECOND_SERVER,))  # without the dealer there are sums
+    missed = {} if hosts is None else hosts.missed()
+    silent = unanswered(record.faults[known:], (SECOND_SERVER,), missed)  # without the dealer there are sums
     stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
