@@ -91,6 +91,8 @@ def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
             for one in line.get("revealed", [])
         }
         assert told == {("ExplicitShare", "coordinator"), ("KeyShare", "second server")}
+        beside = [line["second"] for line in lines(tmp_path / f"client {client}", "join.jsonl") if "second" in line]
+        assert beside[-1:] == [{"back": True}]  # its link to the second server is on record too
     said = [kind for word in played.parties[DEALER].said for _, kind, _ in word.followed.sent]
     assert said.count("KeyedTriple") == said.count("ExplicitTriple") == (len(said) // 2)
     assert bool(said) == bool(changes)

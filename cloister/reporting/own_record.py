@@ -14,6 +14,7 @@ from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
 from .own_company import others_changed
 from .own_presence import absences, is_left, outcome, rounds_of, without_it
+from .own_second import absences_there
 from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .report import Tile
@@ -115,6 +116,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             spent=[{"unit": unit, **_numbers(of)} for unit, of in spent.items()],
             received=got,
             away=away[-MOST:],
+            second=None if (second := absences_there(lines)) is None else second[-MOST:],
             rounds=rounds[-MOST:],
             learned=sorted({name: learned.count(name) for name in learned}.items()),
             refused=refused[-MOST:],

@@ -68,6 +68,8 @@ def join(
     record.alone()
     record.add(started=True)
     link.noted = record.connected
+    if aside is not None:
+        aside.link.noted = record.connected_aside
     try:
         if own is not None and (found := agreed_on(scenario.data)) is not None:
             OwnData(own, found.shape, len(found.kinds), agreed=found)(None)  # what is wrong with it, before anybody hears

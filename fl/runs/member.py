@@ -63,6 +63,7 @@ class OwnRecord:
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
         self._bytes = os.fstat(self._file.fileno()).st_size
         self._away = False
+        self._aside: bool | None = None
         self._one = threading.Lock()
 
     def alone(self) -> None:
@@ -96,6 +97,12 @@ class OwnRecord:
         if not there:
             self.add(away=why)
         self._away = not there
+
+    def connected_aside(self, there: bool, why: str) -> None:
+        """The same of the link to the second server; that it is there is noted the first time, too."""
+        if not there or self._aside is not True:
+            self.add(second={"back": True} if there else {"away": why})
+        self._aside = there
 
     def left(self, error: Exception | None = None) -> None:
         """It takes no part from here on, for this reason; None where it was stopped by whoever runs it."""
