@@ -66,6 +66,7 @@ from .run_data import (
     worst,
 )
 from .told_by import partly_told
+from .who_scored import told_scores, who_scored
 from .who_was_there import differing, in_ranges, never_there, revoked_in_words, who_was_there, without_model
 
 OF_DATA = {
@@ -145,6 +146,8 @@ def render(run: Run) -> str:
         parties=parties(run),
         by_client=by_client(run) if run.answers else [],
         folder=run.path,
+        scored=who_scored(run),
+        told_scores=told_scores(run),
         missing="; ".join(gaps(run)),
         trouble=trouble_in_words(run.summary),
         privacy=epsilons(run),
