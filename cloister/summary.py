@@ -116,7 +116,7 @@ def _learned(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for meter in account_meters(account, summary.get("names") or {}):
             of = f" ({meter.client})" if meter.client else ""
             yield f"pieced together: {meter.label}", f"{meter.largest} at most{of}, mean {meter.mean}: {meter.words}"
-        yield "pieced together: note", " ".join(account_notes(account))
+        yield "pieced together: note", " ".join(account_notes(account, str(summary.get("protection", ""))))
 
 
 def _epsilons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """One client, driven by frames alone: what a server that lies gets of it, and what it is after a restart."""
 
+import logging
 import struct
 
 import cbor2
@@ -8,7 +9,10 @@ import pytest
 
 from cloister.crypto.entropy import KeptEntropy
 from cloister.crypto.orthonormal import Permutation
+from cloister.fl.runs.declines import SINCE_SPLIT
+from cloister.fl.runs.joining import _declined
 from cloister.protocol import Encrypted, Masked
+from cloister.protocol.core.errors import OF_SPLIT
 from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.encrypted.clients import encrypting_clients
@@ -92,6 +96,21 @@ def test_a_start_that_the_server_knows_does_not_sort_the_places_of_a_permutation
     client.keep()
     again = driven(transforming_clients(Permutation, "run"), client._journal, KeptEntropy())
     assert sent(again, *task("update", 3, ("init",), own="amplified"))[0] == ["Declined"]
+
+
+def test_who_came_after_a_split_says_so_in_its_log_and_once(caplog):
+    """Its log said only at the end of the run that it was handed no model."""
+    client, seen = driven(masking_clients(Masked(floor=2))), set()
+    for round in (37, 38):
+        digest, message = task("edge offset sketch", round, (f"root@{round}/update", "split 4"))
+        work = task("update", round, ("init",), vector=INITIAL.tobytes())
+        for about, asked in (work, (digest, message)):
+            answer = said(client, cbor2.dumps(["frame", SERVER, encode(Envelope(about, SERVER, ME, asked))]))
+            with caplog.at_level(logging.WARNING, "cloister.joining"):
+                seen |= _declined(answer, seen)
+        assert answer.declined == OF_SPLIT
+    (line,) = [vars(of) for of in caplog.records if of.message == "declined"]
+    assert (line["round"], line["why"]) == (37, f"{OF_SPLIT}: {SINCE_SPLIT}")
 
 
 def test_one_work_is_sketched_one_way_whatever_rounds_the_server_names():

@@ -1,6 +1,7 @@
 """What was learned of one client: cloister report FOLDER --client 3, Result.client(3), and a row for each in the report."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -80,6 +81,25 @@ def test_rounds_in_which_it_was_rejected_alike_are_one_row(folder):
     (folder / "summary.json").write_text(json.dumps(summary | {"rejected": turned}))
     said = [words for name, words in load(folder).client(3).rows if name == "rejected"]
     assert said == ["in rounds 2 to 4: no key", "in round 6: NaN"]
+
+
+def test_one_that_was_revoked_predicts_with_no_model_and_is_in_no_cluster_any_more(folder):
+    assert dict(load(folder).client(3).rows)["predicts with"].startswith("the model of cluster")
+    played = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    write_lines(folder / "metrics.jsonl", [line | {"round": k} for k, line in enumerate(played)])
+    write_lines(folder / "presence.jsonl", [{"round": 5, "away": [3], "revoked": [3]}])
+    rows = dict(load(folder).client(3).rows)
+    assert rows["predicts with"].startswith("no model of this run: it was not there to be handed one")
+    assert re.search(r"in rounds? (\d to )?5$", rows["it was in"]), rows["it was in"]
+    assert dict(load(folder).client(5).rows)["predicts with"].startswith("the model of cluster")
+
+
+def test_one_that_was_away_at_the_end_predicts_with_no_model(folder):
+    (folder / "link.json").write_text(json.dumps({"without_model": [3]}))
+    assert dict(load(folder).client(3).rows)["predicts with"].startswith("no model of this run: it was not there")
+    (folder / "summary.json").write_text(json.dumps(json.loads((folder / "summary.json").read_text()) | {"apart": [3]}))
+    assert dict(load(folder).client(3).rows)["predicts with"] == "no model of this run: it was in no cluster"
+    assert dict(load(folder).client(5).rows)["predicts with"].startswith("the model of cluster")
 
 
 def test_a_client_goes_by_its_name_and_one_that_is_none_is_refused(folder):

@@ -3,9 +3,14 @@
 import pytest
 
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
+from cloister.protocol.two_servers.view import WITH_A_CLIENT
+from cloister.reporting.account_words import account_notes
 from cloister.reporting.own_bounds import bounded
 
 SKETCHED = "could read its sketch: 64 numbers, each a sum over all of its update's"
+OPENED = "any one other client could open its update"
+MANY = "could read its 32 sketches, 2 048 numbers in all: of each of as many updates 64 numbers, each a sum over all of that"
+WITH_A_DEALER = "the dealer and either server together could read 4096 projections of its update, or the update itself"
 
 
 HIDDEN = "fewer than 5 clients; should 2 of them be corrupt, it hides among 3."
@@ -13,22 +18,32 @@ ALONE = "fewer than 2 clients; all others in a sum and the coordinator together 
 
 
 @pytest.mark.parametrize(
-    ("protection", "kinds", "words", "without"),
+    ("protection", "sent", "words", "without"),
     [
-        (Masked(corrupt=2), {"MaskedInput"}, [HIDDEN], ["sketch"]),
-        (Masked(corrupt=0, floor=2), {"MaskedInput"}, [ALONE], ["corrupt"]),
-        (Masked(), {"MaskedInput", "OffsetSketched"}, [SKETCHED], []),
-        (Encrypted(), {"EncryptedInput", "OffsetSketched"}, ["any one other client could open its update"], ["read its sketch"]),
-        (TwoServer(), {"ExplicitShare"}, ["the second server could put its update together", "fewer than"], []),
+        (Masked(corrupt=2), {"MaskedInput": 9}, [HIDDEN], ["sketch"]),
+        (Masked(corrupt=0, floor=2), {"MaskedInput": 9}, [ALONE], ["corrupt"]),
+        (Masked(), {"MaskedInput": 9, "OffsetSketched": 1}, [SKETCHED], []),
+        (Masked(), {"MaskedInput": 450, "OffsetSketched": 32}, [MANY], ["its sketch"]),
+        (Encrypted(), {"EncryptedInput": 9, "OffsetSketched": 3}, [OPENED], ["read its sketch"]),
+        (TwoServer(), {"ExplicitShare": 9}, ["the second server could put its update together", "fewer than", WITH_A_DEALER], []),
     ],
-    ids=["masked", "nobody corrupt", "sketched", "encrypted", "two servers"],
+    ids=["masked", "nobody corrupt", "sketched", "sketched often", "encrypted", "two servers"],
 )
-def test_floor_and_coalitions_are_said(protection: object, kinds: set[str], words: list[str], without: list[str]) -> None:
-    said = bounded(repr(protection), kinds)
+def test_floor_and_coalitions_are_said(protection: object, sent: dict[str, int], words: list[str], without: list[str]) -> None:
+    said = bounded(repr(protection), sent)
     assert all(one in said for one in words), said
     assert not any(one in said for one in without), said
 
 
 def test_nothing_bounds_what_is_sent_as_it_is() -> None:
-    assert [bounded(repr(one), {"Upload"}) for one in (Plain(), Permuted())] == ["", ""]
-    assert bounded("\u2013", {"Upload"}) == ""
+    assert [bounded(repr(one), {"Upload": 9}) for one in (Plain(), Permuted())] == ["", ""]
+    assert bounded("\u2013", {"Upload": 9}) == ""
+
+
+def test_a_board_reads_of_both_coalitions_of_two_servers_too() -> None:
+    account = {"span": None, "transformed": False, "with_a_client": WITH_A_CLIENT}
+    notes = " ".join(account_notes(account, "TwoServer", 4096))
+    assert "both servers together read every update" in notes
+    assert "the dealer and either server together could read 4096 projections of each update in it" in notes
+    assert "the update itself where it has no more than k numbers" in " ".join(account_notes(account, "TwoServer"))
+    assert "dealer" not in " ".join(account_notes(account, "Masked"))

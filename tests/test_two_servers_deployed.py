@@ -91,6 +91,8 @@ def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
             for one in line.get("revealed", [])
         }
         assert told == {("ExplicitShare", "coordinator"), ("KeyShare", "second server")}
+        beside = [line["second"] for line in lines(tmp_path / f"client {client}", "join.jsonl") if "second" in line]
+        assert beside[-1:] == [{"back": True}]  # its link to the second server is on record too
     said = [kind for word in played.parties[DEALER].said for _, kind, _ in word.followed.sent]
     assert said.count("KeyedTriple") == said.count("ExplicitTriple") == (len(said) // 2)
     assert bool(said) == bool(changes)
@@ -149,6 +151,28 @@ def test_a_second_server_that_dies_opens_nothing_of_the_round_again_and_the_run_
     assert "a sum of updates that are not held, or no longer for sums" in refused
     assert "a question whose number was used before" in refused
     assert not any(kind == "SumAnswer" for word in played.parties[SECOND_SERVER].said[:4] for _, kind, _ in word.followed.sent)
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_a_second_server_that_is_killed_was_not_there_and_did_not_answer_amiss(keys, tmp_path):
+    """A board read that one that was killed did not answer as it should, as if it had cheated."""
+
+    def fate(frame):
+        if (frame.kind, at["round"]) == ("SumQuestion", 1):
+            played.stop(SECOND_SERVER)
+        return [frame]
+
+    def back(done):
+        if done.round == 2:
+            assert played.parties[SECOND_SERVER].wait()
+            played.second(played.ports[SECOND_SERVER])
+
+    at = {"round": 0}
+    with deployment(keys, tmp_path, faults=fate, rounds=3) as played:
+        watched(played.serve(), at, back)
+    said = [line.get("unanswered") for line in lines(tmp_path / "served", "metrics.jsonl")]
+    assert said == [None, "the second server was not there", None]
 
 
 @pytest.mark.trains

@@ -110,6 +110,10 @@ class Hosts:
         """None: such a run has one server."""
         return {}
 
+    def missed(self) -> Mapping[int, str]:
+        """Nobody of whom a round's record says it: such a run has no second server."""
+        return {}
+
     def begin(self, round: int, view: Any) -> None:
         """Such a run has no journal; it begins with all clients. Raises RuntimeError where one is not ready for it."""
         missing = sorted(set(self._clients) - view.harness.part(Clients).seated)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .run_data import DASH, number
 
 
@@ -50,8 +51,11 @@ def opener(account: Mapping[str, Any]) -> str:
     return " and ".join(names.get(str(who), str(who)) for who in account.get("opened_by") or []) or "nobody"
 
 
-def account_notes(account: Mapping[str, Any]) -> list[str]:
-    """What goes with the meters: comparisons, who else could join the server, and how they were measured."""
+def account_notes(account: Mapping[str, Any], protection: str = "", k: int = 0) -> list[str]:
+    """What goes with the meters: comparisons, who else could join the server, and how they were measured.
+
+    protection: its name; k: of two servers, projections in a comparison, 0 where that is not known.
+    """
     grams = _count(account.get("grams"))
     kinds = "Gram matrix" if grams == 1 else "Gram matrices"
     entered = f"A client's updates entered {grams} comparison{'s' * (grams != 1)} ({kinds}) at most."
@@ -61,6 +65,8 @@ def account_notes(account: Mapping[str, Any]) -> list[str]:
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
         none = "; none was sent in this run" if sketches and not numbers else ""
         notes.append(f"The server and one client together also learn {with_one}{none}.{counted}")
+    if protection == OF_TWO_SERVERS:
+        notes.append(f"{dealer_with_either('each update in it', k)}.")
     if account.get("elsewhere"):
         notes += _elsewhere(account)
     if account.get("span") is None and account.get("transformed", True):

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.near_names import near
+from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES
 from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
-from .who_was_there import in_words, who_was_there
+from .who_was_there import in_words, revoked_in, who_was_there
 
 CLUSTER = "clients of its cluster"
 COMPARED = ("gram", "sketches")
@@ -135,8 +136,15 @@ class OfClient:
             yield "predicts with", f"what it chooses among the models by itself, mostly {last}"
         elif last:
             file = f"models/{last.replace(' ', '-')}.safetensors"
-            held = f" ({file})" if (Path(self.run.path) / file).is_file() else ", which this folder does not hold"
-            yield "predicts with", f"the model of cluster {last}{held}"
+            there = (Path(self.run.path) / file).is_file()
+            if self._handed_none:
+                apart = self.client in map(str, self.run.summary.get("apart") or ())
+                its = f"; its cluster's is {file} in this folder" if there and not apart else ""
+                why = "it was in no cluster" if apart else "it was not there to be handed one"
+                yield "predicts with", f"no model of this run: {why}{its}"
+            else:
+                held = f" ({file})" if there else ", which this folder does not hold"
+                yield "predicts with", f"the model of cluster {last}{held}"
         seen = [(t, v) for t, line in evaluated(self.run) if (v := scores(self.run, line).get(self.client, number(None))) == v]
         if seen:
             at = [f"{score_words(v, not self.run.in_percent)} in round {t:.0f}" for t, v in dict((seen[0], seen[-1])).items()]
@@ -145,11 +153,19 @@ class OfClient:
             if name == self.run.client(self.client):
                 said = (("away", "at the end of", away), ("revoked", "in", revoked))
                 yield from ((what, f"{at} round{_s(of)} {of}") for what, at, of in said if of)
-        rejected: dict[str, list[int]] = {}
+        rejected: dict[tuple[str, str], list[int]] = {}
         for row in self.run.summary.get("rejected") or []:
             if str(row.get("client")) == self.client:
-                rejected.setdefault(str(row.get("reason")), []).append(int(number(row.get("round"))))
-        yield from (("rejected", f"in round{_s(of)} {in_words(of)}: {reason}") for reason, of in rejected.items())
+                kind = "declined" if is_declined(row) else "rejected"
+                rejected.setdefault((kind, str(row.get("reason"))), []).append(int(number(row.get("round"))))
+        yield from ((kind, f"in round{_s(of)} {in_words(of)}: {reason}") for (kind, reason), of in rejected.items())
+
+    @property
+    def _handed_none(self) -> bool:
+        """Whether the coordinator had nobody to hand its model to, or its certificate is revoked in the last round."""
+        last = len(self.run.rounds) - 1
+        gone = any(until >= last for _, until in revoked_in(self.run, self.client))
+        return gone or self.client in map(str, self.run.link.get("without_model") or ())
 
     @property
     def title(self) -> str:
@@ -178,12 +194,19 @@ def of_client(run: Run, client: object) -> OfClient:
 
 
 def _stays(run: Run, client: str) -> dict[str, str]:
-    """Its clusters in the order in which it was in them last, each with its rounds and sizes, in words."""
+    """Its clusters in the order in which it was in them last, each with its rounds and sizes, in words.
+
+    The round in which its certificate was revoked is the last, though clusters have it still.
+    """
     found: dict[str, list[tuple[int, int]]] = {}
+    revoked = revoked_in(run, client)
     for k, line in enumerate(run.rounds):
+        t = int(number(line.get("round", k)))
+        if any(since < t <= until for since, until in revoked):
+            continue
         for name, members in (line.get("clusters") or {}).items():
             if client in map(str, members):
-                found[name] = [*found.pop(name, []), (int(number(line.get("round", k))), len(members))]
+                found[name] = [*found.pop(name, []), (t, len(members))]
     words = {}
     for name, of in found.items():
         sizes = sorted({size for _, size in of})

@@ -1,8 +1,9 @@
 """What bounds that a client's update is seen, and who could see it together, in sentences for who answers for its data."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 
+from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .own_words import SKETCHES
 
 IN_SUMS = ("Masked", "Encrypted", "TwoServer")
@@ -17,9 +18,9 @@ TOGETHER = {
 """Who could, whatever the floor is, by protection."""
 
 
-def bounded(protection: str, kinds: Collection[str]) -> str:
+def bounded(protection: str, sent: Mapping[str, int]) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
-    with its fields; kinds: of messages that it sent.
+    with its fields; sent: how many messages, by kind.
     """
     name = protection.partition("(")[0]
     floor, corrupt, sketch = (_field(protection, field) for field in ("floor", "corrupt", "sketch"))
@@ -31,11 +32,20 @@ def bounded(protection: str, kinds: Collection[str]) -> str:
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
         said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
     said += [TOGETHER[name]] if name in TOGETHER else []
-    if name == "Masked" and SKETCHES & {*kinds}:
-        numbers = f"{sketch} numbers, each a sum over" if sketch else "weighted sums of"
-        of = f"{numbers} all of its update's, which tell most of its labels"
-        said.append(f"The coordinator and any one other client could read its sketch: {of}.")
+    said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []
+    if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):
+        said.append(f"The coordinator and any one other client could read {_sketches(sketch, times)}.")
     return " ".join(said)
+
+
+def _sketches(numbers: int, times: int) -> str:
+    """What so many sketches of so many numbers say."""
+    whose = "its update's" if times == 1 else "that update's"
+    sums = f"{numbers} numbers, each a sum over all of {whose}" if numbers else f"weighted sums of all of {whose}"
+    thousands = f"{numbers * times:,}".replace(",", " ")
+    total = f", {thousands} numbers in all" if numbers else ""
+    many = f"its {times} sketches{total}: of each of as many updates"
+    return f"{'its sketch:' if times == 1 else many} {sums}, which tell most of its labels"
 
 
 def _field(protection: str, name: str) -> int:

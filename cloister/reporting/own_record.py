@@ -12,7 +12,9 @@ from typing import Any
 from .headline import up
 from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
+from .own_company import others_changed
 from .own_presence import absences, is_left, outcome, rounds_of, without_it
+from .own_second import absences_there
 from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .report import Tile
@@ -84,11 +86,11 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    apart = without_it(rounds, protection, is_left(lines))
+    apart = without_it(rounds, protection, is_left(lines)) or others_changed(lines, protection)
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
-    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind for row in rows})
+    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind: row.times for row in rows})
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
     first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, apart]
@@ -114,6 +116,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             spent=[{"unit": unit, **_numbers(of)} for unit, of in spent.items()],
             received=got,
             away=away[-MOST:],
+            second=None if (second := absences_there(lines)) is None else second[-MOST:],
             rounds=rounds[-MOST:],
             learned=sorted({name: learned.count(name) for name in learned}.items()),
             refused=refused[-MOST:],

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fl.runs.declines import is_declined, why_declined
 from .account_words import account_meters, account_notes
 from .agreement import agreement_in_words, worth_at_first, worth_in_words
 from .by_client import by_client
@@ -65,6 +66,7 @@ from .run_data import (
     worst,
 )
 from .told_by import partly_told
+from .who_scored import told_scores, who_scored
 from .who_was_there import differing, in_ranges, never_there, revoked_in_words, who_was_there, without_model
 
 OF_DATA = {
@@ -114,6 +116,7 @@ def render(run: Run) -> str:
     marks = sorted({number(s.get("round")) for s in run.splits} - {math.nan})
     final = final_clusters(run)
     fillings, distances = filling_panels(run, hues), distances_panel(run, hues)
+    refused = run.summary.get("rejected") or []
     looked = bool(fillings or run.pairs) or looks_for_splits(run)
     return template.render(
         run=run,
@@ -139,10 +142,12 @@ def render(run: Run) -> str:
         tree=tree_panel(run, hues),
         grouping=grouping(run, final, hues),
         meters=account_meters(run.summary.get("account") or {}, run.summary.get("names") or {}),
-        account_notes=account_notes(run.summary["account"]) if run.summary.get("account") else [],
+        account_notes=of_account(run),
         parties=parties(run),
         by_client=by_client(run) if run.answers else [],
         folder=run.path,
+        scored=who_scored(run),
+        told_scores=told_scores(run),
         missing="; ".join(gaps(run)),
         trouble=trouble_in_words(run.summary),
         privacy=epsilons(run),
@@ -151,7 +156,8 @@ def render(run: Run) -> str:
         ever=ever,
         partly=len(partly),
         conditions=run.summary.get("conditions") or [],
-        rejected=in_ranges(run.summary.get("rejected") or []),
+        rejected=in_ranges([row for row in refused if not is_declined(row)]),
+        declined=in_ranges([row | {"reason": why_declined(row.get("reason", DASH))} for row in refused if is_declined(row)]),
         there=(there := who_was_there(run)),
         revocations=any(revoked for _, _, revoked in there),
         without_model=without_model(run),
@@ -164,6 +170,13 @@ def render(run: Run) -> str:
         scenario=[*flat(run.scenario)] if run.scenario else [],
         **{key: [*flat(run.summary[key])] if run.summary.get(key) else [] for key in ("versions", "machine")},
     )
+
+
+def of_account(run: Run) -> list[str]:
+    """What goes with the meters; empty where there are none."""
+    protection, account = run.scenario.get("protection"), run.summary.get("account")
+    k = number(protection.get("k")) if isinstance(protection, Mapping) else math.nan
+    return account_notes(account, str(run.summary.get("protection")), int(k) if math.isfinite(k) else 0) if account else []
 
 
 def data_in_words(run: Run) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .folders_within import near_folder, within
 from .gaps import check_rounds
+from .helper_folder import of_helper
 from .summary_kinds import wrong_kind
 
 Row = Mapping[str, Any]
@@ -135,6 +136,8 @@ def read_run(folder: Path) -> Run:
                 f"{folder} is a client's own folder, of what it saw of a run: its page is made by: cloister report {folder}; what"
                 " came of the run is in the coordinator's folder, and pandas.read_json(.../join.jsonl, lines=True) reads this one"
             )
+        if helpers := of_helper(folder):
+            raise ValueError(helpers)
         raise ValueError(
             within(folder)
             or f"{folder} is no run folder: it holds none of {', '.join(names)}; give the folder that `cloister run` wrote"

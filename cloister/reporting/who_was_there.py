@@ -33,6 +33,12 @@ def revoked_in_words(run: Run) -> list[str]:
     return [f"Revoked, and sent away: {', '.join(found)}."] if found else []
 
 
+def revoked_in(run: Run, client: str) -> list[tuple[int, int]]:
+    """The first and last rounds of each time in which its certificate was revoked when a round was over."""
+    right = [line for line in run.presence if type(line.get("round")) is int]
+    return ranges(right, len(run.rounds))["revoked"].get(int(client), []) if client.isdecimal() else []
+
+
 def without_model(run: Run) -> list[tuple[str, str]]:
     """Of each client that the coordinator could hand no model at the end: its name, and that of the file of its cluster's model,
     empty where there is none.

@@ -22,8 +22,9 @@ BESIDE = frozenset({Functionality.CHOICE, Functionality.PAIRS, FULL_GRADIENTS, N
 """What clients tell that is a function of their records, and not of their updates alone."""
 OF = "its updates by DP-SGD, and all that is made of them: sums, sketches, inner products, models"
 NOT_COVERED = (
-    "that it takes part, when it answers, and the number of its examples",
-    "how well models do on its test and validation data, and what is chosen by that",
+    "that it takes part, and when it answers",
+    "the number of its examples, where that is told",
+    "how well models do on its test and validation data, where that is told, and what is chosen by that",
 )
 
 GRID = 1 << 19

@@ -19,6 +19,7 @@ from .begun_with import other_fields
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
 from .dealt import Apportioned
+from .declines import declined
 from .doubted import doubted
 from .feasibility import check_feasible, doubts
 from .held_alone import OTHERWISE_READ
@@ -50,7 +51,8 @@ class Round:
     """What a watcher is told after each round. accuracy: mean over clients, None in a round without evaluation, or where targets
     are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
     clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
-    many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster.
+    many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster. declined: who sat
+    out, and why.
     """
 
     round: int
@@ -60,6 +62,7 @@ class Round:
     numbers: Mapping[str, float] = field(default_factory=dict)
     stopped: tuple[Standstill, ...] = ()
     unplaced: tuple[int, ...] = ()
+    declined: tuple[tuple[int, str], ...] = ()
 
 
 def run(
@@ -163,7 +166,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
             hosts.admit(simulation.view)
         simulation.step()
     finally:  # also when the round came to nothing, and the faults say why
-        faults = [{"round": t, "client": f.blame, "reason": f.reason, "rejected": f.rejected} for f in record.faults[known:]]
+        faults = [{"round": t, "client": f.blame, **f.as_dict()} for f in record.faults[known:]]
         folder.append("faults.jsonl", faults)
     state: State = simulation.state
     last = state.round == scenario.rounds
@@ -174,7 +177,8 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     why = partial(why_withheld, faults=record.faults[known:])
     below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
-    silent = unanswered(record.faults[known:], (SECOND_SERVER,))  # without the dealer there are sums
+    missed = {} if hosts is None else hosts.missed()
+    silent = unanswered(record.faults[known:], (SECOND_SERVER,), missed)  # without the dealer there are sums
     stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
@@ -208,4 +212,5 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     write(folder.checkpoints, kept)
     count = len(simulation.clusters)
     apart = in_no_cluster(simulation)
-    return Round(state.round, scenario.rounds, count, line.get("accuracy_mean"), numbers_of(line, count), stopped, apart)
+    told = line.get("accuracy_mean"), numbers_of(line, count), stopped, apart, declined(record.faults[known:])
+    return Round(state.round, scenario.rounds, count, *told)

@@ -45,6 +45,10 @@ class Hosts(Protocol):
         """What follows is of this round, whose checkpoint is there, or is written next."""
         ...
 
+    def missed(self) -> Mapping[int, str]:
+        """Who gave no answer in time since the round began, and what is known of why."""
+        ...
+
     def admit(self, view: ServerView, /) -> None:
         """Before a round: who was not ready for the run, and is there now, takes part from here on."""
         ...

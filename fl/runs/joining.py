@@ -6,7 +6,7 @@ does not take part.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from ...protocol.work.said import Said
 from ..data.agreed import agreed_on
 from ..data.own import OwnData
 from .agreement import differences, terms_of, to_text
+from .declines import why_declined
 from .greeting import Greeting
 from .held_alone import folder_may_be
 from .member import JOURNAL, LOG, MODEL, Member, OwnRecord, lines_of
@@ -67,6 +68,8 @@ def join(
     record.alone()
     record.add(started=True)
     link.noted = record.connected
+    if aside is not None:
+        aside.link.noted = record.connected_aside
     try:
         if own is not None and (found := agreed_on(scenario.data)) is not None:
             OwnData(own, found.shape, len(found.kinds), agreed=found)(None)  # what is wrong with it, before anybody hears
@@ -84,8 +87,10 @@ def join(
             log.warning("the coordinator's scenario differs", extra={"fields_there_and_here": differ})
         if aside is not None:
             _start(aside, link, greeting.drawn)
+        sat_out = set[str]()
         for number, word in link.words():
             answer = member.said(word)
+            sat_out |= _declined(answer, sat_out)
             if aside is not None:
                 # Before the journal has the word: a kill here loses this client's update, and gives no key twice, since its round
                 # is spent already. The other way round it would be lost likewise.
@@ -121,6 +126,14 @@ def _tell(link: Dialled, record: OwnRecord, error: Exception) -> None:
     if link.leave(why):
         with suppress(OSError):  # of a disk that is full
             record.add(revealed=[{"what": "Leaving", "bytes": len(why.encode())}], to="coordinator", said=why)
+
+
+def _declined(answer: Said, before: Collection[str]) -> set[str]:
+    """Why it sat out, where that is not one of those of before; it is logged."""
+    if not answer.declined or answer.declined in before:
+        return set()
+    log.warning("declined", extra={"round": answer.round, "why": why_declined(answer.declined)})
+    return {answer.declined}
 
 
 def is_over(folder: Path, client: int | None = None) -> bool:

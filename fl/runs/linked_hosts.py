@@ -18,6 +18,7 @@ from .served_journal import ServedJournal
 HELPERS = (SECOND_SERVER, DEALER)
 MOST_LEFT = 3
 """Parties that a line says left, and why."""
+NOT_THERE, NOT_IN_TIME = "was not there", "did not answer in time"
 
 
 class LinkedHosts:
@@ -48,6 +49,7 @@ class LinkedHosts:
         self.linked = Linked(self.words, clients, journal.enrolled)
         self._journal = journal
         self._due, self._more = due, more
+        self._absent: Mapping[int, int] = {}  # as `unanswered`, when this round began
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
@@ -63,8 +65,15 @@ class LinkedHosts:
             self.words.begin()
             self._more(clients, why)
 
+    def missed(self) -> Mapping[int, str]:
+        """See `Hosts` of hosts.py."""
+        here = () if self.listener is None else self.listener.present()
+        now = (party for party, times in self.linked.absent.items() if times > self._absent.get(party, 0))
+        return {party: NOT_IN_TIME if party in here else NOT_THERE for party in now}
+
     def admit(self, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
+        self._absent = dict(self.linked.absent)
         if not self.words.replaying:
             self.words.begin()
             self._due()

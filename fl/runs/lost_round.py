@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.core.errors import OF_CLIP, OF_FLOOR, OF_TRAINING, PAST_BUDGET, Fault
@@ -20,11 +21,20 @@ IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
 
-def unanswered(faults: Iterable[Fault], servers: Collection[int] = (SECOND_SERVER, DEALER)) -> str:
-    """Which of these servers, of these faults of a round, did not answer as they should; empty where none is at fault."""
+def unanswered(
+    faults: Iterable[Fault], servers: Collection[int] = (SECOND_SERVER, DEALER), missed: Mapping[int, str] = MappingProxyType({})
+) -> str:
+    """Which of these servers, of these faults of a round, did not answer as they should; empty where none is at fault.
+
+    missed: of those of which it is known that they gave no answer in time, as `Hosts` says, what is known.
+    """
     names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
-    silent = [names[party] for party in sorted({f.blame for f in faults}.intersection(servers), reverse=True)]
-    return f"{' and '.join(silent)} did not answer as {'they' if silent[1:] else 'it'} should" if silent else ""
+    silent = sorted({f.blame for f in faults}.intersection(servers), reverse=True)
+    why = {party: missed.get(party, "did not answer as it should") for party in silent}
+    if len({*why.values()}) == 1 < len(silent):
+        words = why[silent[0]].replace("it should", "they should").replace("was not", "were not")
+        return f"{' and '.join(names[party] for party in silent)} {words}"
+    return " and ".join(f"{names[party]} {why[party]}" for party in silent)
 
 
 class NothingLearned(ValueError):

@@ -4,6 +4,7 @@ The record says what it told whom, what it spent of its privacy budget, and what
 """
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -62,6 +63,7 @@ class OwnRecord:
         self._file = os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a", encoding="utf-8")
         self._bytes = os.fstat(self._file.fileno()).st_size
         self._away = False
+        self._aside: bool | None = None
         self._one = threading.Lock()
 
     def alone(self) -> None:
@@ -96,6 +98,12 @@ class OwnRecord:
             self.add(away=why)
         self._away = not there
 
+    def connected_aside(self, there: bool, why: str) -> None:
+        """The same of the link to the second server; that it is there is noted the first time, too."""
+        if not there or self._aside is not True:
+            self.add(second={"back": True} if there else {"away": why})
+        self._aside = there
+
     def left(self, error: Exception | None = None) -> None:
         """It takes no part from here on, for this reason; None where it was stopped by whoever runs it."""
         why = "it was stopped where it runs" if error is None else str(error) or type(error).__name__
@@ -106,7 +114,8 @@ class OwnRecord:
         """What a word was, and led to."""
         at = {} if what.round is None else {"round": what.round}
         if what.kind:
-            self.add(received={"what": what.kind, "bytes": len(what.told), "model": what.carried}, **at)
+            among = {"among": [len(what.among), _named(what.among)]} if what.among else {}
+            self.add(received={"what": what.kind, "bytes": len(what.told), "model": what.carried, **among}, **at)
         if what.final:
             self.add(received={"what": "final", "bytes": sum(map(len, what.final)), "model": True})
         if what.sent:
@@ -120,6 +129,11 @@ class OwnRecord:
             self.add(refused=[{"of": blame, "why": reason} for blame, reason in what.refused])
         if what.word not in ("frame", "deadline"):
             self.add(told=what.word)
+
+
+def _named(clients: Sequence[int]) -> str:
+    """Clients, in a few letters, however many they are: whether they are the same as in another round."""
+    return hashlib.sha256(cbor2.dumps(sorted(clients))).hexdigest()[:8]
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """How a protocol fails: by a peer's fault (ProtocolError, on record as Fault), or because it must not answer (Refused)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 OF_CLIP = "of protection.clip"
 """The end of the reason of a client whose update is too large to be masked."""
@@ -8,6 +8,8 @@ OF_FLOOR = "would be too much of the sum for the floor"
 """The end of the reason of a client that weighs too much for a sum to hide it."""
 OF_TRAINING = "its training failed, as its own log and record say"
 """What others are told of a client whose work ended in an error: the error is its own affair."""
+OF_SPLIT = "no key of the split that this sketch would be compared with"
+"""The reason of a client that was not there when clients were split, and cannot be compared with them."""
 PAST_BUDGET = "past its budget"
 """In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
 
@@ -46,9 +48,15 @@ class Revoked(Exception):
 class Fault:
     """A message that a party refused. blame: the party id that it came from.
 
-    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare).
+    rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare), or there
+    is none, since the party declined. declined: the latter.
     """
 
     blame: int
     reason: str
     rejected: bool = False
+    declined: bool = field(default=False, compare=False)
+
+    def as_dict(self) -> dict[str, object]:
+        """Of its reason; that it declined is said where it did."""
+        return {"reason": self.reason, "rejected": self.rejected, **({"declined": True} if self.declined else {})}

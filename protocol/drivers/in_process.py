@@ -278,7 +278,7 @@ class InProcess:
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
             if frame.receiver == SERVER and isinstance(envelope.message, Declined):
-                self.faults.append(Fault(frame.sender, envelope.message.reason, True))
+                self.faults.append(Fault(frame.sender, envelope.message.reason, True, declined=True))
                 return ()
             return party.handle(Received(envelope, mark_of(frame.data)))
         except ProtocolError as error:

@@ -9,6 +9,7 @@ The journal has the run's seed and, where they are drawn for the run, the client
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import cbor2
 
@@ -35,7 +36,7 @@ from ..links.terms import ClientRun
 from ..view.answers import Memory, Vector
 from ..view.protection import Setup
 from ..wire.codec import Buffer, Envelope, decode, encode
-from ..wire.messages import MESSAGES, Task
+from ..wire.messages import MESSAGES, Declined, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
@@ -76,7 +77,8 @@ class Followed:
 class Driven:
     """A client and what drives it. setup: its own, with its entropy, computers and data. listed: who is who; None: as it is told.
 
-    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum. asked: the round of the
+    heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum; among: of the word on a
+    sum, who is in it, of a task, who is asked; declined: why it sat out, empty where it did not. asked: the round of the
     last task, counted from 0; None before the first. protocols: of what followed last, by message sent, the protocol of its
     session; empty of one that nobody proposed.
 
@@ -93,6 +95,8 @@ class Driven:
         self._roles_of = {kind: tuple(n for n, of in taken.items() if kind in of) for kinds in taken.values() for kind in kinds}
         self._kinds = {kind: message for kinds in taken.values() for kind, message in kinds.items()}
         self.heard, self.carried = "", False
+        self.among: tuple[int, ...] = ()
+        self.declined = ""
         self.asked: int | None = None
         self._protocols = dict[bytes, str]()  # of sessions that were proposed since the last task
         self.protocols = list[str]()
@@ -160,11 +164,12 @@ class Driven:
     def arrived(self, sender: int, data: Buffer) -> Followed:
         """A frame came over the link of this party."""
         found = Followed()
-        self.heard, self.carried, self.protocols = "", False, []
+        self.heard, self.carried, self.among, self.declined, self.protocols = "", False, (), "", []
         try:
             envelope = decode(data, sender, MOST_BYTES, self._kinds)
             self.heard = type(envelope.message).__name__
             self.carried = any(getattr(envelope.message, name, b"") for name in _BRING)
+            self.among = among(envelope.message)
             if (envelope.sender, envelope.receiver) != (sender, self.client.id):
                 raise ProtocolError("a message that names other parties than its link", sender)
             if not self.client.roles:  # it came in the middle of a round, and is told who is who before the next
@@ -212,13 +217,13 @@ class Driven:
 
     def time_is_up(self, name: str) -> Followed:
         """For the role of this name."""
-        found, self.protocols = Followed(), []
+        found, self.declined, self.protocols = Followed(), "", []
         self._feed(self.client.roles[name], Deadline(), found)
         return found
 
     def hello(self, name: str) -> Followed:
         """What it says first in the exchange in which it has this role."""
-        found, self.protocols = Followed(), []
+        found, self.declined, self.protocols = Followed(), "", []
         self._obey(self.client.roles[name], self.client.hello(name), found)
         return found
 
@@ -276,6 +281,7 @@ class Driven:
                 case Send(envelope):
                     found.sent.append((envelope.receiver, type(envelope.message).__name__, encode(envelope)))
                     self.protocols.append(self._protocols.get(envelope.session, ""))
+                    self.declined = envelope.message.reason if isinstance(envelope.message, Declined) else self.declined
                 case Persist(key, value):
                     self._journal.put({key: value})
                 case Compute(job):
@@ -286,6 +292,12 @@ class Driven:
                     self._feed(role, Deadline() if chosen is None else Judged(chosen), found)
                 case Learned(name, session):
                     found.learned.append((name, session))
+
+
+def among(message: Any) -> tuple[int, ...]:
+    """Of the word on a sum, who is in it; of a task, who is asked; of any other nobody."""
+    found = message.roster if isinstance(message, Task) else getattr(message, "alive", ())
+    return tuple(found)
 
 
 def seen_in(journal: Journal) -> ClientRun:

@@ -4,7 +4,7 @@ The coordinator's half is `linked`. A client takes frames of the coordinator alo
 simulation may ask (its models, its keys, what it keeps).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cbor2
@@ -33,7 +33,7 @@ class Said:
 
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
     round: of the last task, counted from 0; None before one. told: of a frame, its bytes. aside: what it has for a second server,
-    as (kind, frame): not in the answer, as it goes by a link of its own.
+    as (kind, frame): not in the answer, as it goes by a link of its own. among, declined: as in `Driven`.
     """
 
     word: str
@@ -47,6 +47,8 @@ class Said:
     round: int | None = None
     told: Buffer = field(default=b"", repr=False)
     aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    among: tuple[int, ...] = ()
+    declined: str = ""
 
 
 def said(driven: Driven, data: Buffer) -> Said:
@@ -87,7 +89,8 @@ def said(driven: Driven, data: Buffer) -> Said:
     kind = driven.heard if what == "frame" else ""
     answered = b"".join(encoding_of([here, learned, refused]))
     carried = bool(kind) and driven.carried
-    return Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
+    whole = Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
+    return replace(whole, among=driven.among if kind else (), declined=driven.declined)
 
 
 def _named(kind: str, protocol: str) -> str:

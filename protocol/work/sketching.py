@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.errors import ProtocolError
+from ..core.errors import OF_SPLIT, ProtocolError
 from ..core.session import SERVER
 from ..view.answers import OFFSET_SKETCHES, Vector
 from ..view.work import LocalWork
@@ -85,7 +85,7 @@ class Sketcher:
                 case "edge offset sketch" if (key := self.keys.get(task.models[-1])) is not None:
                     return self.secret.of_key(key).apply(vector)
                 case "edge offset sketch":
-                    return "no key of the split that this sketch would be compared with"
+                    return OF_SPLIT
             return self.secret.offset(made).apply(vector)
         except ValueError as error:
             return str(error)

@@ -1,0 +1,38 @@
+"""Whether a client was always summed with the same others, from its own record, and what it may show of it where it was not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+SUMMED = {"Masked": "Survivors", "Encrypted": "EncryptedSum", "TwoServer": "Task"}
+"""By protection, the message that says with whom; under two servers a client is told no more than who is asked with it."""
+
+
+def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
+    """A sentence; empty where they were always the same, or the record does not tell."""
+    kind = SUMMED.get(protection.partition("(")[0], "")
+    found = sorted(dict(_each(lines, kind)).items())
+    changes = [t for (_, before), (t, now) in pairwise(found) if before != now]
+    if not changes:
+        return ""
+    often = f"{len(changes)} times, first in" if len(changes) > 1 else "in"
+    asked = "was summed" if kind != "Task" else "was asked for"
+    return " ".join(
+        [
+            f"With whom its update {asked} changed {often} round {changes[0]}, as others were away or back, drawn or not, or",
+            "parted from it: whoever has sums of before and after can subtract them, and if updates hardly changed, what is left",
+            "is of few clients, and may set its own update apart though it was itself in all of them. How far all sums isolate",
+            "it, the coordinator's report measures; this record has no others' sums.",
+        ]
+    )
+
+
+def _each(lines: Sequence[Mapping[str, Any]], kind: str) -> Iterator[tuple[int, object]]:
+    """Rounds, each with what tells its others from those of other rounds."""
+    for line in lines:
+        got, t = line.get("received") or {}, line.get("round")
+        if kind and got.get("what") == kind and type(t) is int:
+            # Of a record that does not say who: the size of the word, in which they are all that has no fixed length.
+            now = got.get("among") or (got.get("bytes") if kind == "Survivors" else None)
+            if now is not None:
+                yield t, now
