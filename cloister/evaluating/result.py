@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,12 @@ from .verdict import sentences, verdict
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
+
+SIDE = 0.2
+"""Of the distance of two strengths, over which the defences at one lie side by side in a picture."""
+LEGEND = "defence; bars: all seeds;\nhollow: without attack"
+NARROW = 10.0
+"""Points of accuracy that a picture shows at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,9 @@ class Evaluated:
         return write_rows(self._chosen(rows), path)
 
     def plot(self, protection: str | None = None) -> "Figure":
-        """Accuracy of loyal clients over the strength of each defence's worst attack, mean over seeds. protection: by name; None
-        for the first. Raises ValueError for one that is not there.
+        """Accuracy of loyal clients over the strength of each defence's worst attack: mean over seeds, with what all seeds lie
+        between, and beside it, hollow, without attack. protection: by name; None for the first. Raises ValueError for one that is
+        not there.
         """
         from ..picture import Picture
 
@@ -92,17 +100,28 @@ class Evaluated:
             raise ValueError(f"there is no protection {name!r}; there are: {', '.join(grid.protections)}")
         figure = Picture(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
-        for defence in grid.defences:
-            worst = [(s, grid.worst_attack(defence, s, name)) for s in grid.strengths]
+        apart = min((b - a for a, b in pairwise(sorted(grid.strengths))), default=1.0)
+        for k, defence in enumerate(grid.defences):
+            worst = [(s, grid.worst_attack(defence, s, name)) for s in sorted(grid.strengths)]
             spots = [(s, grid.attacked(a, defence, s, name)) for s, a in worst if a is not None]
-            known = [(s, 100 * spot.mean) for s, spot in spots if spot is not None]
+            known = [(s, spot) for s, spot in spots if spot is not None]
             if not known:  # refused, for instance
                 continue
-            axes.plot([s for s, _ in known], [mean for _, mean in known], marker="o", label=defence)
+            aside = apart * SIDE * (k - (len(grid.defences) - 1) / 2) / max(1, len(grid.defences))  # else one hides another
+            at, means = [s + aside for s, _ in known], [100 * spot.mean for _, spot in known]
+            ends = [[100 * (spot.mean - spot.least) for _, spot in known], [100 * (spot.most - spot.mean) for _, spot in known]]
+            bar = axes.errorbar(at, means, yerr=ends, marker="o", capsize=3, label=defence)
+            if (clean := grid.clean(defence, name)) is not None:
+                colour = bar.lines[0].get_color()
+                axes.plot(at, [100 * clean.mean] * len(at), marker="o", linestyle="none", markerfacecolor="none", color=colour)
+        axes.margins(y=0.1)
+        low, high = axes.get_ylim()
+        if high - low < NARROW:  # differences of a point are no landscape
+            axes.set_ylim((low + high - NARROW) / 2, (low + high + NARROW) / 2)
         title = f"{grid.about['name']}, under {name}"
-        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack, %; higher is better", title=title)
+        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the worst attack, %\n(higher is better)", title=title)
         axes.set_xticks(sorted(grid.strengths))
-        axes.legend(frameon=False, title="defence")
+        axes.legend(frameon=False, title=LEGEND, loc="center left", bbox_to_anchor=(1, 0.5))
         return figure
 
     @property
