@@ -53,10 +53,10 @@ def received(monkeypatch):
     found = []
     feed = InProcess._feed
 
-    def fed(network, party, event):
+    def fed(network, party, event, *started):
         if isinstance(event, Received):
             found.append(event.envelope.message)
-        return feed(network, party, event)
+        return feed(network, party, event, *started)
 
     monkeypatch.setattr(InProcess, "_feed", fed)
     return found

@@ -280,15 +280,16 @@ class InProcess:
             if frame.receiver == SERVER and isinstance(envelope.message, Declined):
                 self.faults.append(Fault(frame.sender, envelope.message.reason, True, declined=True))
                 return ()
-            return party.handle(Received(envelope, mark_of(frame.data)))
         except ProtocolError as error:
             self.faults.append(Fault(error.blame, error.reason))
-            return ()
-        finally:  # here and below without `timed`, which takes longer than what it would measure
             self.cpu_seconds[frame.receiver] += time.process_time() - started
+            return ()
+        return self._feed(party, Received(envelope, mark_of(frame.data)), started)
 
-    def _feed(self, party: Role, event: Event) -> tuple[Effect, ...]:
-        started = time.process_time()
+    def _feed(self, party: Role, event: Event, started: float | None = None) -> tuple[Effect, ...]:
+        """started: of CPU time, with which this counts as the party's."""
+        if started is None:
+            started = time.process_time()  # here and above without `timed`, which takes longer than what it would measure
         try:
             return party.handle(event)
         except ProtocolError as error:
