@@ -15,6 +15,11 @@ from .verdict import Paired, paired
 SECOND_HAND = f"{DAGGER} The method's paper is known by what others say of it alone."
 
 
+BRACKETS = (
+    "Under attack: mean accuracy of the loyal clients and, in brackets, the change against the run without attack, same clients"
+)
+
+
 def over_words(found: Found, seeds: str = "") -> str:
     """What stands in a cell of accuracy. seeds: which."""
     named = f" {seeds}" if seeds else ""
@@ -63,8 +68,7 @@ def footnotes(found: Found) -> list[str]:
     )
     if found.attacks:
         notes.append(
-            f"Attacks are played under {', '.join(found.attacked)} alone. Under attack: mean accuracy of the loyal clients and,"
-            " in brackets, the change against the run without attack, same clients; how often a backdoor opens: share of"
+            f"Attacks are played under {', '.join(found.attacked)} alone. {BRACKETS}; how often a backdoor opens: share of"
             " triggered test examples with the attacker's label."
         )
     return notes

@@ -26,7 +26,7 @@ from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
-from .notes import at_an_end_words, diverged_words, doubtful_words, fits, fits_words, unattacked_words, unsummed_words
+from .notes import BRACKETS, at_an_end_words, diverged_words, doubtful_words, fits, fits_words, unattacked_words, unsummed_words
 from .report import write_comparison_report
 from .run import Ledger, count_of, current_cells, play_comparison
 from .texts import as_json as in_json
@@ -81,6 +81,8 @@ def _say(found: Found, folder: Path, report: Path) -> None:
                 console.print(words, highlight=False, markup=False, soft_wrap=True)
     if len(found.seeds) > 2:
         console.print("\u00b1 is the standard deviation over seeds", highlight=False, markup=False)
+    if found.attacks:
+        console.print(BRACKETS, highlight=False, markup=False)
     notes = (
         *unattacked_words(found),
         *doubtful_words(found),

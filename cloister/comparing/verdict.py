@@ -156,6 +156,19 @@ def headline(found: Found) -> str:
     return " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
 
 
+def _under(found: Found, data: str, protection: str) -> str:
+    """Who is the best and who the worst under each attack; empty where none was played."""
+    said = []
+    for attack in found.attacks if protection in found.attacked else ():
+        spots = {m: found.over_seeds(Spot(data, m, protection, attack), "accuracy", "mean") for m in found.methods}
+        means = {m: spot.mean for m, spot in spots.items() if spot is not None and spot.count == len(found.seeds)}
+        if len(means) > 1:
+            best, worst = max(means, key=lambda m: means[m]), min(means, key=lambda m: means[m])
+            ends = f"from {best}, {100 * means[best]:.1f} %, to {worst}, {100 * means[worst]:.1f} %"
+            said.append(f" Under {attack} loyal clients have {ends}.")
+    return "".join(said)
+
+
 def sentences(found: Found) -> Said:
     """The same as a page has it: where there are several blocks, a line for each."""
     if not found.complete or len(found.blocks) == 1:
@@ -166,7 +179,8 @@ def sentences(found: Found) -> Said:
 
 
 def _place(found: Found, data: str, protection: str) -> str:
-    return f"on {data} under {protection}" if len(found.protections) > 1 else f"on {data}"
+    where = f"on {data} under {protection}" if len(found.protections) > 1 else f"on {data}"
+    return f"{where} without attack" if found.attacks else where
 
 
 def _highest(found: Found, data: str, protection: str) -> str:
@@ -199,4 +213,5 @@ def _said(found: Found, data: str, protection: str) -> str:
     told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
     highest, apart = _highest(found, data, protection), _apart(found, data, protection)
-    return f"{highest}; {'; '.join(words) or ('no other is compared' if apart else 'there is no other')}.{apart}"
+    under = _under(found, data, protection)
+    return f"{highest}; {'; '.join(words) or ('no other is compared' if apart else 'there is no other')}.{apart}{under}"
