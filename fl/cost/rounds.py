@@ -102,7 +102,8 @@ def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, C
 def _mean(view: ServerView, load: Workload, updates: Updates) -> Sum | BelowFloor:
     if Functionality.COORDINATES in load.needs:
         return view.coordinates(updates, updates.cluster, lambda rows: np.median(rows, axis=0).astype(np.float32))
-    return view.sums(updates, {updates.cluster: mean_of(updates.clients, load.by_samples)})[updates.cluster]
+    weights = replace(mean_of(updates.clients, load.by_samples), energy=load.energy and view.tells_energy)
+    return view.sums(updates, {updates.cluster: weights})[updates.cluster]
 
 
 def _personal(view: ServerView, updates: Updates) -> list[Sum | BelowFloor]:

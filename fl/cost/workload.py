@@ -31,8 +31,8 @@ class Workload:
 
     clients, parameters: n and d. clusters: disjoint, of nearly equal size. drop: share of the clients, at least one, that fall
     silent in each round, at a random one of their messages. All clients take part in all rounds. slots: K, where they are needed.
-    pairs: what pairs of clients are compared by, where they are. Raises ValueError for sizes out of range, and where nothing is
-    summed.
+    pairs: what pairs of clients are compared by, where they are. energy: whether sums are asked for their mean squared norm,
+    where they tell it. Raises ValueError for sizes out of range, and where nothing is summed.
     """
 
     needs: frozenset[Functionality]
@@ -46,6 +46,7 @@ class Workload:
     compared: Work = "update"
     slots: int = 2
     pairs: PairLoad | None = None
+    energy: bool = False
 
     def __post_init__(self) -> None:
         if (self.pairs is None) == (Functionality.PAIRS in self.needs):
@@ -94,4 +95,5 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
         by_samples=getattr(scenario.algorithm, "by_samples", False),
         compared=getattr(scenario.algorithm, "similarity", "update"),
         pairs=pair_load_of(scenario, folder),
+        energy=getattr(scenario.algorithm, "similarities", "") == "when ripe",
     )
