@@ -96,6 +96,21 @@ def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeyp
     assert ("This is" in _source(one, given, given, given, None, of)) == bool(words)
 
 
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (point(2, 0.5, 0.5, 0.5), "breaks"),
+        (point(2, 0.5), "breaks on the seed searched, others not tried"),
+        (point(2, 0.5, 0.5), "breaks on the seed searched and on seed 1, seed 2 not tried"),
+        (point(2, 0.5, 0.01), "breaks on the seed searched, not on others"),
+        (point(2, 0.5, 0.5, 0.01), "breaks on the seed searched and on seed 1, not on seed 2"),
+    ],
+)
+def test_a_point_says_on_which_of_the_seeds_held_out_it_was_tried(one: Point, words: str) -> None:
+    """Before: "others not tried" of one that was tried on one of two, and broke there."""
+    assert [row["verdict"] for row in point_rows(search([one]))] == [words]
+
+
 def test_points_that_did_nothing_are_not_among_the_worst() -> None:
     page = render(search([point(2, 0.5), point(3, 2e-16)]))
     assert "loses 50.0 points" in page

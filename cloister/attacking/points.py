@@ -81,7 +81,19 @@ def verdict_of(search: Search, point: Point, holds: str) -> str:
         return "breaks"
     if not point.suspected:
         return holds
-    return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+    there = [seed for seed, harm in point.held_out.items() if harm.severity > 1]
+    if not there:
+        return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+    rest = point.held_out if point.refuted() else search.about["held_out"]
+    left = _seeds(seed for seed in rest if seed not in there)
+    end = f"not on {left}" if point.refuted() else f"{left} not tried"
+    return f"breaks on {search.seed_searched} and on {_seeds(there)}, {end}"
+
+
+def _seeds(seeds: Iterable[int]) -> str:
+    """Seeds in words: "seed 1", "seeds 2 and 3"."""
+    known = sorted(seeds)
+    return f"seed{'s' * (len(known) != 1)} {counts_words(known)}"
 
 
 def no_break(search: Search, point: Point) -> str:
