@@ -11,15 +11,17 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pytest
 
-from cloister import attacks, cli
+from cloister import Scenario, Training, attack, attacks, cli, data, models
 from cloister.attacking.data import read_search
 from cloister.attacking.defence import subject
 from cloister.attacking.points import point_rows, shown
 from cloister.attacking.run import Named
 from cloister.attacking.workers import Origin, space_of
+from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.runs.feasibility import Doubt
 from cloister.fl.runs.scenario import described
+from cloister.protocol import Plain
 from cloister.scenario_file import load
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor
@@ -187,6 +189,27 @@ def test_the_partitions_of_an_evaluation_are_what_is_attacked() -> None:
         subject(evaluation, None, "x")
     with pytest.raises(ValueError, match="no evaluation names any"):
         subject(sample.scenario, None, "x")
+
+
+def test_a_search_of_what_predicts_numbers_is_refused_in_words(tmp_path: Path) -> None:
+    """Before: "TypeError: Cannot cast array data from dtype('float32') to dtype('int64')"."""
+    pytest.importorskip("optuna")
+    rows = "".join(f"{k},{k / 7},c{k % 4}\n" for k in range(40))
+    (tmp_path / "all.csv").write_text(f"a,y,who\n{rows}")
+    numbers = data.from_csv(str(tmp_path / "all.csv"), client="who", label="y", numbers=True)
+    training = Training(epochs=1, batch=10, lr=0.05, loss="mean squared error")
+    scenario = Scenario(
+        name="numbers",
+        data=numbers,
+        model=models.Mlp(hidden=()),
+        training=training,
+        algorithm=FedAvg(),
+        protection=Plain(),
+        rounds=2,
+    )
+    with pytest.raises(ValueError, match=r"^a search is for what is lost of accuracy, and the scenario's targets are numbers$"):
+        attack(scenario, tmp_path / "out", budget=4, quiet=True)
+    assert not (tmp_path / "out").exists()
 
 
 MINE = """
