@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cloister.attacking.asked import _as_given
-from cloister.attacking.data import Search
+from cloister.attacking.data import Search, curve, found_words
 from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows, unplayed_words
 from cloister.attacking.report import charts, render, tiles
@@ -19,6 +20,8 @@ from cloister.attacking.tables import as_given_words, points_table, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.data.population import Client, Examples, Population
+from cloister.fl.runs.diverged import one_label
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.plan import usual_forms
@@ -242,6 +245,29 @@ def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: flo
     assert ("No break found" in words) != chance
     assert {row["verdict"] for row in point_rows(found)} == {"nothing to take" if chance else "holds"}
     assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before
+
+
+def test_who_says_a_frequent_label_always_has_learned_nothing() -> None:
+    """Before: "No break found in 24 runs" of two labels, where one is that of nine in ten records and was always said."""
+    clean = {"attackers": 0, "status": "done", "accuracy": 0.895, "classes": 2, "cost": {"seconds": 1.0, "beside": 0.0}}
+    at = replace(search([point(1, 0.001)]), rows=[clean | {"one_label": 0.895}])
+    words = "learned nothing without attack (89.5 %, as always saying the most frequent label is 89.5 %)"
+    assert f"{words}: there was nothing to take" in verdict(at)
+    assert "No break found" not in verdict(at)
+    assert tiles(at)[0].value == found_words(curve(at)[0]) == "nothing to take"
+    for better in (clean | {"one_label": 0.5}, clean):
+        assert "No break found" in verdict(replace(at, rows=[better]))
+    broken = replace(search([point(1, 0.5, 0.5, 0.5)], cheapest=1), rows=at.rows)
+    assert verdict(broken).endswith(f" Yet y {words}.")
+
+
+def test_one_label_is_worth_what_it_is_to_clients_and_not_to_records() -> None:
+    def client(i: int, *labels: int) -> Client:
+        y = torch.tensor(labels)
+        return Client(i, Examples(torch.zeros(len(y), 1), y), Examples(torch.zeros(len(y), 1), y))
+
+    clients = [client(0, *[0] * 8), client(1, 1, 2), client(2, 1, -1)]
+    assert one_label(Population({c.id: c for c in clients}, {}, 3, (1,))) == pytest.approx(0.5)  # of 1, though 0 is in 8 of 11
 
 
 def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:

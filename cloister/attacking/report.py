@@ -63,7 +63,8 @@ def render(search: Search) -> str:
 def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
-    attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
+    none = "nothing to take" if search.nothing else "none found"
+    attackers = none if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
     of = "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
     if (one := search.unsettled) is not None:
         attackers, of = f"{one.attackers} of {about['clients']}", "so far: the search was stopped"

@@ -20,10 +20,11 @@ def verdict(search: Search) -> str:
     left = f" (those that earlier searches left in the folder among them; the budget was {budget})"
     spent = f"{len(search.rows)} runs{left if budget and len(search.rows) > budget else ''}, {search.seconds:.0f} CPU seconds"
     cheapest = search.found.get("cheapest")
+    yet = f" Yet {about['defence']} {search.nothing}." if search.nothing else ""
     if (one := search.unsettled) is not None:
         return (
             f"Broken by {one.attackers} of {about['clients']} clients: {said(one.numbers)}: {_did(one)}; broken on every seed"
-            f" that was held out, too. The search was stopped after {spent}: --resume goes on, and may find a cheaper one."
+            f" that was held out, too. The search was stopped after {spent}: --resume goes on, and may find a cheaper one.{yet}"
         )
     if cheapest is None:
         most = worst(search.points.values())
@@ -50,7 +51,7 @@ def verdict(search: Search) -> str:
     return (
         f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; broken on"
         f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
-        f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
+        f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}{yet}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ...fl.runs.diverged import one_label
 from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.metrics import late_count
 from ...fl.runs.own_rule import as_given
@@ -160,6 +161,7 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
         "members": sorted(corrupt),
         "accuracy": float(of.mean()),
         "classes": simulation.population.classes,
+        **({"one_label": one_label(simulation.population)} if scenario.adversary is None else {}),
         "of": {str(i): float(a) for i, a in zip(loyal, of, strict=True)},
         "unmoved": unmoved,
         "lost": lost,
