@@ -16,7 +16,7 @@ from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows, unplayed_words
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.result import Attacked
-from cloister.attacking.tables import as_given_words, points_table, verdict
+from cloister.attacking.tables import as_given_words, points_table, search_json, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
@@ -273,10 +273,29 @@ def test_one_label_is_worth_what_it_is_to_clients_and_not_to_records() -> None:
 def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
     found = search([point(2, 0.01)])
     names = [f"A{k}" for k in range(8)]
-    left = replace(found, about={**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]})
+    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    about = {**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]}
+    left = replace(found, about=about, rows=[clean] * about["runs"])
     assert unplayed_words(left) == " Not played, for want of budget: A0, A1, A2, A3, A4, A5 and 2 more."
     assert unplayed_words(left) in verdict(left)
+    assert unplayed_words(replace(left, rows=[clean])).startswith(" Not played yet: A0")
+    tried = replace(point(1, 0.0), numbers={"attack": "A0"}, failed="it could not")  # which is said by itself
+    assert "A0" not in unplayed_words(replace(left, points={**left.points, key_of(tried.numbers, 1): tried}))
     assert unplayed_words(replace(found, about={**found.about, "attacks": []})) == ""
+
+
+def test_what_got_no_run_is_said_beside_a_break_too() -> None:
+    """Before: one's own attack was named, was played 0 times of 14, and neither headline nor report said so."""
+    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    broken = search([point(2, 0.5, 0.5, 0.5)], cheapest=2)
+    broken = replace(broken, about={**broken.about, "attacks": ["IPM", "Drift"]})
+    words = "Not played, as a break was found before: Drift."
+    assert verdict(broken).endswith(words)
+    assert words in render(broken).split("What was tried")[1]
+    assert search_json(broken)["untried"] == ["Drift"]
+    spent = replace(broken, rows=[clean] * broken.about["runs"])
+    assert verdict(spent).endswith("Not played, for want of budget: Drift.")
+    assert "Not played yet: Drift." in verdict(replace(broken, found={}))
 
 
 class Hug:

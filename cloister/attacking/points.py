@@ -110,14 +110,22 @@ def played_by(search: Search) -> str:
     return f"{counts_words(p.attackers for p in search.played)} of {search.about['clients']} clients"
 
 
+def unplayed(search: Search) -> list[str]:
+    """Attacks that were not tried at all, of those that are searched."""
+    seen = {str(value) for point in search.points.values() for value in point.numbers.values()}
+    return [name for name in search.about.get("attacks", ()) if name not in seen]
+
+
 def unplayed_words(search: Search) -> str:
-    """A sentence on attacks that were not played at all, of those that are searched; empty where there is none."""
-    seen = {str(value) for point in search.played for value in point.numbers.values()}
-    left = [name for name in search.about.get("attacks", ()) if name not in seen]
+    """A sentence on these, and why; empty where there is none."""
+    left, about = unplayed(search), search.about
     if not left:
         return ""
+    spent = bool(about["runs"]) and len(search.rows) >= about["runs"]
+    spent |= about["minutes"] is not None and search.seconds >= 60 * about["minutes"]
+    found = ", as a break was found before" if search.found.get("cheapest") else " yet"
     more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
-    return f" Not played, for want of budget: {', '.join(left[:NAMED])}{more}."
+    return f" Not played{', for want of budget' if spent else found}: {', '.join(left[:NAMED])}{more}."
 
 
 def counts_words(counts: Iterable[int]) -> str:

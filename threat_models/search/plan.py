@@ -1,10 +1,11 @@
 """What a search plays next: a pure function of what it was answered so far, so that it can be killed and go on.
 
-1. At the most attackers: every attack as it is by default, then ten times weaker and stronger, then with its other choices, one
-   at a time; from `ALONE` points on in turns with points that a tree-structured Parzen estimator proposes. A point that breaks
-   the defence on the seeds that are searched is played on seeds that were held out; it is a break only if it holds on every one
-   of them, and ends the search at this number of attackers. Half of the budget is for that, and more where attacks were not
-   played as they are by default; what is left of these comes at 4.
+1. At the most attackers: every attack as it is by default, those that were asked for by name before anything else; then ten
+   times weaker and stronger, then with its other choices, one at a time; from `ALONE` points on in turns with points that a
+   tree-structured Parzen estimator proposes. A point that breaks the defence on the seeds that are searched is played on seeds
+   that were held out; it is a break only if it holds on every one of them, and ends the search at this number of attackers.
+   Half of the budget is for that, and more where attacks were not played as they are by default; what is left of these comes
+   at 4.
 2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
@@ -149,8 +150,9 @@ class _Hunter:
 
     def level(self, count: int, until: float) -> Generator[list[Try], list[Row], bool]:
         """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
-        queue, broken = self.waiting(count), False
         first = defaults(self.space) if count == self.plan.most else []
+        broken = (yield from self.named(count)) if first and self.space.only else False
+        queue = self.waiting(count)
         while (self.progress < until or self.left(first, count)) and not (broken and not self.plan.exhaust):
             points = self.points
             without = given_up(points.values())
@@ -166,23 +168,36 @@ class _Hunter:
             broken = (yield from self.tried(chosen, count)) or broken
         return broken
 
+    def named(self, count: int) -> Generator[list[Try], list[Row], bool]:
+        """Plays what was asked for by name, as it is by default, before a break by any of it is looked for with other numbers or
+        with fewer attackers; whether one is a break.
+        """
+        broken = False
+        while left := self.unplayed(named_forms(self.space), count):
+            broken = (yield from self.tried(left[: self.affordable(count, len(left))], count)) or broken
+        return broken
+
+    def unplayed(self, forms: Sequence[Numbers], count: int) -> list[Numbers]:
+        """Those of these that were not played, and whose attack was not given up."""
+        points = self.points
+        without = given_up(points.values())
+        return [n for n in forms if n["attack"] not in without and key_of(n, count) not in points]
+
     def left(self, first: Sequence[Numbers], count: int) -> bool:
         """Whether one of these attacks as they are by default was not played, while there is budget for what follows: fewer
         attackers are not tried before that, in vain.
         """
-        points = self.points
-        without = given_up(points.values())
-        return self.progress < LONGER and any(key_of(n, count) not in points for n in first if n["attack"] not in without)
+        return self.progress < LONGER and bool(self.unplayed(first, count))
 
-    def affordable(self, count: int) -> int:
-        """How many points to play at once, so that the budget lasts to try one of them on every seed that was held out."""
+    def affordable(self, count: int, size: int = BATCH) -> int:
+        """How many points of so many to play at once, so that the budget lasts to try one of them on every seed held out."""
         runs, plan = len(self.rows), self.plan
         left = min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
         without = {seed for key, seed in self.rows if not key[0]}
         known = {seed for key, seed in self.rows if key[1] == count}
         held = sum(1 + (seed not in known) + (seed not in without) for seed in plan.held_out)
         beside = sum((seed not in known) + (seed not in without) for seed in plan.seeds[:1])
-        return BATCH if left >= BATCH + held + beside else max(1, floor(left - held - beside))
+        return size if left >= size + held + beside else max(1, floor(left - held - beside))
 
     def ask(self, choose: object, without: frozenset[str] = frozenset()) -> Numbers:
         """Fixes a point of the space, its attackers apart. without: attacks that were given up, for which it raises
@@ -278,6 +293,16 @@ def defaults(space: Space) -> list[Numbers]:
     return [usual(space, {"attack": name}, Pool(1))[0] for name in space.attacks if name != HONEST]
 
 
+def named_forms(space: Space) -> list[Numbers]:
+    """Every attack as it is by default, and each vote with honest work."""
+    return [*defaults(space), *_votes(space)]
+
+
+def _votes(space: Space) -> list[Numbers]:
+    alone = space.votes if HONEST in space.attacks else []
+    return [form for v in alone if (form := _form(space, HONEST, "votes", v))]
+
+
 def usual_forms(space: Space) -> list[Numbers]:
     """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
     honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
@@ -295,11 +320,9 @@ def usual_forms(space: Space) -> list[Numbers]:
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
-    alone = space.votes if HONEST in space.attacks else []
-    votes = [form for v in alone if (form := _form(space, HONEST, "votes", v))]
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
-    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *votes, *quick[1:], *strengths, *slow, *own]}
+    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *_votes(space), *quick[1:], *strengths, *slow, *own]}
     return list(unique.values())
 
 
