@@ -302,6 +302,34 @@ def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(
         load("worst.py")
 
 
+@pytest.mark.trains
+@pytest.mark.long
+def test_what_was_printed_as_the_replay_plays_where_the_file_lies_elsewhere(
+    cloister: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: "it replays what was found on theirs.py, which is not there", in the very folder that was searched from."""
+    pytest.importorskip("optuna")
+    theirs, here, third = (tmp_path / name for name in ("theirs", "here", "third"))
+    for folder in (theirs, here, third):
+        folder.mkdir()
+    (theirs / "turned.py").write_text(MINE)  # which the file imports, and which no record has
+    text = (ROOT / "tests" / "evaluation_sample.py").read_text() + "\nfrom turned import Turned as Mine\n"
+    (theirs / "theirs.py").write_text(text)
+    monkeypatch.chdir(here)
+    words = ("--attackers", 2, "--budget", 4, "--workers", 1, "--attack", f"{theirs}/theirs.py:Mine")
+    code, out, _ = cloister("attack", f"{theirs}/theirs.py:scenario", *words, "--out", "found")
+    replay = next(line.split()[-1] for line in out.splitlines() if line.startswith("replay"))
+    assert code == 0
+    assert str(tmp_path) not in Path(replay).read_text()
+    first = described(load(replay))
+    monkeypatch.chdir(third)
+    assert described(load(str(here / replay))) == first
+    for edited in (text + "\n", None):
+        (theirs / "theirs.py").unlink() if edited is None else (theirs / "theirs.py").write_text(edited)
+        assert described(load(str(here / replay))) == first  # by the recorded text, without a doubt
+    assert cloister("run", here / replay)[0] == 0
+
+
 def test_what_is_no_attack_in_a_file_is_said(cloister: Callable[..., Any], tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     (tmp_path / "mine.py").write_text(MINE + "\nattack = 3\n")

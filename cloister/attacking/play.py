@@ -39,6 +39,7 @@ from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
 from .points import no_break
+from .replaying import SOURCES, sources_of
 from .report import write_search_report
 from .run import Named, play_hunt
 from .source import Unwritable, scenario_source
@@ -114,7 +115,7 @@ def play_search(
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
-    about[DATA] = {"data": checksum_of_source(source)}
+    about |= {DATA: {"data": checksum_of_source(source)}, SOURCES: {} if origin is None else sources_of(origin, folder)}
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)
     anew = dealt_anew(source, space.scenario.partition)
