@@ -91,7 +91,7 @@ def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeyp
     assert no_break(of, one) == words
     (tile,) = [tile for tile in tiles(of) if tile.label == "worst loss"]
     assert tile.detail == f"points of accuracy, by 2 attackers; {words or 'a break'}"
-    monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: None)
+    monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: sample.scenario)
     monkeypatch.setattr("cloister.attacking.play.command_of", lambda *_, **__: "")
     monkeypatch.setattr("cloister.attacking.play.scenario_source", lambda _, about, *__: about)
     given: Any = type("Asked", (), {"seeds": (0,), "data": None})()

@@ -7,6 +7,7 @@ from ..grids.spread import Spread, in_points, spread
 from ..tables_out import SHARE, markdown_of
 from ..threat_models.broken import LOWER
 from ..threat_models.search.found import Point
+from ..threat_models.search.who import who
 from .data import Search
 from .words import said
 
@@ -43,7 +44,7 @@ def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
         "strength_of": name,
         "strength": None if name is None else float(numbers[name]),
         "schedule": _schedule(point),
-        "members": str(numbers.get("which", "any")),
+        "members": " ".join(map(str, who(numbers).values())),
         "point": said(numbers),
         "verdict": verdict_of(search, point, holds),
         **_figures("loss", loss),

@@ -6,7 +6,8 @@
    that were held out; it is a break only if it holds on every one of them, and ends the search at this number of attackers.
    Half of the budget is for that, and more where attacks were not played as they are by default; what is left of these comes
    at 4.
-2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
+2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known, then with
+   blocks of clients by id (`probing`): a defence may trust some more than others.
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
 
@@ -31,6 +32,7 @@ from .choosing import Partly
 from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import Key, Point, cheapest, given_up, key_of, points_of, strengths_of
 from .play import Sought, Try, harm
+from .probing import probe
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .spent import spent
 from .tpe import proposed, seed_for
@@ -41,6 +43,8 @@ ALONE = 32
 """So many points are tried before an estimator that has seen so few is asked."""
 CARRIED = 6
 """Of the worst points at other numbers of attackers, so many are tried first."""
+EARLY = 8
+"""So many attacks are played as they are by default before clients take turns, by the worst of them."""
 FIRST, LONGER, LEVELS, ALL = 0.5, 0.7, 0.85, 1.0
 """Shares of the budget by which the first number of attackers (where attacks were not played by default then), and the bisection,
 are over.
@@ -88,6 +92,18 @@ class _Hunter:
     plan: Plan
     rows: dict[tuple[Key, int], Row] = field(default_factory=dict)
     seconds: float = 0.0
+    probed: set[int] = field(default_factory=set)
+
+    @property
+    def most(self) -> int:
+        """Attackers."""
+        return self.plan.most
+
+    @property
+    def runs_left(self) -> float:
+        """As far as runs cost what they did so far."""
+        runs, plan = len(self.rows), self.plan
+        return min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
 
     @property
     def progress(self) -> float:
@@ -152,8 +168,12 @@ class _Hunter:
         """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
         first = defaults(self.space) if count == self.plan.most else []
         broken = (yield from self.named(count)) if first and self.space.only else False
-        queue = self.waiting(count)
+        queue, ahead = self.waiting(count), first[:EARLY] or self.carried(count)
         while (self.progress < until or self.left(first, count)) and not (broken and not self.plan.exhaust):
+            if count not in self.probed and not self.unplayed(ahead, count):
+                self.probed.add(count)
+                broken = (yield from probe(self, count)) or broken
+                continue
             points = self.points
             without = given_up(points.values())
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
@@ -191,8 +211,7 @@ class _Hunter:
 
     def affordable(self, count: int, size: int = BATCH) -> int:
         """How many points of so many to play at once, so that the budget lasts to try one of them on every seed held out."""
-        runs, plan = len(self.rows), self.plan
-        left = min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
+        plan, left = self.plan, self.runs_left
         without = {seed for key, seed in self.rows if not key[0]}
         known = {seed for key, seed in self.rows if key[1] == count}
         held = sum(1 + (seed not in known) + (seed not in without) for seed in plan.held_out)
@@ -213,11 +232,14 @@ class _Hunter:
 
     def waiting(self, count: int) -> Iterator[Numbers]:
         """What is tried before anything is proposed: the worst that is known; at first the usual forms of all attacks."""
-        points = self.points
-        others = sorted((p for p in points.values() if p.attackers != count), key=lambda p: -p.severity)
-        carried = [p.numbers for p in others if not p.failed][:CARRIED]
-        first = usual_forms(self.space) if count == self.plan.most or not others else []
+        points, carried = self.points, self.carried(count)
+        first = usual_forms(self.space) if count == self.plan.most or not carried else []
         return (n for n in [*carried, *first] if key_of(n, count) not in points)
+
+    def carried(self, count: int) -> list[Numbers]:
+        """The worst that are known at other numbers of attackers."""
+        others = sorted((p for p in self.points.values() if p.attackers != count and not p.failed), key=lambda p: -p.severity)
+        return [p.numbers for p in others][:CARRIED]
 
     def tried(self, chosen: Sequence[Numbers], count: int) -> Generator[list[Try], list[Row], bool]:
         """Plays points on the searched seeds, and those that break the defence there on the others; whether one is a break."""
