@@ -11,15 +11,17 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pytest
 
-from cloister import attacks, cli
+from cloister import Scenario, Training, attack, attacks, cli, data, models
 from cloister.attacking.data import read_search
 from cloister.attacking.defence import subject
 from cloister.attacking.points import point_rows, shown
 from cloister.attacking.run import Named
 from cloister.attacking.workers import Origin, space_of
+from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.fl.runs.feasibility import Doubt
 from cloister.fl.runs.scenario import described
+from cloister.protocol import Plain
 from cloister.scenario_file import load
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor
@@ -189,6 +191,27 @@ def test_the_partitions_of_an_evaluation_are_what_is_attacked() -> None:
         subject(sample.scenario, None, "x")
 
 
+def test_a_search_of_what_predicts_numbers_is_refused_in_words(tmp_path: Path) -> None:
+    """Before: "TypeError: Cannot cast array data from dtype('float32') to dtype('int64')"."""
+    pytest.importorskip("optuna")
+    rows = "".join(f"{k},{k / 7},c{k % 4}\n" for k in range(40))
+    (tmp_path / "all.csv").write_text(f"a,y,who\n{rows}")
+    numbers = data.from_csv(str(tmp_path / "all.csv"), client="who", label="y", numbers=True)
+    training = Training(epochs=1, batch=10, lr=0.05, loss="mean squared error")
+    scenario = Scenario(
+        name="numbers",
+        data=numbers,
+        model=models.Mlp(hidden=()),
+        training=training,
+        algorithm=FedAvg(),
+        protection=Plain(),
+        rounds=2,
+    )
+    with pytest.raises(ValueError, match=r"^a search is for what is lost of accuracy, and the scenario's targets are numbers$"):
+        attack(scenario, tmp_path / "out", budget=4, quiet=True)
+    assert not (tmp_path / "out").exists()
+
+
 MINE = """
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -277,6 +300,34 @@ def test_a_search_of_ones_own_attack_by_its_file_and_what_it_leaves(
     (elsewhere / "mine.py").write_text(MINE + "\n")
     with pytest.warns(Doubt, match=r"^mine\.py was edited since"):
         load("worst.py")
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_what_was_printed_as_the_replay_plays_where_the_file_lies_elsewhere(
+    cloister: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: "it replays what was found on theirs.py, which is not there", in the very folder that was searched from."""
+    pytest.importorskip("optuna")
+    theirs, here, third = (tmp_path / name for name in ("theirs", "here", "third"))
+    for folder in (theirs, here, third):
+        folder.mkdir()
+    (theirs / "turned.py").write_text(MINE)  # which the file imports, and which no record has
+    text = (ROOT / "tests" / "evaluation_sample.py").read_text() + "\nfrom turned import Turned as Mine\n"
+    (theirs / "theirs.py").write_text(text)
+    monkeypatch.chdir(here)
+    words = ("--attackers", 2, "--budget", 4, "--workers", 1, "--attack", f"{theirs}/theirs.py:Mine")
+    code, out, _ = cloister("attack", f"{theirs}/theirs.py:scenario", *words, "--out", "found")
+    replay = next(line.split()[-1] for line in out.splitlines() if line.startswith("replay"))
+    assert code == 0
+    assert str(tmp_path) not in Path(replay).read_text()
+    first = described(load(replay))
+    monkeypatch.chdir(third)
+    assert described(load(str(here / replay))) == first
+    for edited in (text + "\n", None):
+        (theirs / "theirs.py").unlink() if edited is None else (theirs / "theirs.py").write_text(edited)
+        assert described(load(str(here / replay))) == first  # by the recorded text, without a doubt
+    assert cloister("run", here / replay)[0] == 0
 
 
 def test_what_is_no_attack_in_a_file_is_said(cloister: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rules of a user's own that keep something from round to round: no cell of a grid hands it to another."""
+"""Rules and attacks of a user's own that keep something from round to round: no cell of a grid hands it to another."""
 
 import json
 from dataclasses import replace
@@ -97,3 +97,43 @@ def test_the_rule_inside_a_defence_is_copied_too():
     found = as_given(of(rules.Median(), algorithm=flic))
     assert isinstance(found.algorithm.inner.function, Gram)
     assert found.algorithm.inner.function is not own
+
+
+class Growing:
+    """Turns round from its 19th call on."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, own: attacks.Own):
+        self.calls += 1
+        return -3 * own.update if self.calls > 18 else own.update
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_what_an_attack_keeps_is_not_carried_from_cell_to_cell_nor_from_point_to_point(tmp_path):
+    """The same attack did nothing in the first seed, and cost 40 points in all others."""
+    attack = Growing()
+    own, defences = {"own": attack}, {"median": algorithms.RobustFedAvg(rule=rules.Median())}
+    grid = Evaluation(name="kept", scenario=of(rules.Median()), attacks=own, defences=defences, strengths=(3,), seeds=(0, 1, 2))
+    cloister.evaluate(grid, tmp_path / "grid", quiet=True, workers=1)
+    rows = map(json.loads, (tmp_path / "grid" / "results.jsonl").read_text().splitlines())
+    assert {row["same_models"] for row in rows if row["attack"] == "own"} == {True}
+    assert attack.calls == 0
+    pytest.importorskip("optuna")
+    cloister.attack(of(rules.Median()), tmp_path / "hunt", attacks=own, attackers=3, budget=8, quiet=True)
+    assert attack.calls == 0
+
+
+def test_the_objects_of_an_adversary_are_copied_and_its_functions_are_not():
+    def minus(own: attacks.Own):
+        return -own.update
+
+    for upload, same in ((Growing(), False), (minus, True)):
+        scenario = of(rules.Median(), adversary=attacks.Adversary(members=attacks.Pool(2), upload=upload))
+        found = as_given(scenario)
+        assert (found.adversary.upload.function is upload) == same
+        assert found.algorithm is scenario.algorithm
+    ours = of(rules.Median(), adversary=attacks.Adversary(members=attacks.Pool(2), upload=attacks.MinusGradient()))
+    assert as_given(ours) is ours

@@ -120,6 +120,33 @@ def test_with_a_small_budget_defaults_come_before_fewer_attackers_and_what_is_le
     assert late <= {repr(numbers) for numbers in usual_forms(HARDENED)}
 
 
+@pytest.mark.parametrize("all_break", [True, False])
+def test_attacks_that_are_named_are_each_played_as_they_are_before_anything_else(all_break: bool) -> None:
+    """Before: of three, all 14 runs of a budget were of the first, which broke the defence and was made weaker."""
+    only = ("MinusGradient", "LabelFlip", "Scaled", "GradientAscent", "WorstModel", "IPM")
+    space = Space(HARDENED.scenario, only=only)
+    plan = Plan(least=1, most=3, seeds=(0,), held_out=(1, 2), runs=20)
+    rows = played(space, plan, lambda *_: 0.5 if all_break else 0.01)
+    tried = [row for row in rows if "attack" in row["numbers"] and row["seed"] == 0]
+    first = [Usual({"attack": name}) for name in ("MinusGradient", "LabelFlip", "Scaled", "IPM", "GradientAscent")]
+    first += [Usual({"attack": "Honest", "votes": "WorstModel"})]
+    for choose in first:
+        space.adversary(choose, Pool(1))
+    assert sorted(repr(choose.chosen) for choose in first) == sorted(repr(row["numbers"]) for row in tried[:6])
+    assert {row["attackers"] for row in tried[:6]} == {3}
+    assert (found(space, plan, rows) is not None) == all_break
+
+
+def test_of_more_named_attacks_than_the_budget_is_for_a_break_can_still_be_held() -> None:
+    plan = Plan(least=1, most=3, seeds=(0,), held_out=(1, 2), runs=11)
+    rows = played(KRUM, plan, weak_ipm)
+    assert {row["numbers"]["attack"] for row in rows if "attack" in row["numbers"]} == set(FEW)
+    rows = played(KRUM, plan, lambda *_: 0.5)
+    point = found(KRUM, plan, rows)
+    assert point is not None
+    assert (point.attackers, len(rows)) == (3, 11)
+
+
 def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     plan = Plan(least=1, most=4, seeds=(7,), held_out=(8, 9), runs=120)
     rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.5 if seed in (7, 8) else 0.0)

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cloister.attacking.asked import _as_given
-from cloister.attacking.data import Search
+from cloister.attacking.data import Search, curve, found_words
 from cloister.attacking.play import _source
 from cloister.attacking.points import figures_words, markdown, no_break, played_by, point_rows, unplayed_words
 from cloister.attacking.report import charts, render, tiles
 from cloister.attacking.result import Attacked
-from cloister.attacking.tables import as_given_words, points_table, verdict
+from cloister.attacking.tables import as_given_words, points_table, search_json, verdict
 from cloister.attacking.words import AROUND as WORDS
 from cloister.attacking.words import figure, said
 from cloister.fl.algorithms.hardened_flic import HardenedFLIC
+from cloister.fl.data.population import Client, Examples, Population
+from cloister.fl.runs.diverged import one_label
 from cloister.threat_models.knowledge import Level
 from cloister.threat_models.search.found import Point, key_of
 from cloister.threat_models.search.plan import usual_forms
@@ -88,12 +91,27 @@ def test_the_worst_loss_says_when_it_is_no_break(one: Point, words: str, monkeyp
     assert no_break(of, one) == words
     (tile,) = [tile for tile in tiles(of) if tile.label == "worst loss"]
     assert tile.detail == f"points of accuracy, by 2 attackers; {words or 'a break'}"
-    monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: None)
+    monkeypatch.setattr("cloister.attacking.play.scenario_of", lambda *_: sample.scenario)
     monkeypatch.setattr("cloister.attacking.play.command_of", lambda *_, **__: "")
     monkeypatch.setattr("cloister.attacking.play.scenario_source", lambda _, about, *__: about)
     given: Any = type("Asked", (), {"seeds": (0,), "data": None})()
     assert (f" This is {words}.\n" in _source(one, given, given, given, None, of)) == bool(words)
     assert ("This is" in _source(one, given, given, given, None, of)) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (point(2, 0.5, 0.5, 0.5), "breaks"),
+        (point(2, 0.5), "breaks on the seed searched, others not tried"),
+        (point(2, 0.5, 0.5), "breaks on the seed searched and on seed 1, seed 2 not tried"),
+        (point(2, 0.5, 0.01), "breaks on the seed searched, not on others"),
+        (point(2, 0.5, 0.5, 0.01), "breaks on the seed searched and on seed 1, not on seed 2"),
+    ],
+)
+def test_a_point_says_on_which_of_the_seeds_held_out_it_was_tried(one: Point, words: str) -> None:
+    """Before: "others not tried" of one that was tried on one of two, and broke there."""
+    assert [row["verdict"] for row in point_rows(search([one]))] == [words]
 
 
 def test_points_that_did_nothing_are_not_among_the_worst() -> None:
@@ -229,13 +247,55 @@ def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: flo
     assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before
 
 
+def test_who_says_a_frequent_label_always_has_learned_nothing() -> None:
+    """Before: "No break found in 24 runs" of two labels, where one is that of nine in ten records and was always said."""
+    clean = {"attackers": 0, "status": "done", "accuracy": 0.895, "classes": 2, "cost": {"seconds": 1.0, "beside": 0.0}}
+    at = replace(search([point(1, 0.001)]), rows=[clean | {"one_label": 0.895}])
+    words = "learned nothing without attack (89.5 %, as always saying the most frequent label is 89.5 %)"
+    assert f"{words}: there was nothing to take" in verdict(at)
+    assert "No break found" not in verdict(at)
+    assert tiles(at)[0].value == found_words(curve(at)[0]) == "nothing to take"
+    for better in (clean | {"one_label": 0.5}, clean):
+        assert "No break found" in verdict(replace(at, rows=[better]))
+    broken = replace(search([point(1, 0.5, 0.5, 0.5)], cheapest=1), rows=at.rows)
+    assert verdict(broken).endswith(f" Yet y {words}.")
+
+
+def test_one_label_is_worth_what_it_is_to_clients_and_not_to_records() -> None:
+    def client(i: int, *labels: int) -> Client:
+        y = torch.tensor(labels)
+        return Client(i, Examples(torch.zeros(len(y), 1), y), Examples(torch.zeros(len(y), 1), y))
+
+    clients = [client(0, *[0] * 8), client(1, 1, 2), client(2, 1, -1)]
+    assert one_label(Population({c.id: c for c in clients}, {}, 3, (1,))) == pytest.approx(0.5)  # of 1, though 0 is in 8 of 11
+
+
 def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
     found = search([point(2, 0.01)])
     names = [f"A{k}" for k in range(8)]
-    left = replace(found, about={**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]})
+    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    about = {**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]}
+    left = replace(found, about=about, rows=[clean] * about["runs"])
     assert unplayed_words(left) == " Not played, for want of budget: A0, A1, A2, A3, A4, A5 and 2 more."
     assert unplayed_words(left) in verdict(left)
+    assert unplayed_words(replace(left, rows=[clean])).startswith(" Not played yet: A0")
+    tried = replace(point(1, 0.0), numbers={"attack": "A0"}, failed="it could not")  # which is said by itself
+    assert "A0" not in unplayed_words(replace(left, points={**left.points, key_of(tried.numbers, 1): tried}))
     assert unplayed_words(replace(found, about={**found.about, "attacks": []})) == ""
+
+
+def test_what_got_no_run_is_said_beside_a_break_too() -> None:
+    """Before: one's own attack was named, was played 0 times of 14, and neither headline nor report said so."""
+    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    broken = search([point(2, 0.5, 0.5, 0.5)], cheapest=2)
+    broken = replace(broken, about={**broken.about, "attacks": ["IPM", "Drift"]})
+    words = "Not played, as a break was found before: Drift."
+    assert verdict(broken).endswith(words)
+    assert words in render(broken).split("What was tried")[1]
+    assert search_json(broken)["untried"] == ["Drift"]
+    spent = replace(broken, rows=[clean] * broken.about["runs"])
+    assert verdict(spent).endswith("Not played, for want of budget: Drift.")
+    assert "Not played yet: Drift." in verdict(replace(broken, found={}))
 
 
 class Hug:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fl.runs.diverged import diverged, guess_of
+from ..fl.runs.diverged import diverged, guess_of, one_label
 from ..fl.runs.metrics import adjusted_rand_index, purity
 from ..fl.runs.privacy import headline, spent
 from ..fl.runs.unsummed import nothing_summed
@@ -28,7 +28,7 @@ def clean_metrics(trial: Trial) -> dict[str, Any]:
     return {
         **_accuracy(trial, trial.accuracy),
         "classes": classes,
-        "guess": guess_of(trial.simulation.population).share if classes > 1 else None,
+        "one_label": one_label(trial.simulation.population),
         "clusters": clusters_of(trial),
         **price(trial),
         **trouble(trial),

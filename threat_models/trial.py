@@ -117,8 +117,9 @@ def played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path
 
 def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Path | None, watcher: Watcher | None) -> Trial:
     fresh = forget_peak()
-    witness = Witness(scenario.adversary)
-    simulation = Simulation(replace(as_given(scenario), adversary=witness), data)
+    given = as_given(scenario)
+    witness = Witness(given.adversary)
+    simulation = Simulation(replace(given, adversary=witness), data)
     clients = tuple(sorted(simulation.population.clients))
     try:
         check_feasible(scenario, len(clients), [len(client.train) for client in simulation.population.clients.values()])

@@ -75,8 +75,9 @@ def attack(
     An attack of yours is one more family, in the evaluation's file or by --attack FILE.py:NAME: fields of a dataclass are
     searched as ours are, or in the span that they are annotated with: scale: Annotated\\[float, attacks.Span(0.1, 10, log=True)].
 
-    First come all attacks as they are by default, then what an optimiser (Optuna's TPE) proposes. That nothing was found is said
-    with how much was tried; it is no proof.
+    First comes each attack as it is by default, before anything else where you name them, then each client in turn, in blocks by
+    id where they are many, as a defence may trust some more than others, then what an optimiser (Optuna's TPE) proposes. That
+    nothing was found is said with how much was tried, and what the budget did not come to; it is no proof.
 
     The folder holds results.jsonl, one line a run, report.html, found.json, table.csv and table.md with a row for every point,
     and what was found as scenarios for `cloister run`: worst.py, and break.py where the cheapest break is another. A search

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
-from ..grids.chance import no_better, nothing_words, of_rows
+from ..grids.chance import nothing_words
 from ..threat_models.broken import Bounds
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
@@ -104,11 +104,11 @@ class Search:
 
     @property
     def nothing(self) -> str:
-        """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned."""
+        """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned. Who says
+        the most frequent label always has learned nothing, however frequent that is.
+        """
         clean = [row for row in self.rows if row["attackers"] == 0 and row["status"] == "done"]
-        chance = of_rows(clean)
-        mean = sum(row["accuracy"] for row in clean) / max(1, len(clean))
-        return nothing_words(mean, chance) if chance is not None and no_better(mean, chance) else ""
+        return nothing_words(sum(row["accuracy"] for row in clean) / max(1, len(clean)), clean)
 
     def growth(self) -> list[tuple[int, float, float]]:
         """After how many runs the worst that was known became worse: (runs, severity, loss)."""
@@ -165,6 +165,7 @@ def curve(search: Search) -> list[dict[str, Any]]:
                 "failed": len(search.at(count)) - len(points),
                 "broken": any(p.breaks(search.about["held_out"]) for p in points),
                 "unconfirmed": any(map(search.unconfirmed, points)),
+                "nothing": bool(search.nothing),
                 "absent": search.absent(count),
                 "loss": max((p.loss for p in points), default=None),
                 "gained": max(gains, default=None),
@@ -177,7 +178,9 @@ def found_words(row: Mapping[str, Any]) -> str:
     """Whether a number of attackers has a break, of a row of the curve."""
     if row["broken"]:
         return "yes"
-    return "unconfirmed" if row["unconfirmed"] else "none found" if row["failed"] < row["tried"] else "not played"
+    if row["unconfirmed"] or row["failed"] == row["tried"]:
+        return "unconfirmed" if row["unconfirmed"] else "not played"
+    return "nothing to take" if row.get("nothing") else "none found"
 
 
 def gained_of(point: Point) -> float | None:

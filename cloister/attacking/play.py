@@ -28,17 +28,19 @@ from ..progress import shown
 from ..tables_out import print_table
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation_folder import EvaluationFolder
+from ..threat_models.membership import Fixed
 from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
 from ..threat_models.search.plan import Plan, hunt, settled
 from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
 from ..threat_models.search.spent import spent
 from ..threat_models.search.tpe import available
-from ..threat_models.search.who import population_of
+from ..threat_models.search.who import ANY, FROM, WHICH, population_of
 from .asked import Asked, command_of, description, plan_of, said_of
 from .data import Search, read_search
 from .defence import Subject
-from .points import no_break
+from .points import counts_words, no_break
+from .replaying import SOURCES, sources_of
 from .report import write_search_report
 from .run import Named, play_hunt
 from .source import Unwritable, scenario_source
@@ -114,7 +116,7 @@ def play_search(
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
     about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
-    about[DATA] = {"data": checksum_of_source(source)}
+    about |= {DATA: {"data": checksum_of_source(source)}, SOURCES: {} if origin is None else sources_of(origin, folder)}
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)
     anew = dealt_anew(source, space.scenario.partition)
@@ -181,7 +183,10 @@ def _source(point: Point, space: Space, plan: Plan, asked: Asked, origin: Origin
     one = Try(point.numbers, point.attackers, plan.seeds[0])
     scenario = scenario_of(space, one, asked.data)
     told, why = point_json(point), no_break(search, point)
-    only = "" if point.numbers.get("which", "any") == "any" else f" Who attacks was chosen by the data of seed {one.seed}."
+    by_data = point.numbers.get(WHICH, ANY) not in (ANY, FROM)
+    only = f" Who attacks was chosen by the data of seed {one.seed}." if by_data else ""
+    who: Any = getattr(scenario.adversary, "members", None)
+    only += f" The attackers are {counts_words(who.ids)}, by id." if isinstance(who, Fixed) else ""
     broke = f" This is {why}." if why else ""
     about = (
         f"{point.attackers} of {search.about['clients']} clients are corrupt: {told['said']}\n\n{_expected(search, one)}{only}\n"

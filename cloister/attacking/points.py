@@ -7,6 +7,7 @@ from ..grids.spread import Spread, in_points, spread
 from ..tables_out import SHARE, markdown_of
 from ..threat_models.broken import LOWER
 from ..threat_models.search.found import Point
+from ..threat_models.search.who import who
 from .data import Search
 from .words import said
 
@@ -43,7 +44,7 @@ def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
         "strength_of": name,
         "strength": None if name is None else float(numbers[name]),
         "schedule": _schedule(point),
-        "members": str(numbers.get("which", "any")),
+        "members": " ".join(map(str, who(numbers).values())),
         "point": said(numbers),
         "verdict": verdict_of(search, point, holds),
         **_figures("loss", loss),
@@ -81,7 +82,19 @@ def verdict_of(search: Search, point: Point, holds: str) -> str:
         return "breaks"
     if not point.suspected:
         return holds
-    return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+    there = [seed for seed, harm in point.held_out.items() if harm.severity > 1]
+    if not there:
+        return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+    rest = point.held_out if point.refuted() else search.about["held_out"]
+    left = _seeds(seed for seed in rest if seed not in there)
+    end = f"not on {left}" if point.refuted() else f"{left} not tried"
+    return f"breaks on {search.seed_searched} and on {_seeds(there)}, {end}"
+
+
+def _seeds(seeds: Iterable[int]) -> str:
+    """Seeds in words: "seed 1", "seeds 2 and 3"."""
+    known = sorted(seeds)
+    return f"seed{'s' * (len(known) != 1)} {counts_words(known)}"
 
 
 def no_break(search: Search, point: Point) -> str:
@@ -98,14 +111,22 @@ def played_by(search: Search) -> str:
     return f"{counts_words(p.attackers for p in search.played)} of {search.about['clients']} clients"
 
 
+def unplayed(search: Search) -> list[str]:
+    """Attacks that were not tried at all, of those that are searched."""
+    seen = {str(value) for point in search.points.values() for value in point.numbers.values()}
+    return [name for name in search.about.get("attacks", ()) if name not in seen]
+
+
 def unplayed_words(search: Search) -> str:
-    """A sentence on attacks that were not played at all, of those that are searched; empty where there is none."""
-    seen = {str(value) for point in search.played for value in point.numbers.values()}
-    left = [name for name in search.about.get("attacks", ()) if name not in seen]
+    """A sentence on these, and why; empty where there is none."""
+    left, about = unplayed(search), search.about
     if not left:
         return ""
+    spent = bool(about["runs"]) and len(search.rows) >= about["runs"]
+    spent |= about["minutes"] is not None and search.seconds >= 60 * about["minutes"]
+    found = ", as a break was found before" if search.found.get("cheapest") else " yet"
     more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
-    return f" Not played, for want of budget: {', '.join(left[:NAMED])}{more}."
+    return f" Not played{', for want of budget' if spent else found}: {', '.join(left[:NAMED])}{more}."
 
 
 def counts_words(counts: Iterable[int]) -> str:

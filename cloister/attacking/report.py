@@ -15,7 +15,7 @@ from ..tables_out import csv_of
 from ..threat_models.broken import points
 from ..threat_models.search.found import Point
 from .data import Search, curve, found_words, read_search
-from .points import figures_words, markdown, no_break, played_by, point_rows, shown, with_interval
+from .points import figures_words, markdown, no_break, played_by, point_rows, shown, unplayed_words, with_interval
 from .tables import as_given_words, break_words, failed_words, point_json, verdict
 from .words import said
 
@@ -53,6 +53,7 @@ def render(search: Search) -> str:
         worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN] if p.severity >= LEAST],
         attacks=by_attack(search),
         failed=search.failed,
+        untried=unplayed_words(search).strip(),
         as_given=as_given_words(search),
         found=search.found,
         repeat=[*flat(about["scenario"])],
@@ -63,7 +64,8 @@ def render(search: Search) -> str:
 def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
-    attackers = "none found" if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
+    none = "nothing to take" if search.nothing else "none found"
+    attackers = none if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
     of = "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
     if (one := search.unsettled) is not None:
         attackers, of = f"{one.attackers} of {about['clients']}", "so far: the search was stopped"

@@ -16,7 +16,7 @@ from ..threat_models.search.play import Try
 from ..threat_models.search.space import Space
 from ..threat_models.search.spent import since_counted, with_more_beside
 
-FORMAT = 3
+FORMAT = 4
 """Of a try's line; lines of another format are played anew."""
 
 

@@ -9,7 +9,7 @@ from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
 from ..threat_models.search.found import Point, given_up, worst
 from .data import Search, curve, found_words
-from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed_words, with_interval
+from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed, unplayed_words, with_interval
 from .words import said
 
 
@@ -20,10 +20,12 @@ def verdict(search: Search) -> str:
     left = f" (those that earlier searches left in the folder among them; the budget was {budget})"
     spent = f"{len(search.rows)} runs{left if budget and len(search.rows) > budget else ''}, {search.seconds:.0f} CPU seconds"
     cheapest = search.found.get("cheapest")
+    yet = f" Yet {about['defence']} {search.nothing}." if search.nothing else ""
     if (one := search.unsettled) is not None:
         return (
             f"Broken by {one.attackers} of {about['clients']} clients: {said(one.numbers)}: {_did(one)}; broken on every seed"
             f" that was held out, too. The search was stopped after {spent}: --resume goes on, and may find a cheaper one."
+            f"{unplayed_words(search)}{yet}"
         )
     if cheapest is None:
         most = worst(search.points.values())
@@ -51,6 +53,7 @@ def verdict(search: Search) -> str:
         f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; broken on"
         f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
+        f"{unplayed_words(search)}{yet}"
     )
 
 
@@ -181,6 +184,7 @@ def search_json(search: Search) -> dict[str, Any]:
         "refuted": search.refuted,
         "failed": dict(search.failed),
         "not_played": failed_words(search),
+        "untried": unplayed(search),
         "left_out": search.about["left_out"],
         "as_given": dict(search.about.get("as_given") or {}),
         **search.found,

@@ -89,6 +89,11 @@ def _when(kind: str, left: dict[str, Number]) -> str:
     return f"in {active} of every {period} rounds, from round {start} on"
 
 
+def _chosen(which: str, left: dict[str, Number]) -> str:
+    first = left.pop("which.first", None)
+    return WHO.get(which, which) if first is None else f"by the clients from {first} on, by id"
+
+
 SAID: Mapping[str, Callable[[str, dict[str, Number]], str]] = {
     "variant": _around,
     "boost": lambda name, left: f"poisoned work times {_fields(name, left).get('factor', name)}",
@@ -97,6 +102,6 @@ SAID: Mapping[str, Callable[[str, dict[str, Number]], str]] = {
     "votes": lambda name, left: f"votes by {_made(name, left)}",
     "schedule": _when,
     "samples": lambda name, left: f"each claiming {figure(left.pop('samples.factor', name))} times its examples",
-    "which": lambda value, _: WHO.get(value, value),
+    "which": _chosen,
 }
 """How each choice is said that is not as usual, by its name in a point."""

@@ -78,8 +78,11 @@ def space_of(
     check_named(named, {**own, **({} if subject.evaluation is None else subject.evaluation.attacks)})
     population = population_of(scenario, data)
     train = next(iter(population.clients.values())).train
+    if train.y.is_floating_point():
+        raise ValueError("a search is for what is lost of accuracy, and the scenario's targets are numbers")
     records = train.take(torch.arange(min(RECORDS, len(train)))), population.classes
-    space = Space(scenario, knows, tuple(named), differ(population.clients), fixed, own, backdoors, records)
+    clients = population.clients
+    space = Space(scenario, knows, tuple(named), differ(clients), fixed, own, backdoors, records, len(clients))
     space.left_out.update(aside)
     return space
 

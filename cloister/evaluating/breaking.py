@@ -15,7 +15,7 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
-from ..grids.chance import no_better, nothing_words, of_rows
+from ..grids.chance import nothing_words
 from ..grids.spread import metric
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
@@ -178,10 +178,8 @@ def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partiti
     named = {"attack": None, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
     clean = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
     late = [value for row in clean if isfinite(value := metric(row, "accuracy", "late"))]
-    chance = of_rows(clean)
-    if not late or chance is None or not no_better(mean := sum(late) / len(late), chance):
-        return {}
-    return {"nothing": nothing_words(mean, chance)}
+    words = nothing_words(sum(late) / len(late), clean) if late else ""
+    return {"nothing": words} if words else {}
 
 
 def _built_for(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, Any]:

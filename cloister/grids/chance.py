@@ -5,6 +5,8 @@ from typing import Any
 
 NOTHING = "learned nothing without attack"
 """What is found of a defence at chance, which nothing can cost more."""
+ONE_LABEL = "always saying the most frequent label"
+"""What is as accurate as some that learned nothing, where labels are not alike often."""
 NEAR = 0.05
 """Of the way from chance to 1, below which an accuracy is no better than chance."""
 
@@ -15,14 +17,24 @@ def no_better(accuracy: float, chance: float | None) -> bool:
 
 
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> float | None:
-    """Accuracy of the best guess without a look, by lines of runs: always the label that most test records have, or one of so
-    many labels; None where neither is known.
+    """Accuracy of the best guess without a look, by lines of runs: one of so many labels, or always the one that is most
+    frequent; None where neither is known.
     """
-    known = [(row.get("guess") or 0.0, row.get("classes") or 0) for row in rows]
-    found = max((max(guess, 1 / classes) if classes > 1 else guess for guess, classes in known), default=0.0)
-    return found or None
+    return max(_guesses(rows).values(), default=None)
 
 
-def nothing_words(accuracy: float, chance: float) -> str:
-    """What is found of it, "learned nothing without attack (8.1 %, as chance is 10.0 %)"."""
-    return f"{NOTHING} ({100 * accuracy:.1f} %, as chance is {100 * chance:.1f} %)"
+def nothing_words(accuracy: float, rows: Iterable[Mapping[str, Any]]) -> str:
+    """What is found of an accuracy without attack that is no better, "learned nothing without attack (8.1 %, as chance is 10.0
+    %)"; empty of one that is. rows: of runs.
+    """
+    guesses = _guesses(rows)
+    of = max(guesses, key=lambda name: guesses[name], default="")
+    if not of or not no_better(accuracy, guesses[of]):
+        return ""
+    return f"{NOTHING} ({100 * accuracy:.1f} %, as {of} is {100 * guesses[of]:.1f} %)"
+
+
+def _guesses(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    known = [(row.get("classes") or 0, row.get("one_label") or 0.0) for row in rows]
+    classes, one = max((k for k, _ in known), default=0), max((share for _, share in known), default=0.0)
+    return ({"chance": 1 / classes} if classes > 1 else {}) | ({ONE_LABEL: one} if one else {})

@@ -47,6 +47,17 @@ def guess_of(population: Population) -> Guess:
     return Guess(max(float(shares.max(initial=0.0)), 1 / max(1, population.classes)), len(known), entropy)
 
 
+def one_label(population: Population) -> float:
+    """Accuracy of whoever says one label always, that by which it is largest, in the mean over clients. Nobody knows: 0."""
+    tests = [of.test.y.flatten() for of in population.clients.values()]
+    if any(y.is_floating_point() for y in tests):
+        return 0.0
+    known = [y[y >= 0].numpy() for y in tests]
+    classes = max((1 + int(y.max()) for y in known if len(y)), default=0)
+    shares = [np.bincount(y, minlength=classes) / max(1, len(y)) for y in known]
+    return float(np.mean(shares, axis=0).max(initial=0.0)) if shares else 0.0
+
+
 def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, guessed: Guess) -> dict[str, float]:
     """The mean losses of the first and of the last evaluation and that of guessing, where the last is far too large, or where
     after some rounds neither it nor accuracy is better than guessing; else nothing.

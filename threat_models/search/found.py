@@ -10,6 +10,7 @@ from .choosing import Usual
 from .fields import Numbers
 from .play import Harm, Sought, Try, harm
 from .space import Space
+from .who import who
 
 Key = tuple[tuple[tuple[str, object], ...], int]
 FAILURES = 5
@@ -75,10 +76,10 @@ def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int]
     last = {(key_of(one.numbers, one.attackers), one.seed): (one, row) for row in rows if (one := try_of(row))}
     kept = list(last.values())
     clean = {one.seed: row for one, row in kept if one.is_clean}
-    absent = {(one.numbers["which"], one.attackers, one.seed): row for one, row in kept if one.is_absent}
+    absent = {(key_of(one.numbers, one.attackers), one.seed): row for one, row in kept if one.is_absent}
     found: dict[Key, Point] = {}
     for one, row in kept:
-        beside = absent.get((one.numbers.get("which", "any"), one.attackers, one.seed))
+        beside = absent.get((key_of(who(one.numbers), one.attackers), one.seed))
         if "attack" not in one.numbers or beside is None or one.seed not in clean or one.seed not in (*seeds, *held_out):
             continue
         point = found.setdefault(key_of(one.numbers, one.attackers), Point(one.numbers, one.attackers))

@@ -1,11 +1,13 @@
 """What a search plays next: a pure function of what it was answered so far, so that it can be killed and go on.
 
-1. At the most attackers: every attack as it is by default, then ten times weaker and stronger, then with its other choices, one
-   at a time; from `ALONE` points on in turns with points that a tree-structured Parzen estimator proposes. A point that breaks
-   the defence on the seeds that are searched is played on seeds that were held out; it is a break only if it holds on every one
-   of them, and ends the search at this number of attackers. Half of the budget is for that, and more where attacks were not
-   played as they are by default; what is left of these comes at 4.
-2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known.
+1. At the most attackers: every attack as it is by default, those that were asked for by name before anything else; then ten
+   times weaker and stronger, then with its other choices, one at a time; from `ALONE` points on in turns with points that a
+   tree-structured Parzen estimator proposes. A point that breaks the defence on the seeds that are searched is played on seeds
+   that were held out; it is a break only if it holds on every one of them, and ends the search at this number of attackers.
+   Half of the budget is for that, and more where attacks were not played as they are by default; what is left of these comes
+   at 4.
+2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known, then with
+   blocks of clients by id (`probing`): a defence may trust some more than others.
 3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
 
@@ -30,6 +32,7 @@ from .choosing import Partly
 from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import Key, Point, cheapest, given_up, key_of, points_of, strengths_of
 from .play import Sought, Try, harm
+from .probing import probe
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, chosen_which, usual
 from .spent import spent
 from .tpe import proposed, seed_for
@@ -40,6 +43,8 @@ ALONE = 32
 """So many points are tried before an estimator that has seen so few is asked."""
 CARRIED = 6
 """Of the worst points at other numbers of attackers, so many are tried first."""
+EARLY = 8
+"""So many attacks are played as they are by default before clients take turns, by the worst of them."""
 FIRST, LONGER, LEVELS, ALL = 0.5, 0.7, 0.85, 1.0
 """Shares of the budget by which the first number of attackers (where attacks were not played by default then), and the bisection,
 are over.
@@ -87,6 +92,18 @@ class _Hunter:
     plan: Plan
     rows: dict[tuple[Key, int], Row] = field(default_factory=dict)
     seconds: float = 0.0
+    probed: set[int] = field(default_factory=set)
+
+    @property
+    def most(self) -> int:
+        """Attackers."""
+        return self.plan.most
+
+    @property
+    def runs_left(self) -> float:
+        """As far as runs cost what they did so far."""
+        runs, plan = len(self.rows), self.plan
+        return min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
 
     @property
     def progress(self) -> float:
@@ -149,9 +166,14 @@ class _Hunter:
 
     def level(self, count: int, until: float) -> Generator[list[Try], list[Row], bool]:
         """Searches one number of attackers until a share of the budget is spent; whether it found a break."""
-        queue, broken = self.waiting(count), False
         first = defaults(self.space) if count == self.plan.most else []
+        broken = (yield from self.named(count)) if first and self.space.only else False
+        queue, ahead = self.waiting(count), first[:EARLY] or self.carried(count)
         while (self.progress < until or self.left(first, count)) and not (broken and not self.plan.exhaust):
+            if count not in self.probed and not self.unplayed(ahead, count):
+                self.probed.add(count)
+                broken = (yield from probe(self, count)) or broken
+                continue
             points = self.points
             without = given_up(points.values())
             known = [(p.numbers, p.severity) for p in points.values() if p.attackers == count]
@@ -166,23 +188,35 @@ class _Hunter:
             broken = (yield from self.tried(chosen, count)) or broken
         return broken
 
+    def named(self, count: int) -> Generator[list[Try], list[Row], bool]:
+        """Plays what was asked for by name, as it is by default, before a break by any of it is looked for with other numbers or
+        with fewer attackers; whether one is a break.
+        """
+        broken = False
+        while left := self.unplayed(named_forms(self.space), count):
+            broken = (yield from self.tried(left[: self.affordable(count, len(left))], count)) or broken
+        return broken
+
+    def unplayed(self, forms: Sequence[Numbers], count: int) -> list[Numbers]:
+        """Those of these that were not played, and whose attack was not given up."""
+        points = self.points
+        without = given_up(points.values())
+        return [n for n in forms if n["attack"] not in without and key_of(n, count) not in points]
+
     def left(self, first: Sequence[Numbers], count: int) -> bool:
         """Whether one of these attacks as they are by default was not played, while there is budget for what follows: fewer
         attackers are not tried before that, in vain.
         """
-        points = self.points
-        without = given_up(points.values())
-        return self.progress < LONGER and any(key_of(n, count) not in points for n in first if n["attack"] not in without)
+        return self.progress < LONGER and bool(self.unplayed(first, count))
 
-    def affordable(self, count: int) -> int:
-        """How many points to play at once, so that the budget lasts to try one of them on every seed that was held out."""
-        runs, plan = len(self.rows), self.plan
-        left = min(plan.runs - runs, (plan.seconds - self.seconds) * runs / self.seconds if self.seconds else inf)
+    def affordable(self, count: int, size: int = BATCH) -> int:
+        """How many points of so many to play at once, so that the budget lasts to try one of them on every seed held out."""
+        plan, left = self.plan, self.runs_left
         without = {seed for key, seed in self.rows if not key[0]}
         known = {seed for key, seed in self.rows if key[1] == count}
         held = sum(1 + (seed not in known) + (seed not in without) for seed in plan.held_out)
         beside = sum((seed not in known) + (seed not in without) for seed in plan.seeds[:1])
-        return BATCH if left >= BATCH + held + beside else max(1, floor(left - held - beside))
+        return size if left >= size + held + beside else max(1, floor(left - held - beside))
 
     def ask(self, choose: object, without: frozenset[str] = frozenset()) -> Numbers:
         """Fixes a point of the space, its attackers apart. without: attacks that were given up, for which it raises
@@ -198,11 +232,14 @@ class _Hunter:
 
     def waiting(self, count: int) -> Iterator[Numbers]:
         """What is tried before anything is proposed: the worst that is known; at first the usual forms of all attacks."""
-        points = self.points
-        others = sorted((p for p in points.values() if p.attackers != count), key=lambda p: -p.severity)
-        carried = [p.numbers for p in others if not p.failed][:CARRIED]
-        first = usual_forms(self.space) if count == self.plan.most or not others else []
+        points, carried = self.points, self.carried(count)
+        first = usual_forms(self.space) if count == self.plan.most or not carried else []
         return (n for n in [*carried, *first] if key_of(n, count) not in points)
+
+    def carried(self, count: int) -> list[Numbers]:
+        """The worst that are known at other numbers of attackers."""
+        others = sorted((p for p in self.points.values() if p.attackers != count and not p.failed), key=lambda p: -p.severity)
+        return [p.numbers for p in others][:CARRIED]
 
     def tried(self, chosen: Sequence[Numbers], count: int) -> Generator[list[Try], list[Row], bool]:
         """Plays points on the searched seeds, and those that break the defence there on the others; whether one is a break."""
@@ -278,6 +315,16 @@ def defaults(space: Space) -> list[Numbers]:
     return [usual(space, {"attack": name}, Pool(1))[0] for name in space.attacks if name != HONEST]
 
 
+def named_forms(space: Space) -> list[Numbers]:
+    """Every attack as it is by default, and each vote with honest work."""
+    return [*defaults(space), *_votes(space)]
+
+
+def _votes(space: Space) -> list[Numbers]:
+    alone = space.votes if HONEST in space.attacks else []
+    return [form for v in alone if (form := _form(space, HONEST, "votes", v))]
+
+
 def usual_forms(space: Space) -> list[Numbers]:
     """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
     honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
@@ -295,11 +342,9 @@ def usual_forms(space: Space) -> list[Numbers]:
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
-    alone = space.votes if HONEST in space.attacks else []
-    votes = [form for v in alone if (form := _form(space, HONEST, "votes", v))]
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
-    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *votes, *quick[1:], *strengths, *slow, *own]}
+    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *_votes(space), *quick[1:], *strengths, *slow, *own]}
     return list(unique.values())
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ...fl.runs.diverged import guess_of
+from ...fl.runs.diverged import one_label
 from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.metrics import late_count
 from ...fl.runs.own_rule import as_given
@@ -30,7 +30,7 @@ from .choosing import Given
 from .fields import Numbers
 from .space import Space, chosen_which
 from .spent import cost, since_counted
-from .who import members, population_of
+from .who import ANY, FIRST, WHICH, members, population_of, who
 
 MOST_KEPT = 1 << 24
 """Bytes of models that a run without attack keeps of rounds before its last."""
@@ -40,7 +40,7 @@ Goal = Literal["any", "accuracy", "backdoor"]
 @dataclass(frozen=True, slots=True)
 class Try:
     """A point of the space under one seed. numbers: empty for the run without attack, which has no attackers; of the run without
-    the attackers' data only "which" they are.
+    the attackers' data only who they are.
     """
 
     numbers: Numbers = field(hash=False)
@@ -55,7 +55,7 @@ class Try:
     @property
     def absent(self) -> "Try":
         """The run without the attackers' data that it is compared with too: the same members send nothing."""
-        return Try({"which": self.numbers.get("which", "any")}, self.attackers, self.seed)
+        return Try(who(self.numbers), self.attackers, self.seed)
 
     @property
     def is_clean(self) -> bool:
@@ -71,12 +71,13 @@ def scenario_of(space: Space, one: Try, data: Path | None) -> Scenario:
     base = replace(space.scenario, seed=one.seed)
     if one.is_clean:
         return base
-    which = str(one.numbers.get("which", "any"))
-    who = members(which, one.attackers, {} if which == "any" else population_of(base, data).clients)
+    which = str(one.numbers.get(WHICH, ANY))
+    clients = {} if which == ANY else population_of(base, data).clients
+    corrupt = members(which, one.attackers, clients, int(one.numbers.get(FIRST, 0)))
     if one.is_absent:
-        return replace(base, adversary=absent_of(who, base))
-    choose = Given(one.numbers)
-    adversary = space.adversary(choose, who)
+        return replace(base, adversary=absent_of(corrupt, base))
+    choose = Given({WHICH: ANY, **one.numbers})  # earlier versions said nothing of it where clients were alike
+    adversary = space.adversary(choose, corrupt)
     chosen_which(space, choose)
     return replace(base, adversary=adversary)
 
@@ -161,7 +162,7 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
         "members": sorted(corrupt),
         "accuracy": float(of.mean()),
         "classes": simulation.population.classes,
-        "guess": guess_of(simulation.population).share if simulation.population.classes > 1 else None,
+        **({"one_label": one_label(simulation.population)} if scenario.adversary is None else {}),
         "of": {str(i): float(a) for i, a in zip(loyal, of, strict=True)},
         "unmoved": unmoved,
         "lost": lost,

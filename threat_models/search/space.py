@@ -6,7 +6,8 @@ A point is named numbers (`fields.Numbers`). "attack" names a class; its fields 
 - layers: all, or one (`partial`); votes: honest, or an attack on choices, where clients choose among models (`ASKS`);
 - schedule: always, from a round on, or pulses of some rounds in every period, which alternate where the period is 2;
 - samples: the true number of examples, or a multiple, where the defence weighs by it;
-- which: any clients, or those with the most, the fewest or the oddest examples, where clients differ.
+- which: any clients, or those with the most, the fewest or the oddest examples, where clients differ; or from one on by their
+  ids, for a defence may trust some of them more than others.
 
 Attacks of the user's own (`own`) are families like ours, their fields searched likewise; what makes a whole adversary of a
 strength is played as it is. Where the defence has numbers of rounds of its own (FLIC's T, say), they are the usual start and
@@ -48,6 +49,7 @@ from .catalogue import AT_REQUEST, ATTACKS
 from .choosing import Partly, Usual
 from .fields import Choose, Makers, NotSearched, Numbers, family_of, hints_of, made
 from .own import whole_adversary
+from .who import ANY, FIRST, FROM, WHICH
 
 UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
 WHOLE = "adversary"
@@ -86,8 +88,8 @@ class Space:
     knows: the most that the adversary knows. only: names of attacks; empty for all but the slow ones. distinct: whether clients
     differ so much that it may matter which of them attack. fixed: numbers that are not searched, by name. own: attacks of the
     user's own, by name, as an `Evaluation` takes them, or classes. backdoors: whether nothing else is sought. records: a few
-    that backdoors must fit, with the number of classes; None where nothing is known of them. left_out: attacks that are not
-    searched, with the reason.
+    that backdoors must fit, with the number of classes; None where nothing is known of them. clients: how many there are, any of
+    whom may attack; 0 where that is not searched. left_out: attacks that are not searched, with the reason.
     """
 
     scenario: Scenario
@@ -98,6 +100,7 @@ class Space:
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
     backdoors: bool = False
     records: tuple[Examples, int] | None = field(default=None, hash=False)
+    clients: int = 0
     misfits: dict[type, str] = field(init=False, hash=False)
     kinds: dict[str, tuple[str, Any]] = field(init=False)
     left_out: dict[str, str] = field(init=False)
@@ -130,7 +133,9 @@ class Space:
                 choose = Usual({"attack": name, "schedule": self.fixed.get("schedule", schedule)})
                 self.adversary(choose, Pool(1))
                 known |= choose.chosen.keys() - {"attack"}
-        known |= {"which"} if self.distinct else set()
+        asked = Usual({WHICH: self.fixed.get(WHICH, FROM if self.clients > 1 else ANY)})
+        chosen_which(self, asked)
+        known |= asked.chosen.keys()
         if unknown := sorted(self.fixed.keys() - known):
             like = near(unknown[0], known)
             raise ValueError(f"the space has no number {unknown[0]!r}{like}; it has: {', '.join(sorted(known))}")
@@ -293,8 +298,16 @@ class Space:
 
 
 def chosen_which(space: Space, choose: Choose) -> str:
-    """Which clients attack."""
-    return Partly(choose, space.fixed).one_of("which", ["any", "most", "fewest", "oddest"]) if space.distinct else "any"
+    """Which clients attack, and of those who are chosen by id the first. Raises ValueError where there is no such client."""
+    options = [ANY, *(("most", "fewest", "oddest") if space.distinct else ()), *((FROM,) if space.clients > 1 else ())]
+    if len(options) == 1:
+        return ANY
+    choose = Partly(choose, space.fixed)
+    if (which := choose.one_of(WHICH, options)) == FROM:
+        last = space.clients - 1
+        if not 0 <= (first := choose.whole(FIRST, 0, last, 0)) <= last:
+            raise ValueError(f"{FIRST} is from 0 to {last}, not {first}")
+    return which
 
 
 def corner_patch() -> Patch:

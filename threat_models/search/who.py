@@ -1,4 +1,4 @@
-"""Which clients attack: drawn from the run's seed, or chosen by what they hold."""
+"""Which clients attack: drawn from the run's seed, or chosen by what they hold, or by their ids."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +11,11 @@ from ...fl.fields_at_fault import about
 from ...fl.runs.parties import seed_of
 from ...fl.runs.scenario import Scenario
 from ..membership import Fixed, Members, Pool
+from .fields import Numbers
+
+WHICH, FIRST = "which", "which.first"
+"""Numbers of a point: who attacks, and of those who are chosen by id the place of the first, from 0."""
+ANY, FROM = "any", "from"
 
 
 def population_of(scenario: Scenario, data: Path | None) -> Population:
@@ -22,19 +27,27 @@ def population_of(scenario: Scenario, data: Path | None) -> Population:
         return scenario.partition(source, rng)
 
 
-def members(which: str, count: int, clients: Mapping[int, Client]) -> Members:
-    """So many clients: "any", drawn from the run's seed, or those with the "most", the "fewest" or the "oddest" examples.
+def who(numbers: Numbers) -> Numbers:
+    """Who attacks at a point, as the part of its numbers that says so."""
+    return {WHICH: numbers.get(WHICH, ANY), **({FIRST: numbers[FIRST]} if FIRST in numbers else {})}
+
+
+def members(which: str, count: int, clients: Mapping[int, Client], first: int = 0) -> Members:
+    """So many clients: "any", drawn from the run's seed, or those with the "most", the "fewest" or the "oddest" examples, or
+    "from" a place on: they follow each other in the order of ids, after the last of which comes the first again.
 
     Odd: by the distance of the client's shares of the labels from those of all. Equals are taken by id.
     """
-    if which == "any":
+    if which == ANY:
         return Pool(count)
     ids = sorted(clients)
+    if which == FROM:
+        return Fixed(tuple(sorted({ids[(first + k) % len(ids)] for k in range(count)})))
     sizes = {i: len(clients[i].train) for i in ids}
     odd = dict(zip(ids, oddness(clients).tolist(), strict=True))
     order = {"most": lambda i: -sizes[i], "fewest": lambda i: sizes[i], "oddest": lambda i: -odd[i]}
     if which not in order:
-        raise ValueError(f"attackers are any, most, fewest or oddest, not {which!r}")
+        raise ValueError(f"attackers are any, most, fewest, oddest or from, not {which!r}")
     return Fixed(tuple(sorted(ids, key=order[which])[:count]))
 
 
