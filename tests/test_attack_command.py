@@ -41,8 +41,8 @@ from cloister.threat_models.knowledge import Level
 from cloister.threat_models.line_search import WithExtra, last_aggregate
 from cloister.threat_models.membership import Fixed, Pool, Schedule
 from cloister.threat_models.search.choosing import Given
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.found import key_of
-from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.play import Try, last_rounds, played, scenario_of
 from cloister.threat_models.search.space import Space
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -31,7 +31,7 @@ from cloister.threat_models.knowledge import Level, Own
 from cloister.threat_models.membership import Fixed, Pool
 from cloister.threat_models.search.choosing import Given
 from cloister.threat_models.search.fields import NotSearched, Span, family_of, made
-from cloister.threat_models.search.plan import usual_forms
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.play import Sought
 from cloister.threat_models.search.space import Space, corner_patch
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -10,8 +10,9 @@ from cloister.scenario_file import load
 from cloister.threat_models.membership import Fixed, Pool
 from cloister.threat_models.search.choosing import Given, Usual
 from cloister.threat_models.search.fields import Numbers
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.found import key_of, points_of
-from cloister.threat_models.search.plan import Plan, usual_forms
+from cloister.threat_models.search.plan import Plan
 from cloister.threat_models.search.play import Sought, Try, scenario_of
 from cloister.threat_models.search.probing import afforded, at_place, blocks, loud
 from cloister.threat_models.search.space import Space, chosen_which

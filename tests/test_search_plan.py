@@ -16,8 +16,9 @@ from cloister.threat_models.broken import Bounds
 from cloister.threat_models.membership import Pool
 from cloister.threat_models.search.choosing import Usual
 from cloister.threat_models.search.fields import Numbers
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.found import Point, cheapest, cost_of, points_of, strength_of, worst
-from cloister.threat_models.search.plan import BATCH, Plan, hunt, usual_forms
+from cloister.threat_models.search.plan import BATCH, Plan, hunt
 from cloister.threat_models.search.play import Harm, Sought, Try, harm, last_rounds
 from cloister.threat_models.search.space import Space
 

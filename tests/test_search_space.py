@@ -39,7 +39,7 @@ from cloister.threat_models.partial import InLayer, LoneInLayer
 from cloister.threat_models.search.catalogue import ASIDE, AT_REQUEST, ATTACKS, PARTS
 from cloister.threat_models.search.choosing import Given, Partly, Usual
 from cloister.threat_models.search.fields import NotSearched, made
-from cloister.threat_models.search.plan import usual_forms
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.space import HONEST, Space, chosen_which, rule_of, slot_of
 from cloister.threat_models.search.who import differ, members, oddness, population_of
 from cloister.threat_models.simple_attacks import MinusGradient

@@ -23,8 +23,8 @@ from cloister.fl.algorithms.hardened_flic import HardenedFLIC
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.runs.diverged import one_label
 from cloister.threat_models.knowledge import Level
+from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.found import Point, key_of
-from cloister.threat_models.search.plan import usual_forms
 from cloister.threat_models.search.play import Harm, Try
 from cloister.threat_models.search.space import AROUND, Space
 from cloister.threat_models.simple_attacks import MinusGradient
