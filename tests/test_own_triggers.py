@@ -9,6 +9,7 @@ import torch
 
 from cloister import attacks
 from cloister.fl.data.population import Examples
+from cloister.fl.field_types import wrong_types
 from cloister.fl.fields_at_fault import field_of
 from cloister.fl.functions import Unfit
 from cloister.fl.runs.simulation import Simulation
@@ -30,6 +31,14 @@ class Mine:
 
     def stamp(self, x: Any, /) -> Any:
         return self.gives(x)
+
+
+def test_a_function_of_images_is_a_trigger_wherever_one_may_stand() -> None:
+    """Before: every cell of an evaluation with one failed, "give Patch() or Pixels(...)"."""
+    adversary = attacks.Adversary(members=attacks.Pool(1), data=attacks.Backdoor(lambda x: x.clone().fill_(1), 0))
+    assert not [*wrong_types(adversary, "adversary")]
+    wrong: Any = attacks.Adversary(members=attacks.Pool(1), data=attacks.Backdoor(Mine(lambda x: x), 0, share="all"))  # type: ignore[arg-type]
+    assert [*wrong_types(wrong, "adversary")]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Backdoors in a member's training data (attacks of group 5.5)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -73,7 +73,7 @@ def misfit(target: Target | LearnedTarget | None, few: Examples, classes: int) -
         made = as_learned(target, {})
         tested(made, few, classes)
         trigger: Any = getattr(made, "trigger", None)
-        same = hasattr(trigger, "stamp") and torch.equal(stamped(trigger, few.x.clone()), few.x)
+        same = trigger is not None and torch.equal(stamped(trigger, few.x.clone()), few.x)
     except ValueError as error:
         return str(error)
     except Exception:
@@ -90,7 +90,7 @@ class Backdoor:
     share: of the examples that may be triggered.
     """
 
-    trigger: Trigger
+    trigger: Trigger | Callable[[Tensor], Tensor]
     target: int | None = 0
     share: float = 0.5
     source: int | None = None
@@ -190,7 +190,7 @@ def drawn(open_to: Tensor, share: float, rng: np.random.Generator) -> Tensor:
     return torch.from_numpy(np.sort(rng.permutation(places)[: round(share * len(places))]))
 
 
-def poisoned(examples: Examples, chosen: Tensor, trigger: Trigger, y: Tensor) -> Examples:
+def poisoned(examples: Examples, chosen: Tensor, trigger: Trigger | Callable[[Tensor], Tensor], y: Tensor) -> Examples:
     """The examples with the trigger on the chosen ones, which get the labels y. Nothing given is changed."""
     x, labels = examples.x.clone(), examples.y.clone()
     if len(chosen):

@@ -54,6 +54,14 @@ class Source:
     labels: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for part, of in (("train", self.train), ("test", self.test)):
+            y = of.y
+            if len(of) and not y.is_floating_point() and (top := int(y.max())) >= self.classes:
+                raise ValueError(
+                    f"{self.name} has the label {top} in {part}, and classes is {self.classes}: 0 to {self.classes - 1}"
+                )
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one input: (channels, height, width), or (length,) for tokens."""
