@@ -679,11 +679,7 @@ def test_nothing_that_others_send_is_read_but_by_what_looks_first():
         *(f"protocol/masked/{name}.py" for name in ("given", "joined", "transcript")),
         *(f"protocol/{name}.py" for name in ("encrypted/keys", "pairs/memory", "two_servers/second_state")),
         *(f"protocol/work/{name}.py" for name in ("driving", "journalled")),
-        *(
-            "fl/runs/member.py",
-            "fl/runs/served_journal.py",
-            "cloister/reporting/helper_folder.py",
-        ),  # all of these: its own journal
+        *("fl/runs/member.py", "fl/runs/served_journal.py"),  # all of these: its own journal
     }
     root = Path(__file__).parents[1]
     found = {

@@ -37,8 +37,6 @@ def test_a_function_of_images_is_a_trigger_wherever_one_may_stand() -> None:
     """Before: every cell of an evaluation with one failed, "give Patch() or Pixels(...)"."""
     adversary = attacks.Adversary(members=attacks.Pool(1), data=attacks.Backdoor(lambda x: x.clone().fill_(1), 0))
     assert not [*wrong_types(adversary, "adversary")]
-    wrong: Any = attacks.Adversary(members=attacks.Pool(1), data=attacks.Backdoor(Mine(lambda x: x), 0, share="all"))  # type: ignore[arg-type]
-    assert [*wrong_types(wrong, "adversary")]
 
 
 @pytest.mark.parametrize(
