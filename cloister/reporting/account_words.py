@@ -25,7 +25,7 @@ def account_meters(account: Mapping[str, Any], names: Mapping[str, str] = Mappin
     found = []
     if account.get("span") is not None:
         words = "of what sets a client's update apart from its cluster's mean, the share that the server knows"
-        words += f"; {_pairs(account)}"
+        words += f" by answers of the same round; {_pairs(account)}"
         found.append(_meter("single updates", account["span"], words, names))
     if account.get("temporal") is not None:
         words = "how well the server estimates what a client does in every round: squared cosine of its estimate and the truth"

@@ -19,7 +19,10 @@ COMPARED = ("gram", "sketches")
 METERS = {
     "leverage": ("taking part", "all sums together isolate it as in a group of {crowd:.3g}, if its updates never changed"),
     "information": ("taking part, told apart", "the share of what is its own that sums tell, as updates do change"),
-    "span": ("single updates", "the share of what sets its update apart that the server knows, at most"),
+    "span": (
+        "single updates",
+        "the share of what sets its update apart that the server knows by answers of the same round, at most",
+    ),
     "temporal": ("habits over rounds", "how well the server estimates what it does in every round (squared cosine)"),
 }
 

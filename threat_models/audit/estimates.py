@@ -2,8 +2,9 @@
 
 From the best that the view has: the update itself, also where a protection was to hide it and did not; its transform, with the
 seed that undoes it; but for its head the model that a corrupt client was shown; linear measurements of it, with the seed that
-draws them; sketches under a key of which sums are known beside their sketches; inner products with known sums; and where there is
-nothing of the client's own, the mean of the smallest sum that it is in, without what corrupt clients put in.
+draws them; sketches under a key of which sums are known beside their sketches; inner products with known sums; what sets its
+cluster apart in rounds in which that has a sum of its own; and where there is nothing of all this, the mean of the smallest sum
+that it is in, without what corrupt clients put in.
 """
 
 from collections import defaultdict
@@ -23,6 +24,7 @@ from .coalitions import decrypted, joined_shares
 from .dealt import dealt_rows
 from .dealt import measured as measured_rows
 from .hidden_counts import counts_of
+from .other_rounds import apart_in_other_rounds
 from .reading import Instance, sketch_sets, uploads
 from .shown_models import updates_shown
 from .sketch_reading import key_of, opened_sketches, seed_of, terms_of
@@ -41,8 +43,8 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "products", "shown" or
-    "mean".
+    """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "products", "other rounds",
+    "shown" or "mean".
     """
 
     vector: Matrix = field(repr=False)
@@ -59,6 +61,7 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     found = {instance: Estimate(mean, "mean") for instance, mean in known.items()}
     found |= dict(_along_sums(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
+    found |= dict(_lasting(known, found, dict(apart_in_other_rounds(view))))
     found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
     found |= dict(_dealt(view, known, prior))
     found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
@@ -170,6 +173,19 @@ def _along_sums(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator
             apart = np.eye(len(one.rows))[at] - weights[base]
             if np.trace(gram) > 0:
                 yield key, Estimate(vectors[base] + along.T @ np.linalg.solve(gram, of @ one.matrix @ apart), "products")
+
+
+def _lasting(
+    known: Mapping[Instance, Matrix], found: Mapping[Instance, Estimate], apart: Mapping[Instance, Matrix]
+) -> Iterator[tuple[Instance, Estimate]]:
+    """With what sets a client's cluster apart in other rounds, beside what this one tells: groups differ in all of them."""
+    for key, lasting in apart.items():
+        if key not in known or len(known[key]) != len(lasting):
+            continue
+        told = found[key].vector - known[key]
+        square = float(told @ told)
+        beside = lasting - (float(lasting @ told) / square) * told if square > 0 else lasting
+        yield key, Estimate(known[key] + told + beside, "other rounds" if found[key].how == "mean" else found[key].how)
 
 
 def _spanned(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator[tuple[Instance, Estimate]]:
