@@ -93,9 +93,8 @@ def _protections(scenario: Scenario, names: Sequence[str]) -> list[Protection]:
     known = [scenario.protection, *(p for p in PROTECTIONS if p != scenario.protection)]
     found: list[Protection] = []
     for name in names:
-        fits = [p for p in known[1:] if name in (type(p).__name__, repr(p), as_written(p))] or [
-            p for p in known if name in (type(p).__name__, "all")
-        ]
+        fits = [p for p in known if name in (type(p).__name__, repr(p), as_written(p))]
+        fits = fits or [p for p in known if name == "all"]
         if not fits:
             classes = ", ".join(dict.fromkeys(type(p).__name__ for p in known))
             raise ValueError(f"there is no protection {name!r}; there are {classes}, and all")

@@ -436,7 +436,9 @@ def test_the_scenarios_own_protection_comes_first_and_a_sum_it_does_not_publish_
 def test_protections_are_named_by_class_or_as_they_print() -> None:
     scenario = quickstart(protection=Masked(floor=7))
     assert cost_command._protections(scenario, []) == [Masked(floor=7)]
-    assert cost_command._protections(scenario, ["Masked"]) == [Masked(), Masked(keys="run")]
+    assert cost_command._protections(scenario, ["Masked"]) == [Masked(floor=7), Masked(), Masked(keys="run")]
+    usual = cost_command._protections(quickstart(protection=Masked()), ["Masked"])
+    assert usual == [Masked(), Masked(keys="run")], "its own, though it is one of the list"
     assert cost_command._protections(scenario, ["Masked()", "Masked(keys='run')"]) == [Masked(), Masked(keys="run")]
     assert cost_command._protections(scenario, ["Plain", repr(FITTING[-1])]) == [Plain(), FITTING[-1]]
     assert cost_command._protections(scenario, ["Permuted"]) == [p for p in PROTECTIONS if isinstance(p, Permuted)]

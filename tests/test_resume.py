@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -500,3 +501,22 @@ def test_lost_rounds_in_a_row_are_counted_through_an_interruption(tmp_path: Path
         pass
     with pytest.raises(NothingLearned, match="round 9"):
         list(run(scenario, tmp_path / "run", resume=True))
+
+
+def halved(updates: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A rule of one's own."""
+    found: NDArray[np.float32] = (updates.mean(axis=0) / 2).astype(np.float32)
+    return found
+
+
+@pytest.mark.trains
+def test_code_of_ones_own_that_begins_anew_is_said_to(tmp_path: Path) -> None:
+    """What it keeps between rounds is in no checkpoint: a run that was stopped came out otherwise, and nothing said so."""
+    own = replace(SMALL, protection=Plain(), algorithm=RobustFedAvg(rule=halved))  # type: ignore[arg-type]
+    play(own, tmp_path / "own", 1)
+    with pytest.warns(match="the algorithm has code of one's own: what that keeps from round to round, if anything, begins anew"):
+        play(own, tmp_path / "own", 2, resume=True)
+    play(SMALL, tmp_path / "ours", 1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*begins anew")
+        play(SMALL, tmp_path / "ours", 2, resume=True)

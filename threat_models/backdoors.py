@@ -1,7 +1,8 @@
 """Backdoors in a member's training data (attacks of group 5.5)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from inspect import isroutine
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..protocol.view.answers import Vector
 from .functions import check_trainable
 from .knowledge import Situation
 from .label_attacks import check_among, check_class, check_rate, labels_alone
-from .triggers import Parts, Trigger, check_trigger, stamped
+from .triggers import Parts, Trigger, TriggerFunction, check_trigger, stamped
 
 
 class Target(Protocol):
@@ -90,7 +91,7 @@ class Backdoor:
     share: of the examples that may be triggered.
     """
 
-    trigger: Trigger | Callable[[Tensor], Tensor]
+    trigger: Trigger
     target: int | None = 0
     share: float = 0.5
     source: int | None = None
@@ -98,6 +99,8 @@ class Backdoor:
 
     def __post_init__(self) -> None:
         check_trigger(self.trigger)
+        if isroutine(self.trigger):
+            object.__setattr__(self, "trigger", TriggerFunction(self.trigger))
         check_rate("share", self.share)
         check_class("target", self.target)
         check_class("source", self.source)
@@ -190,7 +193,7 @@ def drawn(open_to: Tensor, share: float, rng: np.random.Generator) -> Tensor:
     return torch.from_numpy(np.sort(rng.permutation(places)[: round(share * len(places))]))
 
 
-def poisoned(examples: Examples, chosen: Tensor, trigger: Trigger | Callable[[Tensor], Tensor], y: Tensor) -> Examples:
+def poisoned(examples: Examples, chosen: Tensor, trigger: Trigger, y: Tensor) -> Examples:
     """The examples with the trigger on the chosen ones, which get the labels y. Nothing given is changed."""
     x, labels = examples.x.clone(), examples.y.clone()
     if len(chosen):

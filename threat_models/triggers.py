@@ -1,5 +1,6 @@
 """Triggers of backdoors: what is put into an image. They are made of numbers, so a scenario's description tells them apart."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
 from typing import Any, Protocol
@@ -33,8 +34,21 @@ def check_trigger(trigger: Any) -> None:
         raise Unfit(f"trigger {called(trigger)} does not fit: {wrong}")
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerFunction:
+    """A plain function of images as a trigger."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def stamp(self, x: Tensor, /) -> Tensor:
+        """What it makes of them."""
+        made: Tensor = self.function(x)
+        return made
+
+
 def stamped(trigger: Any, x: Tensor) -> Tensor:
     """The images with the trigger. Raises Unfit, by its name, file and line, where it gives none like those that it was given."""
+    trigger = trigger.function if isinstance(trigger, TriggerFunction) else trigger
     found = getattr(trigger, "stamp", trigger)(x)
     wanted = f"a trigger returns new images of shape {tuple(x.shape)} and {x.dtype}, as it is given"
     if not isinstance(found, Tensor):

@@ -13,8 +13,9 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     kind = SUMMED.get(protection.partition("(")[0], "")
     found = sorted(dict(_each(lines, kind)).items())
     changes = [t for (_, before), (t, now) in pairwise(found) if before != now]
+    untold = "Who was in its sums in the end, of those who were asked, it is not told." if kind == "Task" and found else ""
     if not changes:
-        return ""
+        return untold
     often = f"{len(changes)} times, first in" if len(changes) > 1 else "in"
     asked = "was summed" if kind != "Task" else "was asked for"
     return " ".join(
@@ -23,6 +24,7 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
             "parted from it: whoever has sums of before and after can subtract them, and if updates hardly changed, what is left",
             "is of few clients, and may set its own update apart though it was itself in all of them. How far all sums isolate",
             "it, the coordinator's report measures; this record has no others' sums.",
+            *([untold] if untold else []),
         ]
     )
 

@@ -86,7 +86,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    apart = without_it(rounds, protection, is_left(lines)) or others_changed(lines, protection)
+    apart = " ".join(filter(None, (without_it(rounds, protection, is_left(lines)), others_changed(lines, protection))))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})

@@ -15,6 +15,7 @@ from ..data.agreed import made_up
 from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
+from ..own_code import has_own
 from .begun_with import other_fields
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
@@ -44,6 +45,12 @@ ENDED = "ended.json"
 Make = Callable[[Scenario, Path | None], Simulation]
 Engine = Callable[[Executor], Executor]
 """Of what trains clients, the same elsewhere (`fl/engines/`)."""
+
+
+BEGUN_ANEW = (
+    "the {of} has code of one's own: what that keeps from round to round, if anything, begins anew in round {round}, and then the"
+    " run comes out otherwise than one that was not stopped"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,8 @@ def run(
         simulation.went = dict(checkpoint.extra.get("went by", []))
         simulation.in_vain = checkpoint.extra.get("in_vain", 0)
         simulation.spending.restore(checkpoint.extra.get("spent on training", []))
+        if checkpoint.round and (own := [of for of in ("algorithm", "adversary") if has_own(getattr(scenario, of))]):
+            doubted(BEGUN_ANEW.format(of=" and ".join(own), round=checkpoint.round))
     else:
         folder.cut({})
     if resume:
