@@ -664,7 +664,7 @@ def test_many_small_items_are_refused_before_they_are_a_hundred_times_their_byte
     with pytest.raises(ValueError, match="more items"):
         plain_in(b"\x9a" + (1 << 24).to_bytes(4, "big") + b"\x80" * (1 << 24))
     with pytest.raises(ValueError, match="more items"):
-        plain_in(b"\x82" + 2 * (b"\x9a" + (150_000).to_bytes(4, "big") + bytes(150_000)))
+        plain_in(b"\x82" + 2 * (b"\x9a" + (450_000).to_bytes(4, "big") + bytes(450_000)))
 
 
 def test_something_behind_a_plain_value_is_refused():

@@ -20,6 +20,8 @@ from .fields import DIGEST_BYTES, integer, octets
 
 MAX_FIELDS = 23
 MAX_ITEMS = 2 * MAX_ROSTER
+MOST_PLAIN = 8 * MAX_ROSTER
+"""Items of what is no message: identities of all clients for a few uses are the most."""
 Buffer = bytes | memoryview
 Kinds = Mapping[int, type[Any]]
 """Messages by their kind."""
@@ -106,7 +108,7 @@ def _check_plain(data: Buffer) -> None:
     """Raises ValueError for tags, indefinite lengths, keys that are no strings or ids, and for more items or lists in lists than
     any message has.
     """
-    at, end, left = 0, len(data), MAX_ITEMS
+    at, end, left = 0, len(data), MOST_PLAIN
     due = [(1, False)]  # of each list that is open, the items to come, and whether it is a map
     while due:
         count, mapped = due.pop()
