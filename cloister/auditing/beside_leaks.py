@@ -9,6 +9,9 @@ from .sought import CALLED, SOUGHT, sought
 
 SUMS: Anchor = "sums alone"
 CHANCE: Anchor = "chance"
+UPDATES = "updates"
+TOLD = 0.01
+"""Of what sets updates apart, by sums alone, from which on it is said."""
 
 
 def decided(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -37,8 +40,13 @@ def of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         area = row["told"].get(SUMS, {}).get("area") if row.get("told") else None
         if area is not None and area["low"] > 0.5:
-            how = f"{area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
+            how = f"AUC {area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
             known.setdefault(sought(row["experiment"]), how)
+        if row["experiment"] != UPDATES or row.get("anchor") != SUMS or not row["leakage"]:
+            continue
+        if (share := row["leakage"]["aggregate"]) >= TOLD:
+            how = f"{share:.2f} of what sets them apart from their cluster's mean, where 1 is all of it"
+            known.setdefault(sought(UPDATES), how)
     if known:
-        things = "; ".join(f"{what} (AUC {how})" for what, how in known.items())
+        things = "; ".join(f"{what} ({how})" for what, how in known.items())
         yield f"Not counted above, which is measured from there: the published sums alone tell {things}."

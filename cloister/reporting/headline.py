@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..protocol.core.errors import OF_TRAINING
-from .run_data import Run, number
+from .run_data import Run, is_served, number
 
 IN_CLEAR = {
     "Plain": "The server saw every update in clear.",
@@ -20,6 +20,10 @@ NAMED = 6
 """Clients that are listed in a sentence; of more it is said how many."""
 OF_LATE = "no key of the split"
 """How a client declines that was not there when others were split, and has no key to be compared with them by."""
+SEEDED = (
+    "This is a simulation, whose noise follows from its seed: epsilon is that of a deployment, where the operating system draws"
+    " the noise, and says nothing against who has the seed."
+)
 TRAINED = " of a client's training data"
 ADJACENT = {
     "add or remove": " (there or not)",
@@ -241,7 +245,8 @@ def _noise(run: Run) -> str:
     if spent:
         beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
         without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""
-        return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}"
+        seeded = "" if is_served(run) else f" {SEEDED}"
+        return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}{seeded}"
     training = run.scenario.get("training")
     if isinstance(training, dict) and training.get("privacy"):
         return "Clients train with differential privacy; how much of it is spent is not in this folder, or not yet."

@@ -219,6 +219,11 @@ def evaluated(run: Run) -> list[tuple[float, Row]]:
     return [(t, line) for t, line in rounds if scores(run, line)] or rounds
 
 
+def is_served(run: Run) -> bool:
+    """Whether clients were processes of their own, with secrets of their own."""
+    return bool(run.origin.get("served") or (run.summary.get("account") or {}).get("elsewhere"))
+
+
 def was_scored(run: Run) -> bool:
     """Whether anybody said, in any round, how well a client's model predicts."""
     return any(scores(run, line) for line in run.rounds)

@@ -1,6 +1,6 @@
 """Who measured how well clients' models predict, which a page shows, and whether the server was told."""
 
-from .run_data import Run, was_scored
+from .run_data import Run, is_served, was_scored
 
 
 def told_scores(run: Run) -> bool:
@@ -14,7 +14,7 @@ def who_scored(run: Run) -> str:
         return ""
     if told_scores(run):
         return "Clients told the coordinator these figures, as it asked (--ask-scores): they are among what it learned."
-    if run.origin.get("served") or (run.summary.get("account") or {}).get("elsewhere"):
+    if is_served(run):
         return "The coordinator measured them on the scenario's own data: no client told it any."
     return (
         "The simulation measured them on each client's test records: no message of the protocol tells them to anybody. A deployed"
