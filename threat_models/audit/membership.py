@@ -24,15 +24,14 @@ FEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class MembershipInference:
-    """2 AUC - 1 of each victim, at least 0, over records of its own and as many that nobody has.
+    """2 AUC - 1 of each victim, over records of its own and as many that nobody has: 0 by chance on average.
 
     The others are of the distribution that the victim is tested on and have the labels of its own, one for one, as far as there
     are such: a victim's records of a label are tried as far as there are others of it, so that to know its labels is of no help.
     Where fewer than FEWEST have such a counterpart, others are any. A record's score is that which tells most in the attacker's
     own run of how much the client's updates, as the observer estimates them, lower its loss; how they align with its gradient
     beside what public gradients span; and how the models that come of them treat it beside shadow models from the same start,
-    which the attacker trains with half of the records in question each (LiRA, RMIA; of perceptrons alone). Where each is chance
-    the mean is a little above 0, as the anchors are too.
+    which the attacker trains with half of the records in question each (LiRA, RMIA; of perceptrons alone).
     """
 
     name: str = "membership"
@@ -51,7 +50,7 @@ class MembershipInference:
         own = victims_of(evidence.shadow, TRIED, rng)
         score = chosen(evidence, own, budget, rng)
         members, others = tried(evidence, evidence.view, truth, victims, score, budget, rng)
-        values = [max(0.0, 2 * auc(m, o).value - 1) for m, o in zip(members, others, strict=True)]
+        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]
         return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
 
 
