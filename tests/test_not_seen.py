@@ -8,16 +8,19 @@ import pytest
 import torch
 
 from cloister.evaluating.panels import defences
+from cloister.evaluating.searches import broken_by
 from cloister.evaluating.summaries import defence_rows
 from cloister.evaluating.texts import cell_rows
 from cloister.evaluating.verdict import verdict
 from cloister.fl.data.population import Examples
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.backdoors import Backdoor, misfit
+from cloister.threat_models.broken import Bounds
 from cloister.threat_models.cell import play_cell
 from cloister.threat_models.evaluation import Cell, Evaluation, description
 from cloister.threat_models.evaluation_folder import EvaluationFolder
 from cloister.threat_models.membership import Pool, Schedule
+from cloister.threat_models.search.play import Sought, harm
 from cloister.threat_models.simple_attacks import Scaled
 from cloister.threat_models.triggers import Patch
 
@@ -164,3 +167,22 @@ def test_a_trigger_that_changes_no_record_does_not_fit() -> None:
     patch = Patch(row=0, column=0, height=2, width=2)
     assert misfit(Backdoor(patch, target=0), few, 4).endswith("changes none of 10 records")
     assert misfit(Backdoor(patch, target=0), replace(few, x=few.x * 0), 4) == ""
+
+
+# --- defences that give up --------------------------------------------------------------------------------------------
+
+
+def test_a_defence_that_gives_up_without_the_attackers_data_is_held_against_the_run_without_attack_by_all_that_judge(
+    tmp_path: Path,
+) -> None:
+    """Before: what moves nothing once somebody is missing could lose nothing, as its reference was at chance."""
+    made_up(tmp_path, {("a", "IPM"): [0.1] * 3}, absent=0.1)
+    grid = edited(tmp_path, lambda row: row | {"classes": 10})
+    assert "a breaks (loses 80.0 points of accuracy to IPM, from 90.0 to 10.0 %)" in verdict(grid)
+    attacked, absent = ({"status": "done", "accuracy": {"late": 0.1}, "clean": {"late": 0.9}} for _ in range(2))
+    assert broken_by(attacked, absent, Bounds(), 0.1) == "accuracy"
+    assert broken_by(attacked, absent, Bounds(), None) == broken_by(attacked, absent, Bounds(), 0.01) == ""
+    line = {"status": "done", "unmoved": 0, "lost": 0, "success": None}
+    clean, low = line | {"accuracy": 0.9, "of": {"0": 0.9}, "classes": 10}, line | {"accuracy": 0.1, "of": {"0": 0.1}}
+    assert harm(low, clean, low, Sought()).loss == pytest.approx(0.8)
+    assert harm(low, clean | {"classes": 100}, low, Sought()).loss == 0.0

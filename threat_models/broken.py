@@ -2,9 +2,10 @@
 
 Lost is accuracy of loyal clients, late in a run (the last quarter of its evaluations, ten at most), below the lower of two runs
 of the same seed on the same clients: without attack, and without the attackers' data. So nothing that the defence costs by
-itself, or that the missing data cost, is the attack's doing. Where the second was not played, or a round of it came to nothing,
-it is held against the first alone. Gained is a backdoor's success in its last poisoned round above that of its trigger on the
-models that the run without attack has after the same round. A run breaks a defence where more is lost, or gained, than the bound.
+itself, or that the missing data cost, is the attack's doing. Where the second was not played, a round of it came to nothing, or
+it is no better than a guess though the first is (`chance.gave_up`), it is held against the first alone. Gained is a backdoor's
+success in its last poisoned round above that of its trigger on the models that the run without attack has after the same round.
+A run breaks a defence where more is lost, or gained, than the bound.
 """
 
 from collections.abc import Mapping

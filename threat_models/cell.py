@@ -14,7 +14,8 @@ from ..fl.runs.simulation import Simulation
 from ..protocol.core.errors import Refused
 from ..protocol.view.answers import Vector
 from .cell_metrics import attacked_metrics, clean_metrics
-from .evaluation import Cell, Evaluation, attacked_cells, key_of, resolved, target_of
+from .evaluation import Cell, Evaluation, attacked_cells, backdoor_of, key_of, resolved, target_of
+from .evaluation_attack import ABSENT, adversary_of
 from .evaluation_folder import EvaluationFolder
 from .trial import acting_in, played
 
@@ -68,12 +69,15 @@ def _metrics(
 
 def ends(evaluation: Evaluation, clean: Cell) -> set[int]:
     """The last poisoned rounds of backdoors that are compared with an attack-free run, but for its last round."""
-    found = set[int]()
+    found, base = set[int](), resolved(evaluation, clean)
     for cell in attacked_cells(evaluation, clean):
+        if cell.attack == ABSENT:
+            continue
         with suppress(Exception):  # refused, or whatever an attack of the user's raises: the cell's line will say it
-            scenario = resolved(evaluation, cell)
-            if target_of(evaluation, cell, scenario) is not None:
-                found |= {*acting_in(scenario)[-1:]} - {scenario.rounds - 1}
+            attack = evaluation.attacks[str(cell.attack)]
+            adversary = adversary_of(str(cell.attack), attack, float(cell.strength or 0.0), base)
+            if str(cell.attack) in evaluation.targets or backdoor_of(adversary) is not None:
+                found |= {*acting_in(adversary, base.rounds)[-1:]} - {base.rounds - 1}
     return found
 
 

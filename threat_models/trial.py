@@ -128,7 +128,7 @@ def _played(scenario: Scenario, target: Target | LearnedTarget | None, data: Pat
     members = frozenset() if simulation.corrupted is None else simulation.corrupted.members
     trial = Trial(simulation, clients, members)
     due = [t for t in range(scenario.rounds) if t + 1 == scenario.rounds or (t + 1) % scenario.evaluate_every == 0]
-    acting = acting_in(scenario)
+    acting = acting_in(scenario.adversary, scenario.rounds)
     half, trial.last_poisoned = ((acting[0] + acting[-1]) // 2, acting[-1]) if acting else (scenario.rounds, 0)
     rows: list[list[float]] = []
     while simulation.state.round < scenario.rounds:
@@ -192,7 +192,7 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     trial.withheld += len(view.record.below_floor) > refused
     rejected = frozenset(fault.blame for fault in view.record.faults[known:] if fault.rejected)
     trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.record.faults[known:] if fault.rejected]
-    if not _active(scenario, t):
+    if not _acts(scenario.adversary, t):
         return
     weights = {} if outcome is None or outcome.unmoved else outcome.weights
     trial.judged.append(Judged(frozenset(seen.clients), frozenset(seen.members), weights, rejected))
@@ -204,14 +204,14 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
             trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
 
 
-def acting_in(scenario: Scenario) -> list[int]:
-    """The rounds in which the adversary acts."""
-    return [t for t in range(scenario.rounds) if _active(scenario, t)]
+def acting_in(adversary: object, rounds: int) -> list[int]:
+    """The rounds, of so many, in which an adversary acts."""
+    return [t for t in range(rounds) if _acts(adversary, t)]
 
 
-def _active(scenario: Scenario, t: int) -> bool:
-    """Whether the adversary acts in the round, if it has a schedule; without one, always."""
-    when: Any = getattr(scenario.adversary, "when", None)
+def _acts(adversary: object, t: int) -> bool:
+    """Whether it acts in the round, if it has a schedule; without one, always."""
+    when: Any = getattr(adversary, "when", None)
     return when is None or t in when
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
-from ..grids.chance import nothing_words
 from ..threat_models.broken import Bounds
+from ..threat_models.chance import nothing_words
 from ..threat_models.search.found import Key, Point, key_of, points_of, try_of
 from ..threat_models.search.play import Sought, is_measure
 from ..threat_models.search.spent import spent

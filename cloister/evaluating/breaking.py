@@ -15,7 +15,6 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
-from ..grids.chance import nothing_words
 from ..grids.spread import metric
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
@@ -23,6 +22,7 @@ from ..progress import shown
 from ..tables_out import print_table
 from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
+from ..threat_models.chance import nothing_words
 from ..threat_models.evaluation import Evaluation, search_key
 from ..threat_models.evaluation_check import ATTACKERS, check_strengths
 from .data import place_words

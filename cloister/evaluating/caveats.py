@@ -1,6 +1,6 @@
 """What a verdict says of itself: where what was played was less than it looks, so that "holds" is not taken for more."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
@@ -18,28 +18,25 @@ SEED = 4
 
 def unusable(grid: Grid) -> list[str]:
     """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
-    runs: dict[str, list[bool]] = {}
-    for row in attacked_lines(grid):
-        runs.setdefault(row["attack"], []).append(bool((row.get("rejected") or {}).get("members")))
-    return [
-        f"In {sum(bad)} of {len(bad)} runs updates that {attack} made were refused, as not finite or too large: there it did less"
-        " than it was to do."
-        for attack, bad in runs.items()
-        if any(bad)
-    ]
+    words = "updates that {attack} made were refused, as not finite or too large: there it did less than it was to do"
+    return runs_in_which(grid, lambda row: bool((row.get("rejected") or {}).get("members")), f"In {{runs}} {words}.")
 
 
 def nobody_at_work(grid: Grid) -> list[str]:
     """Attacks in whose runs no attacker was at work in any round, as of a schedule that begins after the last."""
-    runs: dict[str, list[bool]] = {}
-    for row in attacked_lines(grid):
-        if row["strength"]:
-            runs.setdefault(row["attack"], []).append(not row.get("attackers"))
-    return [
-        f"In {sum(idle)} of {len(idle)} runs of {attack} no attacker was at work in any round: there it did nothing."
-        for attack, idle in runs.items()
-        if any(idle)
-    ]
+    words = "In {runs} of {attack} no attacker was at work in any round: there it did nothing."
+    return runs_in_which(grid, lambda row: not row.get("attackers") if row["strength"] else None, words)
+
+
+def runs_in_which(grid: Grid, is_so: Callable[[Row], bool | None], words: str) -> list[str]:
+    """A sentence for each attack of which something is so in some run. is_so: None for a run that is not counted. words: with
+    {runs}, "2 of 3 runs", and {attack}.
+    """
+    found: dict[str, list[bool]] = {}
+    for row in _attacked(grid):
+        if (so := is_so(row)) is not None:
+            found.setdefault(row["attack"], []).append(so)
+    return [words.format(runs=f"{sum(of)} of {len(of)} runs", attack=name) for name, of in found.items() if any(of)]
 
 
 def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
@@ -155,8 +152,7 @@ def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[
     return f" ({', '.join(said)})" if said else ""
 
 
-def attacked_lines(grid: Grid) -> Iterator[Row]:
-    """Of all runs under attack that are done."""
+def _attacked(grid: Grid) -> Iterator[Row]:
     for rows in grid.cells.values():
         for row in rows:
             if row["status"] == "done" and row["attack"] not in (None, ABSENT):

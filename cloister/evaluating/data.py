@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.results_folder import Row, read_results
-from ..grids.chance import no_better, of_rows
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
+from ..threat_models.chance import gave_up, of_rows
 from ..threat_models.evaluation import ABSENT
 from .over_seeds import summed_up
 
@@ -108,12 +108,10 @@ class Grid:
         nothing once somebody is missing, and that without attack is: that is no measure of what their data are worth.
         """
         rows = self.rows(ABSENT, defence, strength, protection)
-        found, clean = _by_seed(rows), self.clean_by_seed(defence, protection)
-        gave_up = any(
-            no_better(value, self.chance) and seed in clean and not no_better(clean[seed], self.chance)
-            for seed, value in found.items()
-        )
-        return found if all(map(is_measure, rows)) and not gave_up else {}
+        if not all(map(is_measure, rows)):
+            return {}
+        found, clean, chance = _by_seed(rows), self.clean_by_seed(defence, protection), self.chance
+        return {} if any(seed in clean and gave_up(value, clean[seed], chance) for seed, value in found.items()) else found
 
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""

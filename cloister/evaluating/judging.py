@@ -14,9 +14,9 @@ from math import inf, isfinite, nan, sqrt
 from scipy.stats import t as student
 
 from ..fl.runs.results_folder import Row
-from ..grids.chance import NOTHING
 from ..grids.spread import LEVEL, Spread, metric, spread
 from ..threat_models.broken import CLEAN, LOWER, gained, lost
+from ..threat_models.chance import NOTHING
 from .data import Grid
 from .learning import at_chance
 

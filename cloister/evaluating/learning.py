@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..grids.chance import no_better
+from ..threat_models.chance import no_better
 from .data import Grid
 
 LEARNED = 0.5

@@ -7,7 +7,7 @@ from statistics import mean
 
 from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
-from .caveats import attacked_lines
+from .caveats import runs_in_which
 from .data import Grid, Spot, at
 from .judging import Finding, State, cannot_gain
 
@@ -17,28 +17,26 @@ ONE = 0.2
 
 def did_nothing(grid: Grid) -> list[str]:
     """Attacks under which loyal clients ended with the models that they have without, as of votes that nobody asks for."""
-    runs: dict[str, list[bool]] = {}
-    for row in attacked_lines(grid):
-        if row.get("attackers"):
-            runs.setdefault(row["attack"], []).append(bool(row.get("same_models")))
-    return [
-        f"In {sum(same)} of {len(same)} runs of {attack} every loyal client ended with the very model that it has without attack:"
-        " there the attack did nothing, or the defence took nothing of those clients without attack either."
-        for attack, same in runs.items()
-        if any(same)
-    ]
+    words = (
+        "In {runs} of {attack} every loyal client ended with the very model that it has without attack: there the attack did"
+        " nothing, or the defence took nothing of those clients without attack either."
+    )
+    return runs_in_which(grid, lambda row: bool(row.get("same_models")) if row.get("attackers") else None, words)
 
 
 def nobody_loyal(grid: Grid) -> list[str]:
     """Attacks in whose runs every client was corrupt in some round."""
-    runs: dict[str, list[bool]] = {}
-    for row in attacked_lines(grid):
-        runs.setdefault(row["attack"], []).append(row.get("loyal") == 0)
-    return [
-        f"In {sum(none)} of {len(none)} runs of {attack} every client was an attacker in some round: accuracies there are of all."
-        for attack, none in runs.items()
-        if any(none)
-    ]
+    words = "In {runs} of {attack} every client was an attacker in some round: accuracies there are of all."
+    return runs_in_which(grid, lambda row: row.get("loyal") == 0, words)
+
+
+def works_without(grid: Grid) -> list[str]:
+    """Backdoors whose trigger the models without attack are taken in by so often that the bound cannot be passed."""
+    words = (
+        "In {runs} of {attack} its trigger works on the models without attack already, so that it could not gain more than the"
+        " bound: of a backdoor nothing is known there."
+    )
+    return runs_in_which(grid, lambda row: cannot_gain(row, grid.bounds.success) if row.get("success") else None, words)
 
 
 def absent_failed(grid: Grid) -> list[str]:
@@ -50,20 +48,6 @@ def absent_failed(grid: Grid) -> list[str]:
             where = f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {len(bad)} of {len(rows)} seeds"
             said.append(f"{where} ({bad[0]['status']}: {bad[0]['reason']})")
     return [f"Runs without the attackers' data have no result: {'; '.join(said)}."] if said else []
-
-
-def works_without(grid: Grid) -> list[str]:
-    """Backdoors whose trigger the models without attack are taken in by so often that the bound cannot be passed."""
-    runs: dict[str, list[bool]] = {}
-    for row in attacked_lines(grid):
-        if row.get("success"):
-            runs.setdefault(row["attack"], []).append(cannot_gain(row, grid.bounds.success))
-    return [
-        f"In {sum(full)} of {len(full)} runs of {attack} its trigger works on the models without attack already, so that it could"
-        " not gain more than the bound: of a backdoor nothing is known there."
-        for attack, full in runs.items()
-        if any(full)
-    ]
 
 
 def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
-from ..grids.chance import NOTHING
 from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
 from ..grids.words import learned_words
@@ -19,6 +18,7 @@ from ..reporting.curves import NARROW, WIDE, Band, Chart, Line, draw_curves
 from ..reporting.hues import HUES
 from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words
+from ..threat_models.chance import NOTHING
 from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words, without_words

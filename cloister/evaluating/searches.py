@@ -9,6 +9,7 @@ from ..grids.workers import Crew
 from ..threat_models.breakdown import Found, Search, Steps, search
 from ..threat_models.broken import Bounds, breaks, gained, lost
 from ..threat_models.cell import idle
+from ..threat_models.chance import gave_up, of_rows
 from ..threat_models.evaluation import ABSENT, Cell, clean_cells, names_of
 from .data import is_measure
 from .run import Ledger, arrange
@@ -123,7 +124,7 @@ class _Searches:
                     if len(others) == 1:
                         yield absent, one.clean
                     return
-                by = broken_by(answer, None if absent is None else beside, self.bounds)
+                by = broken_by(answer, None if absent is None else beside, self.bounds, of_rows([one.clean]))
                 if by:
                     one.by[strength] = by
                 strength = one.driven.send(bool(by))
@@ -146,10 +147,13 @@ class _Searches:
         self.ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, found, reason, of.partition, by))
 
 
-def broken_by(row: Row, absent: Row | None, bounds: Bounds) -> str:
+def broken_by(row: Row, absent: Row | None, bounds: Bounds, chance: float | None = None) -> str:
     """What an attack broke in this cell: "accuracy", "backdoor", both, or nothing. absent: the line without the attackers'
-    data.
+    data. chance: accuracy of a guess, where it is known.
     """
-    beside = metric(absent, "accuracy", "late") if absent is not None and is_measure(absent) else None
-    loss = lost(metric(row, "accuracy", "late"), metric(row, "clean", "late"), beside)
+    clean, beside = metric(row, "clean", "late"), None
+    if absent is not None and is_measure(absent):
+        late = metric(absent, "accuracy", "late")
+        beside = None if gave_up(late, clean, chance) else late
+    loss = lost(metric(row, "accuracy", "late"), clean, beside)
     return breaks(loss, gained(row.get("success")), bounds)

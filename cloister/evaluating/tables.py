@@ -7,10 +7,10 @@ from typing import Any
 from rich.table import Table
 
 from ..fl.runs.results_folder import strict
-from ..grids.chance import NOTHING
 from ..grids.spread import Spread, interval_words, metric, percent, spread
 from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
+from ..threat_models.chance import NOTHING
 from .data import Grid
 from .judging import Finding, Harm, findings
 from .learning import at_chance, close_to_chance

@@ -6,10 +6,10 @@ It says "holds against every attack played", and never that a defence is safe.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..grids.chance import NOTHING
 from ..grids.panels import Said
 from ..grids.spread import spread
 from ..threat_models.broken import CLEAN, LOWER
+from ..threat_models.chance import NOTHING
 from .caveats import (
     diverged_without_attack,
     fewer_than_built_for,

@@ -1,7 +1,9 @@
 """Which of a client's own records are held out to score models by: by their places alone, whatever is in them.
 
 A split by labels redraws many records when one of them gets another label, so that noise for one record that is trained on would
-be no noise for one record of the file. Here who replaces a record changes that one, in one part or the other, and nothing else.
+be no noise for one record of the file. Here who replaces a row of a table changes that one, in one part or the other, and nothing
+else. Pictures lie in a folder for each label, in that order: one that gets another label, and a row that is added or left out,
+still moves others.
 """
 
 import numpy as np

@@ -88,8 +88,7 @@ class LinkedHosts:
         self.round = round
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
-            gone = {} if self.listener is None else self.listener.left()
-            left = "".join(f"; {name_of(i)} left: {why}" for i, why in [*gone.items()][:MOST_LEFT])
+            left = "" if self.listener is None else who_left(self.listener)
             raise ValueError(f"no client is ready for the run{left}: each party says why where it was started")
         self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
         words, linked, seated = self.words.first
@@ -103,3 +102,8 @@ class LinkedHosts:
         """The run is over: hand each client its model, or say which of those that it holds it is."""
         self.linked.finish(models)
         self.words.begin()  # also where all have answered: they are to be told that it is over
+
+
+def who_left(listener: Listener) -> str:
+    """Parties that said why they take no further part, with it, as a part of a line; empty where there are none."""
+    return "".join(f"; {name_of(i)} left: {why}" for i, why in list(listener.left().items())[:MOST_LEFT])

@@ -20,7 +20,7 @@ from ...protocol.two_servers.protection import TwoServer
 from ...protocol.two_servers.run import max_bytes
 from ...protocol.work.uploads import to_bytes
 from .agreement import terms_of
-from .linked_hosts import HELPERS, LinkedHosts
+from .linked_hosts import HELPERS, LinkedHosts, who_left
 from .other_terms import OtherTerms
 from .parties import Parties
 from .scenario import Scenario
@@ -38,8 +38,6 @@ SETTLED = 3.0
 """Seconds without another client after which a run begins with those that are there, where they are enough: whoever comes a
 round later is told from the others by the difference of two sums.
 """
-MOST_LEFT = 3
-"""Clients of which a line says why they left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +192,6 @@ def wait_for_more(listener: Listener, clients: int, seconds: float) -> None:
         left = who_left(listener)
         why = f"after {seconds:g} s {len(there)} clients are there, and {clients} must be for the run's secret seed{left}"
         raise ConnectionError(f"{why}: those that are there wait; bring more, and give the same command again")
-
-
-def who_left(listener: Listener) -> str:
-    """Clients that said why they take no further part, with it, as a part of a line; empty where there are none."""
-    return "".join(f"; {name_of(i)} left: {why}" for i, why in list(listener.left().items())[:MOST_LEFT])
 
 
 def _clients_of(listener: Listener) -> list[int]:

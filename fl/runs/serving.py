@@ -30,8 +30,8 @@ from .dealt import Apportioned
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .hosts import OF_NUMBERS
-from .linked_hosts import HELPERS, LinkedHosts
-from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody, who_left
+from .linked_hosts import HELPERS, LinkedHosts, who_left
+from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody
 from .lost_round import NothingLearned
 from .other_terms import OtherTerms
 from .parties import Parties

@@ -22,6 +22,7 @@ from ..attack_metrics import attack_success
 from ..backdoors import as_learned
 from ..broken import Bounds, gained, lost
 from ..cell import recorded
+from ..chance import gave_up, of_rows
 from ..evaluation import backdoor_of
 from ..evaluation_attack import absent_of
 from ..evaluation_folder import EvaluationFolder
@@ -239,6 +240,8 @@ def harm(row: Row, clean: Row, absent: Row | None, sought: Sought) -> Harm:
     before = {i: float(clean["of"][i]) for i in row["of"]}
     usual = sum(before.values()) / len(before)
     without = absent if absent is not None and is_measure(absent) else None
+    if without is not None and gave_up(float(without["accuracy"]), usual, of_rows([clean])):
+        without = None
     loss = lost(float(row["accuracy"]), usual, None if without is None else float(without["accuracy"]))
     lower = before if without is None or usual <= float(without["accuracy"]) else without["of"]
     client = max(float(lower.get(i, before[i])) - float(a) for i, a in row["of"].items())

@@ -16,6 +16,13 @@ def no_better(accuracy: float, chance: float | None) -> bool:
     return chance is not None and accuracy <= chance + NEAR * (1 - chance)
 
 
+def gave_up(without: float, clean: float, chance: float | None) -> bool:
+    """Whether a defence is no better than a guess once the attackers' data are missing, though it is without attack, as one that
+    moves nothing then: that is no measure of what the data are worth.
+    """
+    return no_better(without, chance) and not no_better(clean, chance)
+
+
 def of_rows(rows: Iterable[Mapping[str, Any]]) -> float | None:
     """Accuracy of the best guess without a look, by lines of runs: one of so many labels, or always the one that is most
     frequent; None where neither is known.
