@@ -90,7 +90,7 @@ def test_one_that_was_revoked_predicts_with_no_model_and_is_in_no_cluster_any_mo
     write_lines(folder / "presence.jsonl", [{"round": 5, "away": [3], "revoked": [3]}])
     rows = dict(load(folder).client(3).rows)
     assert rows["predicts with"].startswith("no model of this run: it was not there to be handed one")
-    assert re.search(r"in rounds? (\d to )?5$", rows["it was in"]), rows["it was in"]
+    assert re.search(r"in rounds? (\d to )?5$", rows["at each round's end it was in"]), rows["at each round's end it was in"]
     assert dict(load(folder).client(5).rows)["predicts with"].startswith("the model of cluster")
 
 

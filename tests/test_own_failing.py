@@ -197,7 +197,8 @@ def test_a_break_says_which_points_of_fewer_were_not_confirmed() -> None:
 def test_a_backdoor_above_the_bound_in_some_seeds_is_said_by_seeds() -> None:
     of = spread([0.05, 0.45])
     assert of is not None
-    words = "patch succeeds 25.0 points in the mean more often than without it, above the bound in 1 of 2 seeds"
+    words = "patch succeeds 25.0 points in the mean more often than without it, in its last poisoned round,"
+    words += " above the bound in 1 of 2 seeds"
     assert _success(Harm("patch", of, 0.1, 1, None)) == words
 
 

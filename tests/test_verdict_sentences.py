@@ -124,7 +124,7 @@ def test_both_ways_of_breaking_are_said_with_the_worst_of_all_who_break_so(tmp_p
     words = verdict(made_up(tmp_path, table, success=rates))
     assert (
         "a and b break and let a backdoor through (a loses most: 40.0 points of accuracy to BadNets, from 90.0 to 50.0 %;"
-        " most through b: BadNets succeeds 89.0 points more often than without it)"
+        " most through b: BadNets succeeds 89.0 points more often than without it, in its last poisoned round)"
     ) in words
 
 
@@ -132,7 +132,10 @@ def test_a_backdoor_that_succeeds_on_one_seed_is_let_through_and_not_averaged_aw
     """.25, .01 and .01: in the mean 8 points more often, below the bound of 10."""
     words = verdict(made_up(tmp_path, {("a", "BadNets"): [0.9] * 3}, success={("a", "BadNets"): [0.25, 0.01, 0.01]}))
     assert words.startswith("No defence holds")
-    assert "BadNets succeeds 8.0 points in the mean more often than without it, above the bound in 1 of 3 seeds" in words
+    assert (
+        "BadNets succeeds 8.0 points in the mean more often than without it, in its last poisoned round,"
+        " above the bound in 1 of 3 seeds" in words
+    )
 
 
 def test_which_results_are_not_there_is_said_as_far_as_it_is_one_thing(tmp_path: Path) -> None:

@@ -110,7 +110,10 @@ def test_a_defence_that_lets_a_backdoor_through_is_not_praised_for_its_accuracy(
     )
     words = verdict(grid)
     assert words.startswith("With as many attackers as it is built for, median holds against every attack played.")
-    assert "Multi-Krum lets a backdoor through (BadNets succeeds 82.0 points more often than without it)" in words
+    assert (
+        "Multi-Krum lets a backdoor through (BadNets succeeds 82.0 points more often than without it, in its last poisoned round)"
+        in words
+    )
     assert "Multi-Krum hold" not in words
     assert finding(grid, "Multi-Krum", 3.0, "Plain").word == "lets a backdoor through"
 

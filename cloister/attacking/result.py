@@ -74,6 +74,8 @@ class Attacked:
         bound = "the bound, above which is a break if it holds on every seed"
         axes.axhline(100 * search.sought.bounds.loss, linestyle="--", color="gray", label=bound)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if len({p.attackers for p in played}) == 1:
+            axes.set_xlim(played[0].attackers - 1, played[0].attackers + 1)
         title = f"{search.about['defence']} attacked, on {search.about['name']}"
         axes.set(xlabel="attackers", ylabel="accuracy lost by loyal clients,\npoints; higher is worse", title=title)
         figure.legend(loc="outside lower center", frameon=False)

@@ -28,6 +28,8 @@ OPENED = (
 SERVERS = ("the server alone", "the first server alone")
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
+FURTHER = 0.05
+"""Of everything, by which what was found of one client is above what was found in the mean, from which on it is said."""
 
 
 def headline(found: Mapping[str, Any]) -> str:
@@ -43,7 +45,8 @@ def sentences(found: Mapping[str, Any]) -> Said:
     refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
     places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
     by = {(row["observer"], row["experiment"]): row["by"] for row in found["rows"] if row.get("by")}
-    if told := (*_leaks_in_words(leaks(found["rows"]), by), *decided(found["rows"])):
+    worst = {(row["observer"], row["experiment"]): row["worst"] for row in found["rows"] if row.get("worst")}
+    if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"])):
         places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)
     parts += _open_in_words(found["rows"])
@@ -147,11 +150,14 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
 
 
 def _leaks_in_words(
-    several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]], by: Mapping[tuple[str, str], str]
+    several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]],
+    by: Mapping[tuple[str, str], str],
+    worst: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> Iterator[str]:
     """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same.
 
-    by: who of a coalition finds it without the others, by observer and experiment; empty where it takes them together.
+    by: who of a coalition finds it without the others, by observer and experiment; empty where it takes them together. worst: of
+    whom most was found, likewise.
     """
 
     def named(observer: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
@@ -161,6 +167,7 @@ def _leaks_in_words(
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
             if leak["low"] <= 0:  # it is here for some victims' sake
                 wide += f"; half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
+            wide += _further(leak, worst.get((observer, experiment), {}))
             alone = f"; {who} does by itself" if (who := by.get((observer, experiment))) else ""
             yield f"{sought(experiment)} ({_percent(leak['value'])}{wide}{alone})"
         if len(found) > NAMED:
@@ -170,6 +177,14 @@ def _leaks_in_words(
     for observer, found in several:
         alike.setdefault(", ".join(named(observer, found)), []).append(CALLED.get(observer, observer))
     yield from (f"{' / '.join(observers)} can tell {words}" for words, observers in alike.items())
+
+
+def _further(leak: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
+    """Of whom most was found, and how much on the scale of the mean; empty where that says no more than the mean."""
+    apart = leak["plain"] - leak["aggregate"]
+    if not worst or apart <= 0 or (share := (worst["value"] - worst["anchor"]) / apart) < leak["value"] + FURTHER:
+        return ""
+    return f"; of {Victim(worst['client'], worst['seed'], worst.get('name', ''))} {_percent(share)}"
 
 
 def _open_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

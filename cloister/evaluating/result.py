@@ -89,8 +89,8 @@ class Evaluated:
 
     def plot(self, protection: str | None = None) -> "Figure":
         """Accuracy of loyal clients over the strength of each defence's worst attack: mean over seeds, with what all seeds lie
-        between, and beside it, hollow, without attack. protection: by name; None for the first. Raises ValueError for one that is
-        not there.
+        between, and beside it, hollow, that of the same clients without attack. protection: by name; None for the first. Raises
+        ValueError for one that is not there.
         """
         from ..picture import Picture
 
@@ -105,15 +105,16 @@ class Evaluated:
             worst = [(s, grid.worst_attack(defence, s, name)) for s in sorted(grid.strengths)]
             spots = [(s, grid.attacked(a, defence, s, name)) for s, a in worst if a is not None]
             known = [(s, spot) for s, spot in spots if spot is not None]
+            loyal = [(s, grid.clean_of_loyal(a, defence, s, name)) for s, a in worst if a is not None]
+            clean = [(s, spot.mean) for s, spot in loyal if spot is not None]
             if not known:  # refused, for instance
                 continue
             aside = apart * SIDE * (k - (len(grid.defences) - 1) / 2) / max(1, len(grid.defences))  # else one hides another
             at, means = [s + aside for s, _ in known], [100 * spot.mean for _, spot in known]
             ends = [[100 * (spot.mean - spot.least) for _, spot in known], [100 * (spot.most - spot.mean) for _, spot in known]]
             bar = axes.errorbar(at, means, yerr=ends, marker="o", capsize=3, label=defence)
-            if (clean := grid.clean(defence, name)) is not None:
-                colour = bar.lines[0].get_color()
-                axes.plot(at, [100 * clean.mean] * len(at), marker="o", linestyle="none", markerfacecolor="none", color=colour)
+            places, levels, colour = [s + aside for s, _ in clean], [100 * mean for _, mean in clean], bar.lines[0].get_color()
+            axes.plot(places, levels, marker="o", linestyle="none", markerfacecolor="none", color=colour)
         axes.margins(y=0.1)
         low, high = axes.get_ylim()
         if high - low < NARROW:  # differences of a point are no landscape

@@ -279,7 +279,8 @@ def _success(harm: Harm) -> str:
     some = harm.broke < harm.lost.count
     mean = " in the mean" if some else ""
     seeds = f", above the bound in {harm.broke} of {harm.lost.count} seeds" if some else ""
-    return f"{harm.attack} succeeds {100 * harm.lost.mean:.1f} points{mean} more often than without it{seeds}"
+    more = f"{100 * harm.lost.mean:.1f} points{mean} more often than without it, in its last poisoned round"
+    return f"{harm.attack} succeeds {more}{seeds}"
 
 
 def _rate(one: Finding) -> str:

@@ -133,7 +133,7 @@ class OfClient:
 
     def _belonged(self) -> Iterator[tuple[str, str]]:
         stays = _stays(self.run, self.client)
-        yield "it was in", "; ".join(stays.values()) or "none in any round"
+        yield "at each round's end it was in", "; ".join(stays.values()) or "none in any round"
         last = next(reversed(stays), "")
         if in_slots(self.run):
             yield "predicts with", f"what it chooses among the models by itself, mostly {last}"

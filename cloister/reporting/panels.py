@@ -137,6 +137,12 @@ def why_no_split(run: Run) -> str:
         return start
     limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
     asked = f" This run asked for {' and '.join(limits)}." if limits else ""
+    if limits and any(value == "ScaleFree" for _, value in flat(run.scenario)):  # its thresholds are shares
+        first = next((size for _, size, _, _ in norms if math.isfinite(size)), math.nan)
+        asked = (
+            f" This run asked for {limits[0]}, a share of the single updates of the same round, here {mean / single:.3g}, and"
+            f" {limits[-1]}, a share of those of the first round ({first:.3g}), here {single / first:.3g}."
+        )
     return (
         f"{start} CFL splits only when the mean update of a cluster is already short while single updates are still long, "
         f"which says that one model cannot please every member. Here the shortest mean update had norm {mean:.3g} "

@@ -16,9 +16,10 @@ from ..core.errors import Fault, ProtocolError
 from ..core.link import Frame, Tap
 from ..core.session import SERVER
 from ..view.answers import Cost
-from ..wire.codec import Kinds, decode, encode
+from ..wire.codec import Kinds
 from ..wire.messages import MESSAGES as WORK
 from ..wire.messages import Declined, Task
+from ..wire.to_many import ToMany
 from .roles import (
     Awaiting,
     Compute,
@@ -91,6 +92,7 @@ class InProcess:
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
         self._over: dict[bytes, Mapping[int, Role]] = {}
+        self._to_many = ToMany()
         self._tap = tap
         self._computers = computers
         self._judge = judge
@@ -193,6 +195,7 @@ class InProcess:
                     break
                 due = opened
         finally:  # whoever still owes work, because its task was late or something raised, is free for the next session
+            self._to_many = ToMany()  # which holds the last model that was sent
             self._over |= dict.fromkeys(begun, clients)
             drop_oldest(self._over, MOST_OVER)
             for client in dict.fromkeys([*(client for client, _ in tasks), *sorted(asked)]):
@@ -238,7 +241,7 @@ class InProcess:
             frame = Frame(self.messages, party, effect.receiver, effect.kind, bytes(effect.data) if kept else effect.data)
         else:
             envelope, started = effect.envelope, time.process_time()
-            data = encode(envelope)
+            data = self._to_many.encode(envelope)
             self.cpu_seconds[party] += time.process_time() - started
             frame = Frame(self.messages, party, envelope.receiver, type(envelope.message).__name__, data)
         self._count(party, frame.receiver, len(frame.data))
@@ -265,7 +268,7 @@ class InProcess:
             return cast("FarRole", far).take(frame.sender, frame.data)
         started = time.process_time()
         try:
-            envelope = decode(frame.data, frame.sender, self._max_bytes, self.kinds)
+            envelope = self._to_many.decode(frame.data, frame.sender, self._max_bytes, self.kinds)
             if (envelope.sender, envelope.receiver) != (frame.sender, frame.receiver):
                 raise ProtocolError("a message that names other parties than its link", frame.sender)
             session = envelope.session

@@ -14,7 +14,7 @@ from ..parts.leverage import Row
 from ..parts.models import Models
 from ..parts.run import Run
 from ..view.answers import Remembered, Snapshot, Sum, Traffic
-from .input import InputTerms, Total
+from .input import LIMBS, InputTerms, Total
 from .masking import MaskedSessions
 from .server import Unmasked
 from .shape import Shape
@@ -113,7 +113,8 @@ class MaskedSums:
         """The answer in the end of a masked sum; None, and a fault on record, if there is none."""
         record, round = self._run.record, question.updates.round
         words = "the sum of the updates" + (", and of the sample counts" if question.times_samples else "")
-        words += ", and of their squared norms" if question.energy and self._noisy is None else ""
+        words += f", and of their squared norms, as {LIMBS} digits" if question.energy and self._noisy is None else ""
+        words += ", and how many they are"
         noise = ", with the noise that its clients added" if self._noisy is not None else ""
         words += noise
         record.disclose(round, "server", "sums", ended.clients, len(ended.total), words)

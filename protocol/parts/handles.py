@@ -139,7 +139,8 @@ class Handles:
             for i in clients & kept.keys():
                 kept[i].append(name)
         if told:
-            self._play([(i, RoundOver(tuple(kept[i]))) for i in told])
+            words = {names: RoundOver(names) for names in {tuple(kept[i]) for i in told}}  # one for all who keep the same
+            self._play([(i, words[tuple(kept[i])]) for i in told])
         self._met.clear()
 
     # --- inside -------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def encoding_of(items: Sequence[Any]) -> list[Buffer]:
     """The encoding of a list, in pieces that are joined, if at all, once: cbor2 would copy a vector several times."""
     if not any(map(_is_long, items)):
         return [cbor2.dumps(items)]  # integers, strings and lists of them: its heads are the shortest
-    pieces: list[Buffer] = [_item_head(4, len(items))]
+    pieces: list[Buffer] = [head_of(4, len(items))]
     for item in items:
         _put(item, pieces)
     return pieces
@@ -76,9 +76,9 @@ def _is_long(item: Any) -> bool:
 
 def _put(item: Any, pieces: list[Buffer]) -> None:
     if type(item) in (bytes, memoryview):
-        pieces += (_item_head(2, len(item)), item)
+        pieces += (head_of(2, len(item)), item)
     elif _is_long(item):
-        pieces.append(_item_head(4, len(item)))
+        pieces.append(head_of(4, len(item)))
         for inner in item:
             _put(inner, pieces)
     else:
@@ -121,7 +121,7 @@ def _check_plain(data: Buffer) -> None:
                 raise ValueError("a tag, or a value that is none of the plain ones")
             at += 1 + (0, 2, 4, 8)[max(0, (first & 31) - 24)]
         else:
-            major, argument, at = _head(data, at)
+            major, argument, at = head_at(data, at)
             if mapped and count % 2 == 0 and (major > 3 or (major < 2 and argument > MAX_ID)):
                 raise ValueError("a key that is neither a string nor an id")
             if major == 6:
@@ -145,7 +145,7 @@ def _plain_at(data: Buffer, at: int, deepest: int, left: Iterator[int]) -> tuple
     """
     if next(left, None) is None:
         raise ValueError("too many items")
-    major, argument, start = _head(data, at)
+    major, argument, start = head_at(data, at)
     if major == 4 and deepest:
         items, at = [], start
         for _ in range(argument):
@@ -158,7 +158,7 @@ def _plain_at(data: Buffer, at: int, deepest: int, left: Iterator[int]) -> tuple
     return _built(data, (major, argument, start, end), argument > _LONG), end
 
 
-def _item_head(major: int, argument: int) -> bytes:
+def head_of(major: int, argument: int) -> bytes:
     """The shortest head."""
     if argument < 24:
         return bytes([major << 5 | argument])
@@ -166,7 +166,7 @@ def _item_head(major: int, argument: int) -> bytes:
     return bytes([major << 5 | 24 + log]) + argument.to_bytes(1 << log, "big")
 
 
-def _head(data: Buffer, at: int) -> tuple[int, int, int]:
+def head_at(data: Buffer, at: int) -> tuple[int, int, int]:
     """The CBOR item head at this offset: its major type, its argument, the offset behind it. Taken in the shortest form alone."""
     if at >= len(data):
         raise ValueError("it ends early")
@@ -191,7 +191,7 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
 
     Refuses, before anything is built, all but one short list of integers, strings and flat lists of at most MAX_ITEMS.
     """
-    major, count, at = _head(data, 0)
+    major, count, at = head_at(data, 0)
     if major != 4 or not 5 <= count <= MAX_FIELDS:
         raise ValueError("not a message")
     listed, items, end = 0, [], len(data)
@@ -202,7 +202,7 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
         elif first & 31 == 24 and at + 1 < end and data[at + 1] >= 24:
             major, argument, at = first >> 5, data[at + 1], at + 2
         else:
-            major, argument, at = _head(data, at)
+            major, argument, at = head_at(data, at)
         if major in (2, 3):
             start, at = at, at + argument
         elif major == 4:
@@ -216,7 +216,7 @@ def _items_in(data: Buffer, most: int = MAX_FIELDS) -> list[_Item]:
                 elif first & 31 == 24 and at + 1 < end and data[at + 1] >= 24:
                     inner, size, at = first >> 5, data[at + 1], at + 2
                 else:
-                    inner, size, at = _head(data, at)
+                    inner, size, at = head_at(data, at)
                 if inner > 3:
                     raise ValueError("a list is nested or too long, or has in it what is not part of any message")
                 at += size if inner > 1 else 0
@@ -241,10 +241,10 @@ def _built(data: Buffer, item: _Item, lent: bool = False) -> Any:
         return -1 - argument
     if end - start <= _LONG:
         listed = bytes(data[start:end])
-        return _integers(listed) if argument and data[_head(data, start)[2]] < 32 else tuple(cbor2.loads(listed))
-    items, at = [], _head(data, start)[2]
+        return _integers(listed) if argument and data[head_at(data, start)[2]] < 32 else tuple(cbor2.loads(listed))
+    items, at = [], head_at(data, start)[2]
     for _ in range(argument):
-        inner, size, begins = _head(data, at)
+        inner, size, begins = head_at(data, at)
         at = begins + size if inner > 1 else begins
         items.append(_built(data, (inner, size, begins, at)))
     return tuple(items)

@@ -214,7 +214,8 @@ class Participant:
         needed = (*(task.models[: public(task)] if models is None else ()), *mine)
         if lacking := [name for name in needed if not self.owned.holds(name)]:
             return self._declined(task, f"the model {lacking[0]} is not held here")
-        doing = Doing(task if models is None else replace(task, vector=models.data), models)
+        kept = task if models is None or models.data is task.vector else replace(task, vector=models.data)
+        doing = Doing(kept, models)
         digest = b"" if models is None else models.digest
         self.taken[updates_of(task)] = Taken(
             task.session.digest, task.round, digest, task.most, task.work, public(task), task.models[0]
