@@ -638,6 +638,19 @@ def test_the_same_clients_in_several_runs_are_no_others() -> None:
     assert not said("Dirichlet", 0, 1, 2)
 
 
+def test_of_whom_most_is_found_is_named_beside_the_mean() -> None:
+    """The mean alone stood there, and an opinion on each participant needs the worst."""
+    leak = {"value": 0.15, "low": 0.12, "high": 0.18, "exposed": [], "victims": 40, "aggregate": 0.1, "plain": 0.9}
+    several = [("server and client 0", [("updates", leak)])]
+    worst = {"client": 9, "name": "Jever", "seed": 1, "value": 0.3, "anchor": 0.1}
+    (words,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst})
+    assert words == "server and client 0 can tell single clients' updates (15 %; of client 9 (Jever) of seed 1 25 %)"
+    (near,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst | {"value": 0.24}})
+    assert near == "server and client 0 can tell single clients' updates (15 %)", "no further than the mean says"
+    (other,) = _leaks_in_words([("server", [("samples", leak)])], {}, {("server", "samples"): worst})
+    assert "Jever" not in other, "values of other things are no shares of a victim's"
+
+
 def test_what_one_client_finds_by_itself_needs_no_coalition() -> None:
     """ "server and client 0 can tell" was read as that it takes both."""
     leak = {"value": 0.4, "low": 0.35, "high": 0.45, "exposed": [], "victims": 40}

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.scoring import BOUND, GOOD
 from ..threat_models.audit.uncovered import leaks, left_open, read_records
-from .beside_leaks import decided, little, of_sums_alone
+from .beside_leaks import UPDATES, decided, little, of_sums_alone
 from .losses import notes_on_loss
 from .sought import CALLED, GRAVEST, SOUGHT, sought
 from .which_runs import epsilon_in_words, runs_in_words
@@ -152,7 +153,7 @@ def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
 def _leaks_in_words(
     several: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]]]],
     by: Mapping[tuple[str, str], str],
-    worst: Mapping[tuple[str, str], Mapping[str, Any]],
+    worst: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType({}),
 ) -> Iterator[str]:
     """ "client 0 / whoever watches the network can tell which clients share a cluster (100 %)", by who can tell the same.
 
@@ -167,7 +168,7 @@ def _leaks_in_words(
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
             if leak["low"] <= 0:  # it is here for some victims' sake
                 wide += f"; half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
-            wide += _further(leak, worst.get((observer, experiment), {}))
+            wide += _further(leak, worst.get((observer, experiment), {})) if experiment == UPDATES else ""
             alone = f"; {who} does by itself" if (who := by.get((observer, experiment))) else ""
             yield f"{sought(experiment)} ({_percent(leak['value'])}{wide}{alone})"
         if len(found) > NAMED:
@@ -180,7 +181,7 @@ def _leaks_in_words(
 
 
 def _further(leak: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
-    """Of whom most was found, and how much on the scale of the mean; empty where that says no more than the mean."""
+    """Of whose updates most was found, on the scale of the mean; empty where that says no more than the mean."""
     apart = leak["plain"] - leak["aggregate"]
     if not worst or apart <= 0 or (share := (worst["value"] - worst["anchor"]) / apart) < leak["value"] + FURTHER:
         return ""
