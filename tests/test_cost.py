@@ -35,6 +35,7 @@ from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers import in_process
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.drivers.in_process import InProcess
+from cloister.protocol.masked.noise import Noise
 from cloister.protocol.messages import MESSAGES
 from cloister.protocol.pairs.choices import DISTANCES, ONE_RELEASE, PER_PAIR, PUBLIC, PerRound, ServerSamples
 from cloister.protocol.uploaded import sums as uploaded_sums
@@ -56,6 +57,8 @@ FITTING = [p for p in PROTECTIONS if p.gives >= GRAMS]
 SIZES: dict[type[Protection], float] = {Encrypted: 1e-2}
 """How far sizes differ between runs: ciphertexts are compressed, and never the same."""
 SILENT: Callable[[float], None] = lambda share: None  # noqa: E731
+
+NOISE = Noise(epsilon=8.0, delta=1e-3, rounds=3, l2=1.0, acknowledge=("gram", "gram(origin)"))
 
 each_protection = pytest.mark.parametrize("protection", FITTING, ids=as_written)
 SLOWLY = [pytest.param(p, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for p in FITTING]
@@ -275,6 +278,20 @@ def test_similarities_are_asked_for_as_an_algorithm_needs_them(needs: set[Functi
     found = measure(Plain(), workload(frozenset({Functionality.SUMS} | needs)), SILENT)
     assert [entry.what for entry in found.log if entry.what.startswith("gram")] == asked
     assert found.rounds[-1].compared == 9
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("similarity", ["update", "gradient"])
+@pytest.mark.parametrize("protection", [TwoServer(), Masked(corrupt=0, noise=NOISE)], ids=["TwoServer", "noise"])
+def test_where_sums_tell_no_norms_cfl_takes_them_from_a_matrix_about_the_origin(protection: Protection, similarity: Any) -> None:
+    """It was measured as one about the mean, which tells less than the run does."""
+    algorithm = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), similarity=similarity, remember=False, by_samples=False)
+    run = Simulation(replace(load(QUICKSTART), algorithm=algorithm, protection=protection, rounds=1), None)
+    run.step()
+    asked = {entry.words for entry in run.view.record.log if entry.what == "gram"}
+    found = measure(protection, workload_of(run.scenario, 14, 40, None), SILENT)
+    assert asked
+    assert asked <= {entry.words for entry in found.log}
 
 
 def test_a_cluster_below_the_floor_is_told() -> None:

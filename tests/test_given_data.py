@@ -399,7 +399,7 @@ def test_a_batch_of_one_is_foreseen_where_the_model_needs_two():
 
 @pytest.mark.trains
 def test_hospitals_without_planted_groups_are_found_and_the_report_does_not_call_it_a_failure(tmp_path):
-    source = data.from_csv(hospitals(tmp_path / "h"))
+    source = data.from_csv(hospitals(tmp_path / "h", rows=240))  # a fifth is held out; of 24 records batch means are rough
     found = {}
     for name, norm in (("batch", nn.BatchNorm1d(6, track_running_stats=False)), ("layer", nn.LayerNorm(6))):
         torch.manual_seed(0)

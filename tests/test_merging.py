@@ -16,6 +16,7 @@ from cloister.evaluating.report import render
 from cloister.evaluating.verdict import verdict
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.threat_models.evaluation import Bounds
+from cloister.threat_models.membership import Fixed
 
 from . import evaluation_sample as sample
 from .test_evaluate import play, timeless
@@ -73,6 +74,30 @@ def test_what_does_not_fit_is_refused_in_words(tmp_path: Path, change: Any, line
     with pytest.raises(ValueError, match=words):
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_attackers_who_are_other_clients_have_no_run_without_the_data_of_both(tmp_path: Path) -> None:
+    """One of the two runs was kept for both attacks, by the order of the folders."""
+    made_up(tmp_path / "a", {("a", "IPM"): [0.9, 0.9]}, absent=0.9)
+    other = lambda count: replace(sample.minus(count), members=Fixed((0, 1, 2)))  # noqa: E731
+    made_up(tmp_path / "b", {("a", "ALIE"): [0.5, 0.5]}, absent=0.5, changes={"attacks": {"ALIE": other}})
+    for first, second in ("ab", "ba"):
+        merge([tmp_path / first, tmp_path / second], tmp_path / (first + second))
+        grid = read_grid(tmp_path / (first + second))
+        assert not grid.absent("a", 3.0, "Plain")
+        assert grid.unplayed == 0
+        assert "a breaks (loses 40.0 points of accuracy to ALIE, from 90.0 to 50.0 %)" in verdict(grid)
+        assert grid.about["absent"] == {"3": False}
+
+
+def test_what_is_known_and_doubted_of_any_folder_is_in_the_one_of_all(tmp_path: Path) -> None:
+    made_up(tmp_path / "a", TABLE)
+    made_up(tmp_path / "b", TABLE)
+    changed(tmp_path / "b", lambda about: about.update(known_breaks={"a": "Known words."}, doubts=["some doubt"]))
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    grid = read_grid(tmp_path / "out")
+    assert (grid.about["known_breaks"], grid.about["doubts"]) == ({"a": "Known words."}, ["some doubt"])
+    assert "Some doubt." in verdict(grid)
 
 
 def test_the_same_twice_is_the_same_once_and_other_costs_are_no_other_result(tmp_path: Path) -> None:

@@ -247,6 +247,27 @@ def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: flo
     assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before
 
 
+def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_data_hide_it() -> None:
+    """Before: "the worst loses -29.8 points", of a rule that takes small steps once a client is missing."""
+    at = search([point(1, -0.3), point(2, 0.01)])
+    cost = {"cost": {"seconds": 1.0, "beside": 0.0}, "status": "done", "seed": 0, "classes": 10}
+    clean = {"attackers": 0, "numbers": {}, "accuracy": 0.9, "of": dict.fromkeys("012", 0.9)} | cost
+    attacked = {"attackers": 1, "numbers": point(1, -0.3).numbers, "accuracy": 0.55, "of": dict.fromkeys("12", 0.55)} | cost
+    words = verdict(replace(at, rows=[clean, attacked]))
+    assert "Of the accuracy without attack 35.0 points were taken, by 1, IPM(eps 0.7); without these clients' data the" in words
+    little = verdict(replace(at, rows=[clean, attacked | {"of": dict.fromkeys("12", 0.88), "accuracy": 0.88}]))
+    assert "Of the accuracy without attack" not in little
+
+
+def test_points_that_ended_in_an_error_are_in_the_verdict() -> None:
+    """Before: "No break found", of a rule that divides by the length of an update, with a client that sends zeros."""
+    fails = replace(point(1, 0.0), failed="mine (a.py, line 3) returned numbers that are not finite", erred=True)
+    words = verdict(search([fails, point(2, 0.01)]))
+    assert "1 point ended in an error, first IPM(eps 1) by 1: mine (a.py, line 3) returned numbers that are not finite." in words
+    assert "an attacker stops the run with it" in words
+    assert "in an error" not in verdict(search([replace(fails, erred=False), point(2, 0.01)])), "a refusal is none"
+
+
 def test_who_says_a_frequent_label_always_has_learned_nothing() -> None:
     """Before: "No break found in 24 runs" of two labels, where one is that of nine in ten records and was always said."""
     clean = {"attackers": 0, "status": "done", "accuracy": 0.895, "classes": 2, "cost": {"seconds": 1.0, "beside": 0.0}}

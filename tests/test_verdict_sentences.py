@@ -12,6 +12,7 @@ from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.panels import defences
 from cloister.evaluating.summaries import defence_rows
 from cloister.evaluating.verdict import verdict
+from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.protocol import Permuted, Plain
 from cloister.threat_models.evaluation import ABSENT
 
@@ -203,6 +204,43 @@ def test_what_is_lost_is_the_difference_of_two_figures_that_stand_beside_it(tmp_
     assert figures == pytest.approx([0.85, 0.85, 0.8, 0.78, 0.02])
     (shown,) = defences(grid, "Plain")
     assert [shown["found"][name].partition(" ")[0] for name in ("held", "under", "lost")] == ["80.0", "78.0", "2.0"]
+
+
+def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_data_hide_it(tmp_path: Path) -> None:
+    """Before: "holds", of a rule that takes small steps once a client is missing, which an attack takes 12 points of."""
+    words = verdict(made_up(tmp_path / "a", {("a", "IPM"): [0.78] * 3}, absent=0.45))
+    assert (
+        "a with 3 attackers 45.0 % (IPM takes 12.0 points of the 90.0 % without attack: a break, if the defence gives up without"
+        " them)" in words
+    )
+    assert "if the defence gives up" not in verdict(made_up(tmp_path / "b", {("a", "IPM"): [0.87] * 3}, absent=0.45))
+
+
+def test_one_seed_on_which_a_defence_gives_up_leaves_the_others_their_measure(tmp_path: Path) -> None:
+    """`breakdown` and `attack` judged by seed, and the table by all or none."""
+    made_up(tmp_path, {("a", "IPM"): [0.81] * 3}, absent=0.82)
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        at_chance = row["attack"] == ABSENT and row["seed"] == 1
+        return row | {"classes": 10} | ({"accuracy": {"late": 0.1}} if at_chance else {})
+
+    grid = edited(tmp_path, edit)
+    assert grid.absent("a", 3.0, "Plain") == {0: 0.82, 2: 0.82}
+    words = verdict(grid)
+    assert "a breaks (loses 3.7 points of accuracy in the mean to IPM" in words
+    assert "above the bound in 1 of 3 seeds" in words
+
+
+def test_a_guess_is_that_of_the_ground_that_a_defence_was_played_on(tmp_path: Path) -> None:
+    """A skewed partition in the same grid made 90 % on balanced labels "learned nothing, as chance is 94.7 %"."""
+    of = {"IID": Iid(clients=8), "Dirichlet 0.1": Dirichlet(clients=8, alpha=0.1)}
+    made_up(tmp_path, {("a", "IPM"): [0.9] * 3}, changes={"partitions": of})
+    edit = lambda row: row | {"classes": 10, "one_label": 0.95 if row["partition"] != "IID" else 0.12}  # noqa: E731
+    grid = edited(tmp_path, edit)
+    assert [grid.chance(p) for p in grid.protections] == pytest.approx([0.12, 0.95])
+    words = verdict(grid)
+    assert "Under Plain on IID: with as many attackers as it is built for, a holds" in words
+    assert "Under Plain on Dirichlet 0.1: no defence" in words
 
 
 def test_two_references_are_both_named(tmp_path: Path) -> None:

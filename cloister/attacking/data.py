@@ -102,6 +102,23 @@ class Search:
         seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and try_of(row).is_absent and is_measure(row)]
         return sum(seen) / len(seen) if seen else None
 
+    def of_clean(self) -> tuple[Point, float] | None:
+        """The point that takes most of the accuracy without attack, whatever is missing without the attackers' data, and how
+        much, in the mean of its seeds; None where none takes anything of it.
+        """
+        done = [row for row in self.rows if row["status"] == "done" and row.get("of")]
+        clean = {row["seed"]: row for row in done if row["attackers"] == 0}
+        taken: dict[Key, list[float]] = {}
+        for row in done:
+            one = try_of(row)
+            key = key_of(one.numbers, one.attackers)
+            if key in self.points and one.seed in clean:
+                usual = sum(float(clean[one.seed]["of"][i]) for i in row["of"]) / len(row["of"])
+                taken.setdefault(key, []).append(usual - float(row["accuracy"]))
+        means = {key: sum(of) / len(of) for key, of in taken.items()}
+        most = max(means, key=lambda key: means[key], default=None)
+        return None if most is None or means[most] <= 0 else (self.points[most], means[most])
+
     @property
     def nothing(self) -> str:
         """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned. Who says

@@ -47,6 +47,7 @@ def verdict(search: Search) -> str:
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
             f" none.{held}{unplayed_words(search)} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."
+            f"{_of_clean(search, most)}{_erred(search)}"
         )
     seeds = ", ".join(map(str, about["held_out"]))
     return (
@@ -54,6 +55,34 @@ def verdict(search: Search) -> str:
         f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
         f"{unplayed_words(search)}{yet}"
+    )
+
+
+def _erred(search: Search) -> str:
+    """That points ended in an error, which may be the defence's own: whoever attacks so stops the run, and no loss is measured."""
+    erred = [point for point in search.points.values() if point.erred]
+    if not erred:
+        return ""
+    several = f"{len(erred)} points ended" if len(erred) > 1 else "1 point ended"
+    return (
+        f" {several} in an error, first {said(erred[0].numbers)} by {erred[0].attackers}: {erred[0].failed.rstrip('.')}. Where it"
+        " is the defence's, an attacker stops the run with it, which counts for no break here."
+    )
+
+
+def _of_clean(search: Search, worst: Point) -> str:
+    """What is taken of the accuracy without attack, where that is above the bound though the loss that counts is not: a defence
+    may be worse without those clients for want of their data, or because it gives up, which no number tells. A sentence, or
+    empty.
+    """
+    found, bound = search.of_clean(), search.sought.bounds.loss
+    if found is None or found[1] <= bound or worst.loss > bound:
+        return ""
+    point, taken = found
+    return (
+        f" Of the accuracy without attack {in_points(taken)} points were taken, by {point.attackers}, {said(point.numbers)};"
+        " without these clients' data the defence has as little. If that is because it gives up without them, and not for want of"
+        " their data, it is a break."
     )
 
 

@@ -45,7 +45,7 @@ def of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if row["experiment"] != UPDATES or row.get("anchor") != SUMS or not row["leakage"]:
             continue
         if (share := row["leakage"]["aggregate"]) >= TOLD:
-            how = f"{share:.2f} of what sets them apart from their cluster's mean, where 1 is all of it"
+            how = f"{share:.2f} and more of what sets them apart from their cluster's mean, where 1 is all of it"
             known.setdefault(sought(UPDATES), how)
     if known:
         things = "; ".join(f"{what} ({how})" for what, how in known.items())

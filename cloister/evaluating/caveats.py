@@ -50,10 +50,26 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
             if one.state != State.HOLDS or not one.held or not whole:
                 continue
             if whole.mean - one.held.mean > grid.bounds.loss:
-                said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %")
+                words = f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %"
+                said.append(words + _of_clean(grid, one, place))
             elif whole.least - one.held.least > SEED * grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.least:.1f} % on one seed")
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
+
+
+def _of_clean(grid: Grid, one: Finding, place: str) -> str:
+    """What the attack that leaves least takes of the accuracy without attack, where that is above the bound, in brackets: a
+    defence may be as it is without those clients for want of their data, or because it gives up, which no number tells.
+    """
+    attack = grid.worst_attack(one.defence, one.strength, place)
+    left = attack and grid.attacked(attack, one.defence, one.strength, place)
+    whole = attack and grid.clean_of_loyal(attack, one.defence, one.strength, place)
+    if not left or not whole or whole.mean - left.mean <= grid.bounds.loss:
+        return ""
+    lost = f"{100 * (whole.mean - left.mean):.1f} points"
+    return (
+        f" ({attack} takes {lost} of the {100 * whole.mean:.1f} % without attack: a break, if the defence gives up without them)"
+    )
 
 
 def not_parted(grid: Grid) -> list[str]:

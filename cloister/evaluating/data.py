@@ -67,10 +67,18 @@ class Grid:
         """When a defence is called broken."""
         return Bounds(**self.about["bounds"])
 
-    @property
-    def chance(self) -> float | None:
-        """Accuracy of a guess among the labels; None where no line says what there are."""
-        return of_rows(row for rows in self.cells.values() for row in rows)
+    def chances(self, protection: str) -> dict[int, float]:
+        """Accuracy of a guess among the labels, by seed; without those of which no line says what labels there are."""
+        by: dict[int, list[Row]] = {}
+        for spot, rows in self.cells.items():
+            for row in rows if spot.protection == protection else ():
+                by.setdefault(row["seed"], []).append(row)
+        return {seed: chance for seed, rows in by.items() if (chance := of_rows(rows)) is not None}
+
+    def chance(self, protection: str) -> float | None:
+        """The same in the mean of the seeds; None where no line says what there are."""
+        found = self.chances(protection)
+        return sum(found.values()) / len(found) if found else None
 
     @property
     def expected(self) -> int:
@@ -103,15 +111,13 @@ class Grid:
         return _by_seed(self.rows(None, defence, None, protection))
 
     def absent(self, defence: str, strength: float | None, protection: str) -> dict[int, float]:
-        """Accuracy of the loyal clients without the attackers' data, by seed. Empty where a round of these runs came to nothing,
-        since a protection or a rule had too few without them, and where one is no better than a guess, as of a defence that moves
-        nothing once somebody is missing, and that without attack is: that is no measure of what their data are worth.
+        """Accuracy of the loyal clients without the attackers' data, by seed. Without seeds on which a round of that run came to
+        nothing, since a protection or a rule had too few without them, or it is no better than a guess, as of a defence that
+        moves nothing once somebody is missing, and the run without attack is: that is no measure of what their data are worth.
         """
-        rows = self.rows(ABSENT, defence, strength, protection)
-        if not all(map(is_measure, rows)):
-            return {}
-        found, clean, chance = _by_seed(rows), self.clean_by_seed(defence, protection), self.chance
-        return {} if any(seed in clean and gave_up(value, clean[seed], chance) for seed, value in found.items()) else found
+        found = _by_seed([row for row in self.rows(ABSENT, defence, strength, protection) if is_measure(row)])
+        clean, chances = self.clean_by_seed(defence, protection), self.chances(protection)
+        return {t: v for t, v in found.items() if t not in clean or not gave_up(v, clean[t], chances.get(t))}
 
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""

@@ -167,7 +167,7 @@ def _finding(
         seeds,
         reference_of(here, absent),
         None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
-        own is not None and at_chance(grid, own.mean),
+        own is not None and at_chance(grid, own.mean, protection),
     )
 
 

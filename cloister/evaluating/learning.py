@@ -16,25 +16,28 @@ def learns(grid: Grid, defence: str, protection: str) -> bool:
     defence.
     """
     own = grid.clean(defence, protection)
-    return own is None or not (at_chance(grid, own.mean) or own.mean < LEARNED * _best(grid, protection)[1])
+    return own is None or not (at_chance(grid, own.mean, protection) or own.mean < LEARNED * _best(grid, protection)[1])
 
 
 def seeds_without(grid: Grid, defence: str, protection: str) -> tuple[int, int]:
     """On how many of its seeds a defence learned as little without attack as `learns` does not praise; and of how many."""
     own, best = grid.clean_by_seed(defence, protection), _best(grid, protection)[1]
-    return sum(at_chance(grid, a) or a < LEARNED * best for a in own.values()), len(own)
+    chances = grid.chances(protection)
+    return sum(no_better(a, chances.get(seed)) or a < LEARNED * best for seed, a in own.items()), len(own)
 
 
-def at_chance(grid: Grid, accuracy: float) -> bool:
-    """Whether an accuracy is hardly above that of a guess among the labels; False where their number is not known."""
-    return no_better(accuracy, grid.chance)
+def at_chance(grid: Grid, accuracy: float, protection: str) -> bool:
+    """Whether an accuracy, the mean of seeds, is hardly above that of a guess among the labels; False where their number is not
+    known.
+    """
+    return no_better(accuracy, grid.chance(protection))
 
 
-def close_to_chance(grid: Grid, accuracy: float) -> bool:
+def close_to_chance(grid: Grid, accuracy: float, protection: str) -> bool:
     """Whether an accuracy is little above that of a guess: of ten labels up to 20 %, or by less than twice what a defence may
     lose. False where their number is not known.
     """
-    chance = grid.chance
+    chance = grid.chance(protection)
     if chance is None:
         return False
     return accuracy <= chance + min(CLOSE * (1 - chance), chance) or accuracy < chance + 2 * grid.bounds.loss
@@ -44,7 +47,9 @@ def enough_words(grid: Grid, protection: str) -> str:
     """What a defence must have learned to be praised, "half as much as median does without attack"."""
     name, best = _best(grid, protection)
     return (
-        f"more than chance, {_percent(grid.chance)}," if at_chance(grid, best) else f"half as much as {name} does without attack"
+        f"more than chance, {_percent(grid.chance(protection))},"
+        if at_chance(grid, best, protection)
+        else f"half as much as {name} does without attack"
     )
 
 
@@ -54,7 +59,11 @@ def little_words(grid: Grid, defences: Sequence[str], protection: str) -> str:
     for name in defences:
         own = grid.clean(name, protection)
         if own is not None and not learns(grid, name, protection):
-            little = f"nothing, as chance is {_percent(grid.chance)}" if at_chance(grid, own.mean) else "little"
+            little = (
+                f"nothing, as chance is {_percent(grid.chance(protection))}"
+                if at_chance(grid, own.mean, protection)
+                else "little"
+            )
             said.append(f"{name} learned {little}: {_percent(own.mean)}")
     return f"{', '.join(said)} without attack" if said else ""
 
@@ -67,9 +76,9 @@ def without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
         return ""
     said = ", ".join(f"{d} {_percent(mean)}" for d, mean in own.items())
     beside = "" if name in own else f"; the best of all, {name}, {_percent(best)}"
-    close = [d for d, mean in own.items() if close_to_chance(grid, mean)]
+    close = [d for d, mean in own.items() if close_to_chance(grid, mean, protection)]
     near = f"{', '.join(close)} {'is' if len(close) == 1 else 'are'} little above it"
-    little = f" Chance is {_percent(grid.chance)}, and {near}: there was little to lose." if close else ""
+    little = f" Chance is {_percent(grid.chance(protection))}, and {near}: there was little to lose." if close else ""
     return f"Accuracy without attack: {said}{beside}.{little}"
 
 

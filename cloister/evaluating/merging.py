@@ -5,12 +5,14 @@ of one search and seed, have to agree in what was measured, but for time and mem
 an error, and no further seed.
 """
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..fl.runs.results_folder import DATA, Row, read_results
+from ..threat_models.evaluation import ABSENT
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import described_in, json_in
 from .over_seeds import summed_up
@@ -19,7 +21,10 @@ SAME = ("scenario", "strength", "bounds")
 """What evaluations that are put together have in common."""
 JOINED = ("attacks", "defences", "protections", "partitions", "limits", "targets", "absent")
 """Of an evaluation, what is by name."""
+KNOWN = "known_breaks"
+"""What is known of its defences, by name: words that may be newer in one of them."""
 LISTED = ("strengths", "seeds", "keys", "searches")
+DOUBTS = "doubts"
 ASKED = {"strength": "evaluation", "steps": "--least, --most and --step", "bounds": "--loss and --success"}
 """Of breakdown searches, what those that are put together have in common, and what sets it."""
 ALONE = {
@@ -54,13 +59,18 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
         about = _joined(about, other, folders[0], folder)
     rows: dict[str, Row] = {}
     of: dict[str, Path] = {}
+    not_of_all = set[str]()  # runs without the data of some attackers, where others are at work, too
     for folder in folders:
         for key, row in read_results(folder, "evaluation", "evaluate").items():
             if row["status"] == "done" and key in rows and rows[key]["status"] == "done" and measured(rows[key]) != measured(row):
                 where = f"{row['attack'] or 'no attack'}, {row['defence']}, seed {row['seed']}"
                 raise ValueError(f"{folder} has another result for one cell ({where}) than {of[key]}: {OTHERWISE}")
+            if row["attack"] == ABSENT and not about["absent"].get(f"{row['strength']:g}", True):
+                not_of_all.add(key)
+                continue
             if key not in rows or rows[key]["status"] != "done":
                 rows[key], of[key] = row, folder
+    about["keys"] = [key for key in about["keys"] if key not in not_of_all]
     searched = _searched(folders, about["seeds"])
     target = EvaluationFolder(out)
     if target.results.exists():
@@ -133,7 +143,17 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any], first: Path, secon
         joined[name] = {**one[name], **other[name]}
     for key in one["attacks"].keys() & other["attacks"].keys():
         joined["attacks"][key] = _attack(one["attacks"][key], other["attacks"][key], key, first, second)
+    apart = [s for s in joined["absent"] if len(_members(joined["attacks"], s)) > 1]
+    joined["absent"] |= dict.fromkeys(apart, False)
+    joined[KNOWN] = {**one.get(KNOWN, {}), **other.get(KNOWN, {})}
+    joined[DOUBTS] = list(dict.fromkeys([*(one.get(DOUBTS) or ()), *(other.get(DOUBTS) or ())]))
     return joined | {name: list(dict.fromkeys([*one[name], *other[name]])) for name in LISTED}
+
+
+def _members(attacks: Mapping[str, Any], strength: str) -> set[str]:
+    """Who the attackers of this strength are, as described: one run without the data of several is that of none of them."""
+    found = [of.get(strength) for of in attacks.values() if isinstance(of, Mapping)]
+    return {json.dumps(of.get("members"), sort_keys=True) for of in found if isinstance(of, Mapping)}
 
 
 def _attack(one: Any, other: Any, name: str, first: Path, second: Path) -> Any:

@@ -88,8 +88,8 @@ def clean_words(grid: Grid, defence: str, protection: str, loyal: Spread | None 
         return f"{percent(of)} (never moved)"
     if of is None:
         return percent(of)
-    near = " (little above chance)" if close_to_chance(grid, of.mean) else ""
-    return percent(of) + mark + (" (at chance)" if at_chance(grid, of.mean) else near)
+    near = " (little above chance)" if close_to_chance(grid, of.mean, protection) else ""
+    return percent(of) + mark + (" (at chance)" if at_chance(grid, of.mean, protection) else near)
 
 
 def unsummed_words(grid: Grid, defence: str, protection: str) -> str:

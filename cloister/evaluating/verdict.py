@@ -216,7 +216,7 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         return f"{_names(names)} {'is' if len(names) == 1 else 'are'} undecided ({'; '.join(why)})"
     if word == NOTHING:
         own = [f"{100 * of.mean:.1f}" for one in found if (of := grid.clean(one.defence, one.protection))]
-        return f"{_names(names)} {NOTHING} ({_names(own)} %, as chance is {100 * (grid.chance or 0):.1f} %)"
+        return f"{_names(names)} {NOTHING} ({_names(own)} %, as chance is {100 * (grid.chance(found[0].protection) or 0):.1f} %)"
     verb = {"holds": "hold", "breaks": "break", "lets": "let"}[first]
     if word.endswith("backdoor through"):
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest

@@ -207,8 +207,9 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         was += f"; told by {said.get('clients')} of {said.get('of')} clients"
     elif _elsewhere(run) and not was_scored(run):
         was = "nobody said how well models predict"
-    low_before = worst(run, before)[1]
-    was_low = f"; {say(low_before)} before" if math.isfinite(low_before) else ""
+    before_id, low_before = worst(run, before)
+    whose = f" ({run.client(before_id)})" if before_id and before_id != worst_id else ""
+    was_low = f"; {say(low_before)} before{whose}" if math.isfinite(low_before) else ""
     agree = agreement_in_words(run.summary)
     clear = number((run.summary.get("silhouette") or {}).get("value"))
     up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))

@@ -65,10 +65,14 @@ def played_round(
             personal = [answer for handle in updates.values() for answer in _personal(view, handle)]
         else:
             answers = {name: _mean(view, load, handle) for name, handle in updates.items()}
-        origin = bool(load.needs & {Functionality.GRAM_ORIGIN, Functionality.GRAM_HISTORY})
+        by_norms = load.energy and not view.tells_energy  # CFL has them from a matrix about the origin then
+        origin = by_norms or bool(load.needs & {Functionality.GRAM_ORIGIN, Functionality.GRAM_HISTORY})
+        if by_norms and load.compared == "gradient":
+            compared = sum(len(view.gram(handle, origin=True).clients) for handle in updates.values())
         if origin or Functionality.GRAM in load.needs:
-            grams = {name: view.gram(handle, origin=origin) for name, handle in gradients.items()}
-            compared = sum(len(gram.clients) for gram in grams.values())
+            about = origin and not (by_norms and load.compared == "gradient")
+            grams = {name: view.gram(handle, origin=about) for name, handle in gradients.items()}
+            compared += sum(len(gram.clients) for gram in grams.values())
         across = load.needs & {Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE}
         for name, handle in updates.items() if across else ():
             known = grams.get(name) if load.compared == "update" else None

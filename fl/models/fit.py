@@ -138,8 +138,21 @@ def check_batches(module: nn.Module, like: Tensor, sizes: Mapping[int, int], bat
     )
 
 
+def check_tested(module: nn.Module, like: Tensor, sizes: Mapping[int, int]) -> None:
+    """Raises ValueError where a client has one record to test on and the module needs two. sizes: of tests, by client."""
+    alone = [client for client, size in sizes.items() if size == 1]
+    if alone and needs_two(module, like):
+        raise ValueError(
+            f"client {alone[0]} has one record to test on, and the model needs two: hold out more of its records, or take"
+            " LayerNorm in the place of BatchNorm"
+        )
+
+
 def takes_together(module: nn.Module, like: Tensor) -> bool:
     """Whether what it makes of a record depends on the others that it is given beside, when it predicts."""
+    norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    if not all(part.track_running_stats for part in norms):
+        return True
     trial = deepcopy(module).eval()
     here = like.to(next(trial.parameters()).device)
     try:

@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from math import exp, inf, nan
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -16,7 +17,13 @@ from ..clients.losses import CROSS_ENTROPY, IGNORED, LossFunction, counts, losse
 from ..clients.measures import Measure
 from ..clients.training import EVALUATION_BATCH
 from ..data.population import Examples
+from ..models.fit import takes_together
 from ..models.vector import load_vector
+
+_TOGETHER: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+"""Of modules that were tried, whether what they make of a record depends on others beside it."""
+FEW = 8
+"""Clients, and records of each, that a module is tried on for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +60,11 @@ def accuracies(
 ) -> dict[int, ModelScore]:
     """The score of every client, in evaluation mode; buffers and device are the module's, which is not changed.
 
-    Clients that share one vector (the same object) are scored in common batches, of at most `batch` examples. Raises ValueError
-    for a client without examples or with padding only, and for one that is named twice.
+    Clients that share one vector (the same object) are scored in common batches, of at most `batch` examples; each by itself
+    where the module predicts for several records together, as clients apart do. Raises ValueError for a client without examples
+    or with padding only, and for one that is named twice.
     """
-    return accuracies_in(deepcopy(module).eval(), evaluations, loss, measures, batch)
+    return _accuracies(deepcopy(module).eval(), evaluations, loss, measures, batch, _apart(module, evaluations))
 
 
 def accuracies_in(
@@ -67,7 +75,28 @@ def accuracies_in(
     batch: int = EVALUATION_BATCH,
 ) -> dict[int, ModelScore]:
     """`accuracies` in a module that is in evaluation mode, and has another model each time: no copy of it is made."""
-    groups: dict[int, list[ScoringJob]] = {}
+    return _accuracies(local, evaluations, loss, measures, batch, _apart(local, evaluations))
+
+
+def _apart(module: nn.Module, evaluations: Sequence[ScoringJob]) -> bool:
+    """Whether a client's score would depend on the records of others that are scored beside."""
+    if len(evaluations) < 2:
+        return False
+    if (known := _TOGETHER.get(module)) is None:
+        some = torch.cat([one.examples.x[:FEW] for one in evaluations[:FEW]])
+        known = _TOGETHER[module] = takes_together(module, some)
+    return known
+
+
+def _accuracies(
+    local: nn.Module,
+    evaluations: Sequence[ScoringJob],
+    loss: str | LossFunction,
+    measures: Mapping[str, Measure],
+    batch: int,
+    apart: bool,
+) -> dict[int, ModelScore]:
+    groups: dict[tuple[int, int], list[ScoringJob]] = {}
     seen: set[int] = set()
     for evaluation in evaluations:
         if evaluation.client in seen:
@@ -75,7 +104,7 @@ def accuracies_in(
         if not bool(counts(evaluation.examples.y).any()):
             raise ValueError(f"client {evaluation.client} has no examples to score a model on; leave it out")
         seen.add(evaluation.client)
-        groups.setdefault(id(evaluation.vector), []).append(evaluation)
+        groups.setdefault((id(evaluation.vector), evaluation.client if apart else 0), []).append(evaluation)
     scores: dict[int, ModelScore] = {}
     for group in groups.values():
         load_vector(local, group[0].vector)
@@ -110,7 +139,7 @@ def _outputs(module: nn.Module, examples: Examples, batch: int) -> Tensor:
     """What the module puts out, on the CPU: float32 (n, k)."""
     device = next(module.parameters()).device
     with torch.no_grad():
-        found = torch.cat([module(x.to(device)).cpu() for x in torch.split(examples.x, batch)])
+        found = torch.cat([module(x.to(device)).cpu() for x in torch.split(examples.x, _size(examples, batch))])
     return found.unsqueeze(1) if found.ndim == 1 else found
 
 
@@ -152,11 +181,16 @@ def by_target(
 
     Of numbers none is right. A loss of one's own may be of records, (n,).
     """
-    device = next(module.parameters()).device
+    device, size = next(module.parameters()).device, _size(examples, batch)
     found, hits = [], []
     with torch.no_grad():
-        for x, y in zip(torch.split(examples.x, batch), torch.split(examples.y, batch), strict=True):
+        for x, y in zip(torch.split(examples.x, size), torch.split(examples.y, size), strict=True):
             outputs, targets = module(x.to(device)), y.to(device)
             found.append(losses(outputs, targets, loss).cpu())
             hits.append(torch.zeros(y.shape, dtype=torch.bool) if y.is_floating_point() else right(outputs, targets).cpu())
     return torch.cat(found), torch.cat(hits)
+
+
+def _size(examples: Examples, batch: int) -> int:
+    """Of batches that leave no record alone, where a module may need two."""
+    return batch + (len(examples) > batch > 1 and len(examples) % batch == 1)

@@ -32,7 +32,7 @@ from ..clustering.subspaces import Unmeasured
 from ..data.population import Examples
 from ..emd.judging import tau_of
 from ..fields_at_fault import about
-from ..models.fit import check_batches, check_model
+from ..models.fit import check_batches, check_model, check_tested
 from ..models.papers import initial
 from ..models.vector import head_of, load_vector, to_vector
 from .dealt import Apportioned
@@ -75,6 +75,7 @@ class Parties:
             self.module = initial(scenario.model, population.shape, self.outputs, seed_of(seed, "model"))
             self.module.to(scenario.device)
             check_model(self.module, one.x, one.y, self.outputs)
+            check_tested(self.module, one.x, {i: len(client.test) for i, client in population.clients.items()})
         sizes = {i: len(client.train) for i, client in population.clients.items()}
         with about("training"):
             check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))

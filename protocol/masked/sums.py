@@ -116,7 +116,7 @@ class MaskedSums:
         words += f", and of their squared norms, as {LIMBS} digits" if question.energy and self._noisy is None else ""
         words += ", and how many they are"
         noise = ", with the noise that its clients added" if self._noisy is not None else ""
-        words += noise
+        words += f", rotated and padded to a power of two{noise}" if noise else ""
         record.disclose(round, "server", "sums", ended.clients, len(ended.total), words)
         try:
             with self._run.timed():

@@ -17,8 +17,9 @@ from .view import CorruptView
 Matrix = NDArray[np.float64]
 OFTEN = 2
 """Rounds in which a part has had a sum, from which on it is no chance of who was there."""
-NEAREST = 3
-"""Rounds whose differences are taken, the nearest: differences become smaller as models become good."""
+NEAREST = 2
+"""Rounds whose differences are taken, the nearest: differences become smaller as models become good, and two vary less than one.
+On four tables of 8 to 14 clients two told most of three of them (.373 to .634), and on the fourth .510 where one told .519."""
 
 
 def apart_in_other_rounds(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
