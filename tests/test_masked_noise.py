@@ -12,6 +12,7 @@ import pytest
 
 import cloister as face
 from cloister.crypto.entropy import SimulatedEntropy
+from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Iid
@@ -334,8 +335,20 @@ def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Pa
     assert {row["why"] for row in summary["below_floor"]} == {"the privacy budget of 8 of 8 clients allows no more"}
     assert not summary["rejected"]
     assert summary["privacy"]["client"]["epsilon_worst"] == whole["client"]["epsilon_worst"]
-    words = "The privacy budget of 8 clients ran out, first in round 3, and no more came of them."
+    words = "The privacy budget of 8 clients ran out, first in round 3: no sum came of them after that."
     assert words in write_report(tmp_path / "long").read_text()
+
+
+@pytest.mark.trains
+def test_updates_of_whom_no_sum_can_come_are_not_compared(tmp_path: Path) -> None:
+    """Sketches and inner products without noise were told in every round after the budget was spent, for nothing."""
+    noise = replace(NOISY.noise, acknowledge=("gram", "gram(origin)"))
+    cfl = CFL(thresholds=ScaleFree(eps1=0.4, eps2=0.74), patience=2, remember=False)
+    with pytest.warns(Doubt, match="is made for 3 rounds"):
+        list(run(replace(PRIVATE, algorithm=cfl, protection=replace(NOISY, noise=noise), rounds=5), tmp_path))
+    lines = [json.loads(line) for line in (tmp_path / "disclosure.jsonl").read_text().splitlines()]
+    told = {what: {line["round"] for line in lines if line["what"] == what} for what in ("sums", "gram", "sketches")}
+    assert all(rounds == {0, 1, 2} for rounds in told.values()), told
 
 
 def test_a_scenario_that_weighs_by_samples_is_refused_when_it_is_built() -> None:

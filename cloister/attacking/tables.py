@@ -59,7 +59,7 @@ def verdict(search: Search) -> str:
 
 
 def _erred(search: Search) -> str:
-    """That points ended in an error, which may be the defence's own: whoever attacks so stops the run, and no loss is measured."""
+    """That points ended in an error, which may be the defence's own: who attacks so stops the run, and no loss is measured."""
     erred = [point for point in search.points.values() if point.erred]
     if not erred:
         return ""
@@ -71,7 +71,7 @@ def _erred(search: Search) -> str:
 
 
 def _of_clean(search: Search, worst: Point) -> str:
-    """What is taken of the accuracy without attack, where that is above the bound though the loss that counts is not: a defence
+    """What is taken of the accuracy without attack, where that is above the bound though the loss that counts is not: a
     may be worse without those clients for want of their data, or because it gives up, which no number tells. A sentence, or
     empty.
     """

@@ -15,7 +15,10 @@ TOOK, MISSED = "its update went into the protocol", "it was not there"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
-READY = "it was ready, and no sum with its update was made: too few were there for a sum, or it came too late for one"
+READY = (
+    "it was ready, and no sum with its update was made: too few were there for one, it came too late, or a privacy budget allowed"
+    " no more"
+)
 DECLINED = "it was asked, and declined"
 LATE = f"{DECLINED}: whoever is not there when clients are split lacks the key of that split, and cannot be compared with them"
 NOTHING = "it was asked, and sent nothing of an update"

@@ -1,7 +1,10 @@
 """The view of secure aggregation: which part answers what."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..choosing.choosing import Choosing
 from ..choosing.messages import MESSAGES as CHOOSING
@@ -19,6 +22,7 @@ from ..parts.run import Harness, Part, Run, anything, network_of
 from ..parts.sketches import Sketches
 from ..seeding.group_seed import seat
 from ..seeding.messages import MESSAGES as SEEDING
+from ..view.answers import Gram, Updates
 from ..view.protection import Setup
 from .clients import SUMS, masking_clients
 from .graph import fewest
@@ -90,6 +94,8 @@ class MaskedView:
             parts = (*parts, raw.history)
             self.gram, self.cosines, self.recall = raw.gram, raw.cosines, raw.recall
             self.edge, self.keep = raw.history.edge, raw.history.keep
+        if noisy is not None:
+            self.gram = _of_paying(noisy, self.gram)
         self.choose = choosing.choose
         self.pairs = pairs.pairs
         self.harness = Harness(run, models.observe, parts)
@@ -104,6 +110,16 @@ def _noisy(how: Masked, numbers: "Numbers", clients: tuple[int, ...]) -> "NoisyS
     from .noisy_sums import NoisySums
 
     return NoisySums(Cohorts(numbers.noise, how.rules, how.dropped, numbers.d, how.ring_bits), clients)
+
+
+def _of_paying(noisy: "NoisySums", gram: Callable[..., Gram]) -> Callable[..., Gram]:
+    """The Gram matrix of those whose budget allows the sum that comes beside it: without that it would be told for nothing."""
+
+    def of_paying(updates: Updates, /, *, origin: bool = False) -> Gram:
+        able = noisy.paying(updates.clients)[0]
+        return gram(replace(updates, clients=able), origin=origin) if able else Gram((), np.zeros((0, 0)), 0.0)
+
+    return of_paying
 
 
 def _enter_ledgers(record: Record, pairs: AskingPairs, noisy: "NoisySums | None") -> None:
