@@ -8,14 +8,12 @@ from typing import Any
 
 from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
-from ..protocol.view.disclosure import PARTIES
+from ..protocol.view.disclosure import COMPARED, PARTIES
 from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
 
 CLUSTER = "clients of its cluster"
-COMPARED = ("gram", "sketches")
-"""How what is told of comparisons begins."""
 METERS = {
     "leverage": ("taking part", "all sums together isolate it as in a group of {crowd:.3g}, if its updates never changed"),
     "information": ("taking part, told apart", "the share of what is its own that sums tell, as updates do change"),
@@ -154,7 +152,7 @@ class OfClient:
             yield self.run.scale, ", ".join(at)
         for name, away, revoked in who_was_there(self.run):
             if name == self.run.client(self.client):
-                said = (("away", "at the end of", away), ("revoked", "in", revoked))
+                said = (("away", "at the end, or without its answer in time, of", away), ("revoked", "in", revoked))
                 yield from ((what, f"{at} round{_s(of)} {of}") for what, at, of in said if of)
         rejected: dict[tuple[str, str], list[int]] = {}
         for row in self.run.summary.get("rejected") or []:

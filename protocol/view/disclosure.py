@@ -8,6 +8,8 @@ from ..core.session import DEALER, SECOND_SERVER, SERVER
 
 Party = Literal["server", "second server", "dealer", "key holder", "clients"]
 """A kind of party: the servers, who deals them randomness, who can decrypt, and the clients (of a cluster, or all)."""
+COMPARED = ("gram", "sketches")
+"""How the names of comparisons begin."""
 PARTIES: tuple[Party, ...] = get_args(Party)
 
 
@@ -44,10 +46,13 @@ def party_of(id: int) -> Party:
 def totals(log: Iterable[Disclosure], present: Iterable[Party] = ()) -> Mapping[Party, list[dict[str, Any]]]:
     """What each party learned in all: one entry per kind of answer, with its scalars, bytes and number of times.
 
-    Server, clients and whoever is `present` or in the log have a list; it is empty where nothing was learned.
+    Server, clients and whoever is `present` or in the log have a list; it is empty where nothing was learned. A comparison for
+    which nobody sent anything is none.
     """
     sums: dict[tuple[Party, str, str], dict[str, Any]] = {}
     for entry in log:
+        if entry.what.startswith(COMPARED) and not entry.scalars:
+            continue
         key = (entry.recipient, entry.what, entry.words)
         row = sums.setdefault(key, {"what": entry.what, "words": entry.words, "scalars": 0, "bytes": 0, "times": 0})
         row["scalars"] += entry.scalars
