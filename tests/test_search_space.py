@@ -34,7 +34,7 @@ from cloister.threat_models.knowledge import Level
 from cloister.threat_models.label_attacks import LabelFlip
 from cloister.threat_models.line_search import WithExtra
 from cloister.threat_models.magnified import Diminished, Magnified
-from cloister.threat_models.membership import Fixed, Pool
+from cloister.threat_models.membership import Fixed, Pool, Schedule
 from cloister.threat_models.partial import InLayer, LoneInLayer
 from cloister.threat_models.search.catalogue import ASIDE, AT_REQUEST, ATTACKS, PARTS
 from cloister.threat_models.search.choosing import Given, Partly, Usual
@@ -330,3 +330,12 @@ def test_of_cloisters_own_attacks_that_are_left_out_no_default_is_asked_for() ->
     left_out = Space(HARDENED).left_out
     assert any("has no default" in reason for reason in left_out.values())
     assert not any("give it" in reason for reason in left_out.values())
+
+
+def test_attacks_may_begin_in_the_last_round_and_forms_begin_late() -> None:
+    """Before: never after three quarters of the rounds, so that a rule that trusts after eight of ten had no break."""
+    space = Space(replace(KRUM, rounds=20))
+    starts = {form["schedule.start"] for form in usual_forms(space) if form.get("schedule") == "from"}
+    assert {16, 18} <= starts
+    last = Usual({"attack": space.attacks[0], "schedule": "from", "schedule.start": 19})
+    assert space.adversary(last, Pool(1)).when == Schedule(start=19)

@@ -22,8 +22,9 @@ def _votes(space: Space) -> list[Numbers]:
 
 
 def usual_forms(space: Space) -> list[Numbers]:
-    """Every attack as it is by default; the first one with each other schedule, layers, votes, samples and members; votes with
-    honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other choices of each attack.
+    """Every attack as it is by default; the first one with each other schedule, late ones among them, layers, votes, samples and
+    members; votes with honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other
+    choices of each attack.
     """
     attacks, poisons = [name for name in space.attacks if name != HONEST], {k.__name__ for k in space.poisons}
     plain, of_first, own, strengths = defaults(space), [], [], []
@@ -36,12 +37,21 @@ def usual_forms(space: Space) -> list[Numbers]:
             strengths += [form for v in around if least <= v <= most if (form := _form(space, name, strength, v))]
         others = [(o, v) for o, of in options.items() if o != "attack" for v in of[1:] if v == "Backdoor" or v not in poisons]
         if name == attacks[0]:
-            of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))]
+            of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))] + _late(space, name)
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
     unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *_votes(space), *quick[1:], *strengths, *slow, *own]}
     return list(unique.values())
+
+
+def _late(space: Space, attack: str) -> list[Numbers]:
+    """The attack in the last fifth of the rounds, and in the last tenth: a defence that watches for long trusts afterwards."""
+    rounds = space.scenario.rounds
+    starts = sorted({start for share in (5, 10) if 0 < (start := rounds - max(1, rounds // share)) < rounds})
+    if "schedule" in space.fixed:
+        return []
+    return [usual(space, {"attack": attack, "schedule": "from", "schedule.start": start}, Pool(1))[0] for start in starts]
 
 
 def _form(space: Space, attack: str, name: str, value: Number) -> Numbers | None:

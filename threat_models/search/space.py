@@ -276,7 +276,7 @@ class Space:
         kind, rounds, own = choose.one_of("schedule", ["always", "from", "pulses"]), self.scenario.rounds, self.own_rounds
         if kind == "always":
             return ALWAYS
-        start = choose.whole("schedule.start", 0, max(1, 3 * rounds // 4), own[0] if own else rounds // 4)
+        start = choose.whole("schedule.start", 0, max(1, rounds - 1), own[0] if own else rounds // 4)
         if kind == "from":
             return Schedule(start=start)
         longest = max(2, rounds // 2)
