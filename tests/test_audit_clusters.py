@@ -101,6 +101,8 @@ def test_who_watches_goes_by_kind_length_and_order():
     assert all(
         ranks[i, j] > ranks[i, k] for i in range(6) for j in range(6) for k in range(6) if (i - j) % 2 == 0 and (i - k) % 2
     )
+    alike = [*frames(0, 2, 4, length=8), *frames(1, 3, 5, length=8)] * 2  # of one length: where ids fall another cluster begins
+    assert np.array_equal(watched(CorruptView(NETWORK, public, alike)) > 0, ranks > 0)
     mixed = watched(CorruptView(NETWORK, public, frames(*range(6), length=8) * 2))
     assert len(np.unique(mixed)) == 1
 

@@ -42,7 +42,7 @@ from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.scoring import fewest_victims, leakage, remedy
+from cloister.threat_models.audit.scoring import exposed_of, fewest_victims, leakage, remedy
 from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.audit.uncovered import leaks, unclaimed
 from cloister.threat_models.claims import CLAIMS
@@ -135,6 +135,29 @@ def test_a_leak_that_a_claim_of_ours_is_about_or_that_says_nothing_is_not_named(
     assert "server can tell how frequent each label is with a client (12 %, 2 % to 30 %)." in words
     by_chance = headline(found(bare("server", "labels", 0.12, low=-0.05, high=0.24)))
     assert "can tell" not in by_chance, "what may be chance is no finding"
+
+
+def test_what_is_found_by_guessing_is_no_leak_where_sums_alone_are_worse_by_chance() -> None:
+    """ "client 0 can tell a property of a client's data (47 %)" was said of an AUC of .5, where sums alone had less."""
+
+    def told(value: float, low: float, high: float, leaked: float = 0.47) -> str:
+        area = {"here": {"area": {"value": value, "low": low, "high": high}}}
+        return headline(found(bare("client 0", "property", leaked, low=0.38, high=0.81) | {"told": area}))
+
+    assert "client 0 can tell a property of a client's data (47 %" in told(0.7, 0.6, 0.8)
+    assert "a property of" not in told(0.5, 0.4, 0.6)
+    undecided = told(0.58, 0.45, 0.7)
+    assert "can tell" not in undecided
+    assert "Undecided, as so few victims may show it by chance: client 0: a property of a client's data (47 %" in undecided
+    sure = bare("client 0", "property", 0.05, low=-0.1, high=0.2, exposed=[3])
+    sure |= {"told": {"here": {"area": {"value": 0.52, "low": 0.49, "high": 0.55}}}}
+    assert "client 0 can tell a property of" in headline(found(sure)), "near guessing on average and sure of one victim"
+
+
+def test_a_victim_of_whom_nothing_is_to_be_found_is_not_exposed() -> None:
+    here, sums, plain = np.array([0.3, 0.1]), np.zeros(2), np.array([0.09, 0.8])
+    assert exposed_of(here, sums, plain) == ()
+    assert exposed_of(np.array([0.3, 0.5]), sums, plain) == (1,)
 
 
 def test_of_many_leaks_the_largest_are_named_and_the_others_counted():
@@ -647,6 +670,8 @@ def test_of_whom_most_is_found_is_named_beside_the_mean() -> None:
     assert words == "server and client 0 can tell single clients' updates (15 %; of client 9 (Jever) of seed 1 25 %)"
     (near,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst | {"value": 0.24}})
     assert near == "server and client 0 can tell single clients' updates (15 %)", "no further than the mean says"
+    (whole,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst | {"value": 1.1}})
+    assert whole.endswith("of client 9 (Jever) of seed 1 100 %)"), "of whom there is more to find than in the mean"
     (other,) = _leaks_in_words([("server", [("samples", leak)])], {}, {("server", "samples"): worst})
     assert "Jever" not in other, "values of other things are no shares of a victim's"
 

@@ -262,10 +262,29 @@ def test_a_break_beyond_what_a_defence_is_built_for_says_so(limit: int, strength
     evaluation = replace(sample.evaluation, seeds=(0,), strength=strength)
     broken = Searched("minus", "fedavg", "Plain", 0, searched(Steps(least=1, most=5), lambda strength: strength >= 3))
     row = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "built_for": limit}
+    row |= {"strength": 3.0, "attackers": 3}
     other = {**row, "defence": "median", "built_for": 0}
-    (one,) = breakdown_json(evaluation, Steps(least=1, most=5), Bounds(), [broken], [row, other])["results"]
+    steps = Steps(least=1, most=5)
+    (one,) = breakdown_json(evaluation, steps, Bounds(), [broken], [row, other])["results"]
     assert breakdown_words(one, 5)[0] == "3"
     assert breakdown_words(one, 5)[2] == (f"beyond the {limit} that it is built for" if said else "")
+    (of_cohorts,) = breakdown_json(evaluation, steps, Bounds(), [broken], [row | {"attackers": 2}, other])["results"]
+    assert not breakdown_words(of_cohorts, 5)[2], "of three attackers two at most are at work in one round"
+    limited = replace(evaluation, limits={"fedavg": 5})
+    assert not breakdown_words(breakdown_json(limited, steps, Bounds(), [broken], [row])["results"][0], 5)[2]
+
+
+def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_data_hide_it() -> None:
+    """Before: "0 of 3 seeds, over 5" and no more, of a rule that is as bad once somebody is missing."""
+    evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=5)
+    whole = Searched("minus", "fedavg", "Plain", 0, searched(steps, lambda strength: False))
+    row = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done"}
+    of = {1.0: 0.88, 3.0: 0.5, 5.0: 0.4}
+    rows = [row | {"strength": k, "clean": {"late": 0.9}, "accuracy": {"late": v}} for k, v in of.items()]
+    (one,) = breakdown_json(evaluation, steps, Bounds(), [whole], rows)["results"]
+    assert breakdown_words(one, 5)[2].startswith("from 3 on more than the bound is taken of the accuracy without attack;")
+    (little,) = breakdown_json(evaluation, steps, Bounds(), [whole], rows[:1])["results"]
+    assert not breakdown_words(little, 5)[2]
 
 
 def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:

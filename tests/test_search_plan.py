@@ -205,6 +205,16 @@ def test_the_first_of_cheap_breaks_ends_the_search_unless_it_is_to_go_on() -> No
     assert {row["numbers"].get("attack") for row in long} == {None, *FEW}
 
 
+def test_a_strength_that_is_set_below_0_is_not_weakened() -> None:
+    """Before: "math domain error", and no report of the break that was found."""
+    space = Space(KRUM.scenario, only=("Scaled",), fixed={"Scaled.factor": -5.0})
+    plan = Plan(least=3, most=3, seeds=(0,), held_out=(1,), runs=40)
+    rows = played(space, plan, lambda numbers, attackers, seed: 0.4)
+    point = found(space, plan, rows)
+    assert point is not None
+    assert point.numbers["Scaled.factor"] == -5.0
+
+
 def test_cpu_time_is_a_budget_too() -> None:
     plan = Plan(least=1, most=8, seeds=(0,), held_out=(1,), seconds=20.0)
     rows = played(KRUM, plan, lambda *_: 0.0)

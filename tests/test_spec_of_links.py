@@ -61,6 +61,18 @@ def test_parties_of_releases_apart_are_told_so():
         Greeting.of(cbor2.dumps(greeting))
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(2, [0, float("inf")]), (3, [float("inf")]), (3, [0]), (3, [2**20, 2**20]), (4, 10_000_000), (4, 0), (4, True)],
+)
+def test_a_greeting_of_what_no_run_has_is_refused_before_a_model_is_made(place, value):
+    """Ten million labels made a model of five gigabytes at the client, before its digest was held against the coordinator's."""
+    greeting = [0, bytes(RUN_BYTES), [0, 1], [3], 2, bytes(32), "Masked()", {"seed": "1"}]
+    greeting[place] = value
+    with pytest.raises(Refused, match="what the coordinator says first"):
+        Greeting.of(cbor2.dumps(greeting))
+
+
 def test_limits_are_those_that_hold_by_default():
     limits = terms.Limits()
     said = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", PAGE.split("\n## Limits\n")[1].split("\n## ")[0], re.MULTILINE))

@@ -159,8 +159,9 @@ def breakdown_json(
         if (attack, defence, protection, partition) in by:
             of = search_key(evaluation, attack, defence, protection, partition)
             about = _nothing_learned(rows, defence, protection, partition)
+            about |= _of_clean(rows, bounds, attack, defence, protection, partition)
             if evaluation.strength == ATTACKERS:
-                about |= _built_for(rows, defence, protection, partition)
+                about |= _built_for(evaluation, rows, attack, defence, protection, partition)
             results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition]), **about})
     return {
         "name": evaluation.name,
@@ -182,12 +183,38 @@ def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partiti
     return {"nothing": words} if words else {}
 
 
-def _built_for(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, Any]:
-    """built_for: how many attackers a defence says that it stands; no such key where it says nothing of it."""
+def _of_clean(rows: Sequence[Row], bounds: Bounds, attack: str, defence: str, protection: str, partition: str) -> dict[str, Any]:
+    """of_clean: the smallest strength tried that takes more than the bound of the accuracy without attack, in the mean of the
+    seeds, whatever is missing without the attackers' data; no such key where none does.
+    """
+    named = {"attack": attack, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
+    taken: dict[float, list[float]] = {}
+    for row in rows:
+        if all(row.get(key) == value for key, value in named.items()):
+            loss = metric(row, "clean", "late") - metric(row, "accuracy", "late")
+            taken.setdefault(float(row["strength"]), []).extend([loss] if isfinite(loss) else [])
+    found = [strength for strength, losses in taken.items() if losses and sum(losses) / len(losses) > bounds.loss]
+    return {"of_clean": min(found)} if found else {}
+
+
+def _built_for(
+    evaluation: Evaluation, rows: Sequence[Row], attack: str, defence: str, protection: str, partition: str
+) -> dict[str, Any]:
+    """built_for: how many attackers in a round a defence is built for, as the evaluation or it says; at_work: by strength, how
+    many there were at most. Neither key where nothing says that.
+    """
     named = {"defence": defence, "protection": protection, "partition": partition}
-    of = (row.get("built_for") for row in rows if all(row.get(key) == value for key, value in named.items()))
-    least = min((n for n in of if n is not None), default=None)
-    return {} if least is None else {"built_for": least}
+    there = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
+    told = [evaluation.limits.get(defence)] if defence in evaluation.limits else [row.get("built_for") for row in there]
+    least = min((n for n in told if n is not None), default=None)
+    if least is None:
+        return {}
+    at_work: dict[str, int] = {}
+    for row in there:
+        if row.get("attack") == attack and row["status"] == "done":
+            key = f"{row['strength']:g}"
+            at_work[key] = max(at_work.get(key, 0), int(row.get("attackers") or 0))
+    return {"built_for": least, "at_work": at_work}
 
 
 def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:

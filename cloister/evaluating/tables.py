@@ -221,8 +221,14 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     if "nothing" in one:
         return DASH, DASH, "; ".join([one["nothing"], *remarks])
     of, limit = one["median"], one.get("built_for")
-    if limit is not None and of["median"] is not None and of["median"] > limit:
+    met = None if of["median"] is None else one.get("at_work", {}).get(f"{of['median']:g}", of["median"])
+    if limit is not None and met is not None and met > limit:
         remarks.insert(0, f"beyond the {limit} that it is built for")
+    if (clean := one.get("of_clean")) is not None and (of["median"] is None or clean < of["median"]):
+        remarks.append(
+            f"from {clean:g} on more than the bound is taken of the accuracy without attack; without the attackers' data the"
+            " defence has as little"
+        )
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:
         remarks.insert(0, "not monotone")

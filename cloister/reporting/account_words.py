@@ -28,7 +28,10 @@ def account_meters(account: Mapping[str, Any], names: Mapping[str, str] = Mappin
         words += f" by answers of the same round; {_pairs(account)}"
         found.append(_meter("single updates", account["span"], words, names))
     if account.get("temporal") is not None:
-        words = "how well the server estimates what a client does in every round: squared cosine of its estimate and the truth"
+        words = (
+            "how well the server estimates what a client does in every round, by answers of the same rounds: squared cosine of"
+        )
+        words += " its estimate and the truth"
         found.append(_meter("habits over rounds", account["temporal"], words, names))
     if isinstance(account.get("leverage"), Mapping):
         by = opener(account)

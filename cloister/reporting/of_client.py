@@ -21,7 +21,10 @@ METERS = {
         "single updates",
         "the share of what sets its update apart that the server knows by answers of the same round, at most",
     ),
-    "temporal": ("habits over rounds", "how well the server estimates what it does in every round (squared cosine)"),
+    "temporal": (
+        "habits over rounds",
+        "how well the server estimates what it does in every round, by answers of the same rounds (squared cosine)",
+    ),
 }
 
 

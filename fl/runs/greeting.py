@@ -7,6 +7,7 @@ import ast
 import hashlib
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from .scenario import Scenario
 
 MOST_PRINTED = 2000
 """Characters of a protection as it prints, above which its fields are not looked at."""
+MOST_CLASSES, MOST_WIDE = 2**18, 2**24
+"""Labels, and numbers of one record, that a coordinator may name: a model is made of both before it is known to be the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +64,12 @@ class Greeting:
             client, drawn, clients, shape, classes, known, protection, terms = plain_in(data)
             whom, wide = tuple(map(int, clients)), tuple(map(int, shape))
             found = cls(client, drawn, whom, wide, classes, known, protection, checked(terms))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise Refused("what the coordinator says first is not a greeting: all parties need the same release") from None
         right = [type(item) for item in (client, classes, drawn, known, protection)] == [int, int, bytes, bytes, str]
         listed = client in whom and len(set(whom)) == len(whom)
-        if not right or not listed or len(drawn) != RUN_BYTES:
+        sized = right and 0 < classes <= MOST_CLASSES and all(0 < n <= MOST_WIDE for n in wide) and prod(wide) <= MOST_WIDE
+        if not sized or not listed or len(drawn) != RUN_BYTES:
             raise Refused("what the coordinator says first does not add up")
         return found
 

@@ -33,7 +33,8 @@ class ClusterInference:
 
     A client's cluster are those of the last published sum that it is in. Who reads frames takes those whom the last session of
     either names or comes from, to be together, and apart from all others. Who watches the links takes clients together whose
-    frames of one kind and length follow each other. members, others: ranks of pairs that are together, and of those that are not.
+    frames of one kind and length follow each other, in the order of their ids. members, others: ranks of pairs that are together,
+    and of those that are not.
     """
 
     name: str = "clusters"
@@ -91,15 +92,30 @@ def _sessions(view: CorruptView) -> Iterable[set[int]]:
 
 
 def watched(view: CorruptView) -> Matrix:
-    """Of pairs, in how many of their frames of one kind and length, one after the other, they are both: (clients, clients)."""
+    """Of pairs, in how many of their frames of one kind and length, one after the other, they are both: (clients, clients).
+
+    Clusters follow each other, and in each one clients do by their ids: where an id falls, another cluster begins.
+    """
     at = {i: k for k, i in enumerate(view.public.clients)}
     found = np.zeros((len(at), len(at)))
-    for _, run in groupby(view.frames[int(LATE * len(view.frames)) :], key=_looks):
-        inside = np.zeros(len(at), bool)
-        inside[[at[i] for f in run for i in (f.sender, f.receiver) if i in at]] = True
-        if inside.sum() > 1:
-            found += np.outer(inside, inside) / inside.sum()
+    for _, alike in groupby(view.frames[int(LATE * len(view.frames)) :], key=_looks):
+        for run in _ascending([i for f in alike for i in (f.sender, f.receiver) if i in at]):
+            inside = np.zeros(len(at), bool)
+            inside[[at[i] for i in run]] = True
+            if inside.sum() > 1:
+                found += np.outer(inside, inside) / inside.sum()
     return found
+
+
+def _ascending(ids: Iterable[int]) -> Iterable[list[int]]:
+    """These in runs that ascend."""
+    runs: list[list[int]] = []
+    for i in ids:
+        if runs and i >= runs[-1][-1]:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
 def _looks(frame: Frame) -> tuple[str, int, bool]:

@@ -154,12 +154,13 @@ def _resampled(stacked: Values, runs: NDArray[np.int64], rng: np.random.Generato
 
 def exposed_of(here: Values, aggregate: Values, plain: Values) -> tuple[int, ...]:
     """Places of victims of whom EXPOSED of what there is to find was found, and APART at least; where sums tell more of some by
-    chance than the view does, twice that much.
+    chance than the view does, twice that much. None of whom the updates in clear tell less than APART more than sums: what was
+    found of such a one is chance.
     """
-    beyond = here - aggregate
+    beyond, whole = here - aggregate, plain - aggregate
     noise = float(np.max(-beyond, initial=0.0))
-    least = np.maximum(np.maximum(EXPOSED * (plain - aggregate), 2 * noise), APART)
-    return tuple(np.flatnonzero(np.isfinite(beyond) & (beyond >= least)).tolist())
+    least = np.maximum(np.maximum(EXPOSED * whole, 2 * noise), APART)
+    return tuple(np.flatnonzero(np.isfinite(beyond) & (beyond >= least) & (whole >= APART)).tolist())
 
 
 def share_at_most(hits: int, of: int, confidence: float = CONFIDENCE) -> float:

@@ -8,6 +8,8 @@ from .claim import Claim
 from .scoring import BOUND
 from .view import PublishedSum
 
+AT_CHANCE = 0.02
+"""AUC above that of a guess, below which a guess is all that it is."""
 WIDEST = 1.0
 """Of an interval of leakage, where it begins at little: above that it is not told as a leak."""
 
@@ -50,10 +52,20 @@ def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple
     for row in rows:
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
-        told = leak and leak["value"] > least and leak["low"] > 0 and not is_open(leak)
+        told = leak and leak["value"] > least and leak["low"] > 0 and not is_open(leak) and not by_guessing(row)
         if leak and leak["valid"] and not covered and (told or leak.get("exposed")):
             found.setdefault(row["observer"], []).append((row["experiment"], leak))
     return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
+
+
+def by_guessing(row: Mapping[str, Any], above: float = 0.0) -> bool:
+    """Whether what was found may be found by guessing, as its interval says; above: whether it is not even so much better. What
+    sums alone tell can be worse than a guess by chance, and a guess is no leak for that.
+    """
+    area = (row.get("told") or {}).get("here", {}).get("area")
+    if area is None:
+        return False
+    return bool(area["value"] < 0.5 + above if above else area["low"] <= 0.5)
 
 
 def is_open(leak: Mapping[str, Any]) -> bool:
@@ -68,7 +80,7 @@ def left_open(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[t
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
         told = leak and leak["valid"] and not covered and leak["value"] > least and not leak.get("exposed")
-        if told and (leak["low"] <= 0 or is_open(leak)):
+        if told and not by_guessing(row, AT_CHANCE) and (by_guessing(row) or leak["low"] <= 0 or is_open(leak)):
             found.append((row["observer"], row["experiment"], leak))
     return found
 

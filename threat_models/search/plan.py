@@ -276,9 +276,11 @@ class _Hunter:
     def weaken(self, best: Point) -> Hunt:
         """Bisects the strength of a break, down to the weakest that still breaks and holds."""
         name, (weakest, _) = next(iter(strengths_of(self.space, best.numbers).items()), ("", (WEAKEST, STRONGEST)))
-        if not name:
+        if (
+            not name or (strongest := float(best.numbers[name])) <= 0
+        ):  # one that is set, below 0: which way is weaker is not known
             return
-        top = log10(float(best.numbers[name]))
+        top = log10(strongest)
         count = floor((top - log10(weakest)) / QUARTER + 1e-9)
         if count < 1:
             return
