@@ -276,9 +276,8 @@ class _Hunter:
     def weaken(self, best: Point) -> Hunt:
         """Bisects the strength of a break, down to the weakest that still breaks and holds."""
         name, (weakest, _) = next(iter(strengths_of(self.space, best.numbers).items()), ("", (WEAKEST, STRONGEST)))
-        if (
-            not name or (strongest := float(best.numbers[name])) <= 0
-        ):  # one that is set, below 0: which way is weaker is not known
+        strongest = float(best.numbers[name]) if name else 0.0
+        if strongest <= 0:  # there is none, or it is set: which way is weaker is not known
             return
         top = log10(strongest)
         count = floor((top - log10(weakest)) / QUARTER + 1e-9)
