@@ -14,10 +14,15 @@ import cloister as face
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.clients.training import Training
 from cloister.fl.data.partition import Iid
 from cloister.fl.data.source import Digits
 from cloister.fl.models.papers import Mlp
+from cloister.fl.robust.averages import NormBound
+from cloister.fl.robust.krum import MultiKrum
+from cloister.fl.robust.similarity import FoolsGold
+from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.feasibility import Doubt
 from cloister.fl.runs.scenario import Scenario, changed, described
@@ -349,6 +354,15 @@ def test_updates_of_whom_no_sum_can_come_are_not_compared(tmp_path: Path) -> Non
     lines = [json.loads(line) for line in (tmp_path / "disclosure.jsonl").read_text().splitlines()]
     told = {what: {line["round"] for line in lines if line["what"] == what} for what in ("sums", "gram", "sketches")}
     assert all(rounds == {0, 1, 2} for rounds in told.values()), told
+
+
+@pytest.mark.parametrize("rule", [GeometricMedian(), NormBound(1.0), FoolsGold()], ids=lambda rule: type(rule).__name__)
+def test_a_rule_that_weighs_unequally_is_refused_when_it_is_built(rule: Any) -> None:
+    """No sum came of it, and sketches in every round."""
+    noise = replace(NOISY.noise, acknowledge=("gram", "gram(origin)"))
+    with pytest.raises(Refused, match=f"{type(rule).__name__} weighs clients unequally, which noise cannot cover"):
+        replace(PRIVATE, algorithm=RobustFedAvg(rule=rule), protection=replace(NOISY, noise=noise))
+    assert replace(PRIVATE, algorithm=RobustFedAvg(rule=MultiKrum(1)), protection=replace(NOISY, noise=noise))
 
 
 def test_a_scenario_that_weighs_by_samples_is_refused_when_it_is_built() -> None:

@@ -1,6 +1,10 @@
 """Whether the epsilon of a scenario's noise would hold for all that the scenario releases about the same data."""
 
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
+
+import numpy as np
 
 from ...protocol.core.errors import Refused
 from ...protocol.view.functionality import EMBEDDING_MODEL, FULL_GRADIENTS, NUMBER_OF_EXAMPLES, Functionality
@@ -11,6 +15,9 @@ from ..clients.cosine_pull import CosinePull
 from ..clients.fast import Fast
 from ..clients.record_privacy import BESIDE, OF, RecordPrivacy
 from ..clients.training import Executor, PlainLoop, Training
+
+TRIED_ON = (12, 30)
+"""Clients of the updates that a rule is tried on."""
 
 
 def check_noise(algorithm: Algorithm, protection: Protection, trained_privately: bool = False) -> None:
@@ -27,6 +34,11 @@ def check_noise(algorithm: Algorithm, protection: Protection, trained_privately:
             raise Refused(
                 f"{type(algorithm).__name__} weighs clients by their samples, which noise cannot cover: it is made"
                 " for uniform weights; set algorithm.by_samples=False"
+            )
+        if (rule := getattr(algorithm, "rule", None)) is not None and _weighs_unequally(rule):
+            raise Refused(
+                f"{type(rule).__name__} weighs clients unequally, which noise cannot cover: every sum would be refused; take a"
+                " rule that averages those whom it keeps, like MultiKrum, or leave the noise out"
             )
         try:
             check_acknowledged(needs - {Functionality.SUMS}, of_sums.acknowledge, "protection.noise", "the sums under noise")
@@ -52,6 +64,19 @@ def check_noise(algorithm: Algorithm, protection: Protection, trained_privately:
     check_acknowledged(
         beside, of_pairs.acknowledge, "algorithm.choice.noise", f"the {type(choice).__name__} under noise that clients release"
     )
+
+
+def _weighs_unequally(rule: Any) -> bool:
+    """Whether a rule gives those whom it keeps unlike weights, on some made-up updates; not where it cannot be tried on them."""
+    rng, found = np.random.default_rng(0), []
+    for n in TRIED_ON:
+        rows = rng.standard_normal((n, n))
+        rows[: n // 6] *= 10
+        with suppress(Exception):  # of a rule of the user's own, or one that needs a root
+            weights = np.asarray(deepcopy(rule).weights(rows @ rows.T, rng), np.float64)
+            kept = weights[weights != 0]
+            found.append(kept.size > 0 and float(np.ptp(kept)) > 1e-9 * float(np.abs(kept).max()))
+    return any(found)
 
 
 def check_training(algorithm: Algorithm, training: Training, execution: Executor, validation: float) -> None:
