@@ -42,7 +42,7 @@ from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.observer import SERVER_ALONE, server_and
 from cloister.threat_models.audit.recorder import Recorder
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.scoring import exposed_of, fewest_victims, leakage, remedy
+from cloister.threat_models.audit.scoring import auc_within, exposed_of, fewest_victims, leakage, remedy
 from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.audit.uncovered import leaks, unclaimed
 from cloister.threat_models.claims import CLAIMS
@@ -152,6 +152,19 @@ def test_what_is_found_by_guessing_is_no_leak_where_sums_alone_are_worse_by_chan
     sure = bare("client 0", "property", 0.05, low=-0.1, high=0.2, exposed=[3])
     sure |= {"told": {"here": {"area": {"value": 0.52, "low": 0.49, "high": 0.55}}}}
     assert "client 0 can tell a property of" in headline(found(sure)), "near guessing on average and sure of one victim"
+
+
+def test_areas_of_runs_that_go_right_and_wrong_are_no_narrower_than_runs_are_apart() -> None:
+    """A property that is right of all clients in some runs, and wrong of all in others, was told "AUC 0.63, 0.54 to 0.72"."""
+    right, wrong = (np.arange(8.0) + 5, np.arange(8.0)), (np.arange(8.0), np.arange(8.0) + 5)
+    several = auc_within([wrong, right, right, wrong, right], alike=True)
+    assert several.value > 0.55
+    assert several.low < 0.3
+    assert several.high == 1
+    one = auc_within([right], alike=True)
+    assert (one.low, one.high) == (0.0, 1.0)
+    assert auc_within([right]).low > 0.7, "scores that do not go together count by themselves"
+    assert auc_within([right] * 5, alike=True).low > 0.7
 
 
 def test_a_victim_of_whom_nothing_is_to_be_found_is_not_exposed() -> None:

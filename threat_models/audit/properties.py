@@ -1,7 +1,7 @@
 """Whether a property holds of a client's data, from what the observer makes of the client's first update."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class PropertyInference:
     side: str = "public examples, and a run of its own for the sizes of clients"
     source: str = "meta-classifier on made-up clients (Ganju et al. 2018; Melis et al. 2019)"
     anchor: Anchor = "sums alone"
+    alike_in_a_run: ClassVar[bool] = True  # one classifier for all of its clients, who differ by the groups that they are of
 
     def applies(self, evidence: Evidence, /) -> str:
         return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)

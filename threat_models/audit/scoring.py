@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, rankdata
+from scipy.stats import t as student
 
 Values = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -49,15 +50,23 @@ def auc(members: Values, others: Values) -> Interval:
     return Interval(max(0.0, area - half), float(area), min(1.0, area + half))
 
 
-def auc_within(runs: Sequence[tuple[Values, Values]]) -> Interval:
+def auc_within(runs: Sequence[tuple[Values, Values]], alike: bool = False) -> Interval:
     """The chance that a member scores higher than another of the same run: scores of two runs have no common scale. Each run
     counts by its pairs, and runs are independent. runs: members and others of each, one at least with both.
+
+    The interval is over scores, and over runs if that is wider (Student's t). alike: whether the scores of a run go right or
+    wrong together, so that one run is one throw of a coin, and its interval everything.
     """
     both = [(auc(members, others), len(members) * len(others)) for members, others in runs if len(members) and len(others)]
     shares = np.array([pairs for _, pairs in both]) / sum(pairs for _, pairs in both)
     area = float(shares @ [one.value for one, _ in both])
     halves = np.array([max(one.high - one.value, one.value - one.low) for one, _ in both])
     half = float(np.sqrt((shares**2) @ halves**2))
+    if len(both) > 1:
+        deviation = float(np.std([one.value for one, _ in both], ddof=1))
+        half = max(half, float(student.ppf(0.975, len(both) - 1)) * deviation / np.sqrt(len(both)))
+    elif alike:
+        half = 1.0
     return Interval(max(0.0, area - half), area, min(1.0, area + half))
 
 

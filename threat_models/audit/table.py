@@ -193,10 +193,14 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         for i in f[0].victims
     ]
     moved = _moves([[f[k] for f in found] for k in range(3)])
+    if any(len(f[1].members) for f in found) and alone.mean() < 0:  # who knows the sums and does worse by them guesses instead
+        alone = np.zeros_like(alone)
+        moved = None if moved is None else [moved[0], np.zeros_like(moved[1]), moved[2]]
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved)
     most = int(np.argmax(here - alone))
     worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
-    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found])) is not None)
+    alike = getattr(experiment, "alike_in_a_run", False)
+    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike)) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
@@ -259,9 +263,9 @@ def _joined(findings: Sequence[Finding]) -> Finding:
     return Finding(victims, values, members, others, figures, findings[0].pictures)
 
 
-def _told(findings: Sequence[Finding]) -> Told | None:
+def _told(findings: Sequence[Finding], alike: bool) -> Told | None:
     if not any(len(f.members) and len(f.others) for f in findings):
         return None
     members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("members", "others"))
-    area = auc_within([(f.members, f.others) for f in findings])
+    area = auc_within([(f.members, f.others) for f in findings], alike)
     return Told(area, tuple(tpr_at(rate, members, others) for rate in RATES))
