@@ -321,6 +321,22 @@ def test_streams_of_one_client_that_say_nothing_keep_nobody_out(lasting, caplog)
             link.close()
 
 
+@pytest.mark.long
+def test_connections_without_a_stream_are_ended(lasting):
+    """A certificate that is good, or was taken back, held as many as there were descriptors, for good."""
+    with deployed(lasting) as run:
+        run.begin()
+        links = [raw.connected(run.listener.port, of(lasting, BAD)) for _ in range(5)]
+        for link in links:
+            link.sendall(raw.PREFACE + raw.frame(raw.SETTINGS, 0, 0, b""))
+            link.settimeout(8 * QUICK.greeting)
+        assert run.round() == ALL
+        for link in links:
+            raw.said_until_closed(link)  # raises TimeoutError where it is not ended
+            link.close()
+        assert run.round() == ALL, "streams are ended by nothing of that"
+
+
 def test_streams_that_take_nothing_keep_nobody_out(lasting, caplog):
     """With a window of 0 what is said to them never leaves, and gRPC holds them until their connection ends."""
     with deployed(lasting, limits=replace(QUICK, displacing=100)) as run:

@@ -222,7 +222,8 @@ class Listener:
     async def _serve(self, begun: "queue.SimpleQueue[BaseException | None]") -> None:
         import grpc
 
-        known = [*options(), ("grpc.server_handshake_timeout_ms", round(1000 * self.limits.greeting))]
+        soon = round(1000 * self.limits.greeting)  # for TLS, and then for a stream: a connection without one is of no use
+        known = [*options(), ("grpc.server_handshake_timeout_ms", soon), ("grpc.max_connection_idle_ms", soon)]
         server = grpc.aio.server(options=known, maximum_concurrent_rpcs=self.limits.unended * len(self._owing.peers) + 16)
         handler = grpc.stream_stream_rpc_method_handler(self._streams.serve)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
