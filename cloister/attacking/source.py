@@ -1,9 +1,13 @@
 """A scenario as a Python file that `cloister run` plays: what the search found, to be replayed and looked at."""
 
 import json
+import site
+import sys
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -106,11 +110,21 @@ def _usual(field: Field[Any], value: Any) -> bool:
 
 def _imported(value: Any, imports: set[tuple[str, str]]) -> str:
     module, name = value.__module__, value.__qualname__
-    if module.startswith(PREFIX) or module == "__main__" or "<" in name or "." in name:
+    if module.startswith(PREFIX) or module == "__main__" or "<" in name or "." in name or not _is_installed(module):
         raise Unwritable(f"{module}.{name} cannot be imported")
     if module != "builtins":
         imports.add((module, name))
     return str(name)
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is found from wherever a file is read: not one that lies beside the user's own."""
+    top = module.partition(".")[0]
+    if top == __package__.partition(".")[0] or top in sys.stdlib_module_names:
+        return True
+    places = {*sysconfig.get_paths().values(), *site.getsitepackages()}
+    file = getattr(sys.modules.get(top), "__file__", None)
+    return file is not None and any(Path(file).is_relative_to(place) for place in places)
 
 
 def _imports(found: set[tuple[str, str]]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..fl.runs.held_alone import GO_ON
 from ..fl.runs.privacy import headline
+from ..protocol.view.disclosure import is_unanswered
 
 if TYPE_CHECKING:
     from .run_data import Run
@@ -47,10 +48,11 @@ def missing_answers(run: "Run") -> str:
     where nothing was counted.
     """
     counted = [row.get("times") for rows in (run.summary.get("disclosed") or {}).values() for row in rows]
-    if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) == len(run.answers):
+    given = [of for of in run.answers if not is_unanswered(of.get("recipient"), of.get("what"), of.get("scalars"))]
+    if not counted or not all(isinstance(times, int) for times in counted) or sum(counted) in (len(given), len(run.answers)):
         return ""
     return (
-        f"disclosure.jsonl has {len(run.answers):,} answer{'s' * (len(run.answers) != 1)}, where {sum(counted):,}"
+        f"disclosure.jsonl has {len(given):,} answer{'s' * (len(given) != 1)}, where {sum(counted):,}"
         f" {'was' if sum(counted) == 1 else 'were'} counted when the run ended: the log was"
         " changed since, and what is said here of who learned what is not of the whole run"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
-from ..protocol.view.disclosure import COMPARED, PARTIES
+from ..protocol.view.disclosure import PARTIES, is_unanswered
 from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
@@ -220,9 +220,7 @@ def _stays(run: Run, client: str) -> dict[str, str]:
 
 
 def _unanswered(entry: Row) -> bool:
-    """Whether a server compared nothing: whoever was asked for a sketch was not there, or declined."""
-    compared = entry.get("recipient") == "server" and str(entry.get("what")).startswith(COMPARED)
-    return compared and not number(entry.get("scalars"))
+    return is_unanswered(entry.get("recipient"), entry.get("what"), number(entry.get("scalars")))
 
 
 def _about(entries: Sequence[Row]) -> tuple[int, int]:

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
 REVOKED_FOR = 3.0
 """Seconds after which a client believes that its certificate is revoked."""
-MOST_WAITING = 64
-"""Words that are taken ahead of the one that is worked on."""
+MOST_WAITING, MOST_BYTES_WAITING = 64, 64 << 20
+"""Words, and bytes of them, that are taken ahead of the one that is worked on; one word at least, however long."""
 GOODBYE = 2.0
 """Seconds in which the other end may take what this one says when it leaves."""
 BEAT = 1.0
@@ -94,6 +94,7 @@ class Dialled:
         self._address, self._client, self._patience, self._most = address, client, patience, most
         self._boot = os.urandom(BOOT_BYTES)
         self._words: queue.SimpleQueue[tuple[int, bytes | memoryview] | BaseException | None] = queue.SimpleQueue()
+        self._bytes_put = self._bytes_got = 0  # of words, each written by one thread
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._seen, self._greeting = ClientRun(), b""
         self._taken = TakenWords(0)
@@ -137,6 +138,7 @@ class Dialled:
         while (found := self._words.get()) is not None:
             if isinstance(found, BaseException):
                 raise found
+            self._bytes_got += WORD.size + len(found[1])
             yield found
             del found  # it may be long, and the next one may be long in coming
 
@@ -346,10 +348,16 @@ class Dialled:
             self._sending.add(sending)  # a loop holds tasks weakly
             sending.add_done_callback(self._sending.discard)
         elif number > self._taken.latest:
-            while self._words.qsize() >= MOST_WAITING:
+            while self._is_enough(len(data)):
                 await asyncio.sleep(0.05)
             self._taken.take(number)
+            self._bytes_put += len(data)
             self._words.put((number, behind_head(data, WORD)))
+
+    def _is_enough(self, more: int) -> bool:
+        """Whether so many words wait, or bytes of them, that one of `more` bytes is not taken yet."""
+        waiting = self._bytes_put - self._bytes_got
+        return self._words.qsize() >= MOST_WAITING or (waiting > 0 and waiting + more > MOST_BYTES_WAITING)
 
     async def _answer(self, number: int, data: bytes) -> None:
         self._taken.answered(number, data)

@@ -43,6 +43,11 @@ def party_of(id: int) -> Party:
     return named.get(id, "clients")
 
 
+def is_unanswered(recipient: object, what: object, scalars: object) -> bool:
+    """Whether a server compared nothing: whoever was asked for a sketch was not there, or declined."""
+    return recipient == "server" and str(what).startswith(COMPARED) and not scalars
+
+
 def totals(log: Iterable[Disclosure], present: Iterable[Party] = ()) -> Mapping[Party, list[dict[str, Any]]]:
     """What each party learned in all: one entry per kind of answer, with its scalars, bytes and number of times.
 
@@ -51,7 +56,7 @@ def totals(log: Iterable[Disclosure], present: Iterable[Party] = ()) -> Mapping[
     """
     sums: dict[tuple[Party, str, str], dict[str, Any]] = {}
     for entry in log:
-        if entry.what.startswith(COMPARED) and not entry.scalars:
+        if is_unanswered(entry.recipient, entry.what, entry.scalars):
             continue
         key = (entry.recipient, entry.what, entry.words)
         row = sums.setdefault(key, {"what": entry.what, "words": entry.words, "scalars": 0, "bytes": 0, "times": 0})
