@@ -89,6 +89,13 @@ def test_one_client_that_loses_everything_is_named_where_the_mean_holds(tmp_path
 def test_a_backdoor_that_had_succeeded_before_its_last_round_is_named_where_a_defence_holds(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "BadNets"): [0.89] * 3}, success={("a", "BadNets"): [0.02] * 3})
     assert "highest success from the middle of the attack on: a with 3 attackers 99.0 % of BadNets" in verdict(grid)
+    for k, (accuracy, rates) in enumerate(
+        (([0.5] * 3, [0.02] * 3), ([0.9] * 3, [0.01, 0.05, 0.11]))
+    ):  # broken by accuracy; undecided
+        other = made_up(tmp_path / f"other {k}", {("a", "BadNets"): accuracy}, success={("a", "BadNets"): rates})
+        assert "a with 3 attackers 99.0 % of BadNets" in verdict(other)
+    through = made_up(tmp_path / "through", {("a", "BadNets"): [0.9] * 3}, success={("a", "BadNets"): [0.9] * 3})
+    assert "highest success" not in verdict(through), "it is said already that it succeeds"
     low = edited(tmp_path, lambda row: row | {"success": row["success"] | {"peak": 0.05}} if row.get("success") else row)
     assert "highest success" not in verdict(low)
 

@@ -61,12 +61,12 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
         before, after = (mean(of) for of in zip(*both, strict=True))
         return before - after, f"{100 * after:.1f} % under {spot.attack} (the worst has {100 * before:.1f} % without attack)"
 
-    said = _worst_of_holding(grid, found, words)
+    said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
     return [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
 
 
 def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Who holds by a backdoor's last poisoned round, while it succeeded above the bound in an earlier or a later one."""
+    """Whom no backdoor breaks by its last poisoned round, while one succeeded above the bound in an earlier or a later one."""
 
     def words(spot: Spot, rows: Sequence[Row]) -> tuple[float, str] | None:
         of = [row["success"] for row in rows if row.get("success")]
@@ -76,21 +76,24 @@ def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[st
         peak = mean(float(one["peak"]) for one in of)
         return mean(gains), f"{100 * peak:.1f} % of {spot.attack}"
 
-    said = _worst_of_holding(grid, found, words)
+    said = _worst_of(grid, found, words, lambda one: one.backdoor is None or one.backdoor.state != State.BREAKS)
     tail = "where models have learned little, that may be no backdoor's doing"
     first = "Backdoors are judged in their last poisoned round; their highest success from the middle of the attack on"
     return [f"{first}: {'; '.join(said)} ({tail})."] if said else []
 
 
-def _worst_of_holding(
-    grid: Grid, found: Mapping[str, Sequence[Finding]], words: Callable[[Spot, Sequence[Row]], tuple[float, str] | None]
+def _worst_of(
+    grid: Grid,
+    found: Mapping[str, Sequence[Finding]],
+    words: Callable[[Spot, Sequence[Row]], tuple[float, str] | None],
+    about: Callable[[Finding], bool],
 ) -> list[str]:
-    """For each finding that holds, the attack of which most is to be said, in words."""
+    """For each finding that it is about, the attack of which most is to be said, in words."""
     said = []
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
-            if one.state != State.HOLDS:
+            if not about(one):
                 continue
             spots = [Spot(attack, one.defence, one.strength, place) for attack in grid.attacks]
             told = [words(spot, grid.rows(spot.attack, one.defence, one.strength, place)) for spot in spots]
