@@ -25,7 +25,7 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.journalled import Logged
-from cloister.protocol.work.linked import Linked, well_formed
+from cloister.protocol.work.linked import MOST_REFUSED, Linked, well_formed
 from cloister.protocol.work.said import said
 
 CLIENTS = (0, 2, 3, 5)
@@ -186,6 +186,26 @@ def test_an_answer_that_is_none_is_a_fault_of_its_client_and_of_nobody_else(wron
     assert isinstance(fault[0], Refusal)
     assert fault[0].blame == 2
     assert effects == (Posted(SERVER, "Ready", b"x"),)
+
+
+def test_a_client_says_of_others_neither_what_they_alone_can_say_nor_without_end():
+    """One liar had a page say that the privacy budget of five others ran out, and filled a coordinator's memory with reasons."""
+    lies = [[SERVER, "it lied"], [3, "another sum would take client 3 past its budget of 8"], [2, "past its budget of 8"]]
+    words = [[[], [], lies], [[], [], [[3, "x"]] * 4000]]
+    hosts = Linked(Scripted(map(cbor2.dumps, words)), (2, 3))
+    client = hosts(masking_clients(Masked(floor=2)))[2]
+    for _ in words:
+        client.roles["work"].take(SERVER, b"a")
+    (_, first), (_, many) = hosts.heard()
+    told = (
+        Refusal(SERVER, "it lied"),
+        Refusal(2, "it says of party 3 what that alone can say"),
+        Refusal(2, "past its budget of 8"),
+    )
+    assert first == told
+    assert len(many) == MOST_REFUSED
+    kept = Linked(Scripted([cbor2.dumps([[3, "its training failed, as its own log and record say"]])]), (2, 3))
+    assert kept(masking_clients(Masked(floor=2)))[2].left_out() == ((2, told[1].reason),)
 
 
 def test_who_is_absent_answers_nothing_and_holds_nothing():

@@ -340,7 +340,8 @@ def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Pa
     assert {row["why"] for row in summary["below_floor"]} == {"the privacy budget of 8 of 8 clients allows no more"}
     assert not summary["rejected"]
     assert summary["privacy"]["client"]["epsilon_worst"] == whole["client"]["epsilon_worst"]
-    words = "The privacy budget of 8 clients ran out, first in round 3: no sum came of them after that."
+    words = "The privacy budget of 8 clients ran out, first in round 3: a sum that it does not allow is not made, or is made"
+    words += " without them."
     assert words in write_report(tmp_path / "long").read_text()
 
 

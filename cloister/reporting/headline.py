@@ -132,7 +132,7 @@ def ran_out_in_words(out: Mapping[str, Any]) -> str:
     """That the privacy budget of clients was spent before the run was over. out: as `fl.runs.privacy.ran_out`."""
     count = len(out["clients"])
     words = f"The privacy budget of {count} client{'s' * (count != 1)} ran out, first in round {out['round']}"
-    return f"{words}: no sum came of them after that."
+    return f"{words}: a sum that it does not allow is not made, or is made without them."
 
 
 def unmoved_in_words(unmoved: Mapping[str, Any], rounds: int) -> str:

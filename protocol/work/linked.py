@@ -4,10 +4,12 @@ The coordinator is told nothing that is not a message of the protocol.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
+from ..core.errors import OF_ITSELF
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
@@ -23,7 +25,9 @@ from .uploads import to_bytes
 MOST_ITEMS = 4096
 """Of a list in an answer."""
 MOST_REFUSED = 16
-"""Of the reasons in an answer that came between rounds."""
+"""Of the reasons in an answer: a client that refuses more is not heard on the rest."""
+MOST_TEXT = 1000
+"""Characters of one."""
 NO_ANSWER = "an answer that is none"
 
 
@@ -155,7 +159,7 @@ class Linked:
         """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
         while self._open or self._kept:
             for client, effects in self._effects(self._kept.popleft() if self._kept else self._link.heard()):
-                refused = [effect for effect in effects if isinstance(effect, Refusal)][:MOST_REFUSED]
+                refused = [effect for effect in effects if isinstance(effect, Refusal)]
                 self._refused += [(client, effect.blame, effect.reason) for effect in refused]
 
     def save(self) -> list[Any]:
@@ -202,7 +206,7 @@ class Linked:
         client, late, plain = answer.client, answer.late, self._plain(answer)
         del answer  # its memory is not kept while what follows is looked at
         if well_formed(plain):
-            yield client, followed_in(plain)
+            yield client, _of_client(client, followed_in(plain))
         elif not late:
             yield client, (Refusal(client, NO_ANSWER),)
 
@@ -243,12 +247,13 @@ class LinkedClient(Far):
         """See `InProcessClient`."""
         found = self.ask("left out", name)
         right = isinstance(found, list) and len(found) < MOST_ITEMS and all(_is(entry, int, str) for entry in found)
-        return tuple((blame, reason) for blame, reason in found) if right else ()
+        effects = (Refusal(blame, reason[:MOST_TEXT]) for blame, reason in found) if right else ()
+        return tuple((effect.blame, effect.reason) for effect in map(partial(_its_own, self.id), effects))
 
     def told(self, *words: Any) -> tuple[Effect, ...]:
         """See `Far`."""
         answer = self.ask(*words)
-        return followed_in(answer) if well_formed(answer) else ()
+        return _of_client(self.id, followed_in(answer)) if well_formed(answer) else ()
 
     def ask(self, *words: Any) -> Any:
         """See `Far`."""
@@ -343,8 +348,29 @@ def well_formed(answer: Any) -> bool:
     return (
         all(_is_message(entry) and entry[0] == SERVER and len(entry[1]) <= 64 for entry in sent)
         and all(_is(entry, str, bytes) and len(entry[1]) == DIGEST_BYTES for entry in learned)
-        and all(_is(entry, int, str) and len(entry[1]) <= 1000 for entry in refused)
+        and all(_is(entry, int, str) and len(entry[1]) <= MOST_TEXT for entry in refused)
     )
+
+
+def _of_client(client: int, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """What followed at a client, with no more refusals than count, and none of what another alone can say of itself."""
+    found: list[Effect] = []
+    refused = 0
+    for effect in effects:
+        if isinstance(effect, Refusal):
+            refused += 1
+            if refused > MOST_REFUSED:
+                continue
+            effect = _its_own(client, effect)
+        found.append(effect)
+    return tuple(found)
+
+
+def _its_own(client: int, refusal: Refusal) -> Refusal:
+    """What this client refused; where it says of another what that alone can say, that it does."""
+    if refusal.blame == client or not any(words in refusal.reason for words in OF_ITSELF):
+        return refusal
+    return Refusal(client, f"it says of party {refusal.blame} what that alone can say")
 
 
 def _is_message(entry: Any) -> bool:
