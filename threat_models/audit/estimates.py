@@ -24,7 +24,7 @@ from .coalitions import decrypted, joined_shares
 from .dealt import dealt_rows
 from .dealt import measured as measured_rows
 from .hidden_counts import counts_of
-from .other_rounds import apart_in_other_rounds
+from .other_rounds import apart_in_other_rounds, own_in_other_rounds
 from .reading import Instance, sketch_sets, uploads
 from .shown_models import updates_shown
 from .sketch_reading import key_of, opened_sketches, seed_of, terms_of
@@ -62,7 +62,9 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     found |= dict(_along_sums(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_spanned(view, {i: e.vector for i, e in found.items()}))
     found |= dict(_lasting(known, found, dict(apart_in_other_rounds(view))))
-    found |= dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    measured = dict(_measured(view, {i: e.vector for i, e in found.items()}, prior))
+    found |= measured
+    found |= dict(_lasting(known, found, own_in_other_rounds(view, {i: e.vector for i, e in measured.items()}, known)))
     found |= dict(_dealt(view, known, prior))
     found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
     found |= {i: Estimate(v, "bare") for i, v in bare(view, known)}
