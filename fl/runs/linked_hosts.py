@@ -1,6 +1,7 @@
 """Where the clients of a run are that is served: behind a listener's links, and what they say is journalled."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import RootedEntropy
@@ -13,8 +14,10 @@ from ...protocol.view.answers import Vector
 from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
+from .attempts import LONGEST_PAUSE, SECOND_PAUSE
 from .served_journal import ServedJournal
 
+log = logging.getLogger("cloister.serving")
 HELPERS = (SECOND_SERVER, DEALER)
 MOST_LEFT = 3
 """Parties that a line says left, and why."""
@@ -50,6 +53,7 @@ class LinkedHosts:
         self._journal = journal
         self._due, self._more = due, more
         self._absent: Mapping[int, int] = {}  # as `unanswered`, when this round began
+        self._in_vain = 0  # rounds in a row in which the second server or the dealer did not answer
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
@@ -73,12 +77,25 @@ class LinkedHosts:
 
     def admit(self, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
+        missed = self.missed().keys() & {*HELPERS}
         self._absent = dict(self.linked.absent)
         if not self.words.replaying:
             self.words.begin()
             self._due()
+            self._rest(missed)
         for fault in view.harness.part(Clients).admit():
             view.record.fault(fault.blame, fault.reason)
+
+    def _rest(self, missed: Collection[int]) -> None:
+        """Before a round that follows one in which these servers did not answer: without a rest a run would be over while one
+        that is connected, and stands still, is looked after. Raises Halted.
+        """
+        self._in_vain = self._in_vain + 1 if missed else 0
+        if missed and self.listener is not None:
+            seconds = min(SECOND_PAUSE * 2 ** (self._in_vain - 1), LONGEST_PAUSE)
+            words = {"parties": [name_of(party) for party in sorted(missed)], "seconds": seconds}
+            log.warning("no answer in the last round: the next one waits", extra=words)
+            self.listener.pause(seconds)
 
     def begin(self, round: int, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises Diverged, and ValueError where the journal does not go on from there, or where

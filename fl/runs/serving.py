@@ -136,6 +136,9 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         done = over and not journal.began
         raise
     except BaseException as error:
+        if isinstance(error, NothingLearned) and journal.began and hosts.missed().keys() & {*HELPERS}:
+            again = "what was learned is kept, and clients wait: give the same command again when it answers"
+            raise ConnectionError(f"{error.words}; {again}") from None
         over, said = True, error.words if isinstance(error, NothingLearned) else ""
         done = in_vain = not journal.began
         if in_vain and isinstance(error, ProtocolError):

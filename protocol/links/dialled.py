@@ -98,7 +98,7 @@ class Dialled:
         self._greeted: queue.SimpleQueue[bytes | BaseException] = queue.SimpleQueue()
         self._seen, self._greeting = ClientRun(), b""
         self._taken = TakenWords(0)
-        self._sending: set[asyncio.Future[None]] = set()
+        self._sending: dict[int, asyncio.Future[None]] = {}  # answers that are said again, by the number of the word
         self._flow: Flow | None = None
         self._waiting = False
         self._proven: Entry | None = None
@@ -344,9 +344,9 @@ class Dialled:
         number, settled = WORD.unpack_from(data)
         given = self._taken.again(number, settled)
         if given is not None:
-            sending = asyncio.ensure_future(self._send(*given))
-            self._sending.add(sending)  # a loop holds tasks weakly
-            sending.add_done_callback(self._sending.discard)
+            if number not in self._sending:  # once, however often it is asked for while nothing is taken
+                sending = self._sending[number] = asyncio.ensure_future(self._send(*given))
+                sending.add_done_callback(lambda _: self._sending.pop(number, None))
         elif number > self._taken.latest:
             while self._is_enough(len(data)):
                 await asyncio.sleep(0.05)

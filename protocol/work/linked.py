@@ -4,13 +4,13 @@ The coordinator is told nothing that is not a message of the protocol.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from ..core.errors import OF_ITSELF
-from ..core.session import SERVER
+from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Refusal
 from ..view.answers import Memory, Vector
 from ..wire.codec import Buffer, encoding_of, first_items, plain_in
@@ -78,7 +78,7 @@ class Linked:
         self.without: tuple[int, ...] | None = None
         self.stage = ""
         self._link = link
-        self._clients = tuple(clients)
+        self.clients = tuple(clients)
         self._open: set[tuple[int, int]] = set()
         self._kept: deque[Answer] = deque()
         self._refused: list[tuple[int, int, str]] = []
@@ -94,7 +94,7 @@ class Linked:
         names = (WORK, *maker.messages)
         for kinds in (MESSAGES, RECIPES, SCORES, *maker.messages.values()):
             self._kinds |= {number: kind.__name__ for number, kind in kinds.items()}
-        return {i: LinkedClient(i, self, names) for i in self._clients}
+        return {i: LinkedClient(i, self, names) for i in self.clients}
 
     def helper(self, id: int) -> "LinkedHelper":
         """Another server, or a dealer: it is told frames and nothing else."""
@@ -153,7 +153,7 @@ class Linked:
         for _ in self.heard():
             pass
         missed = {i for i in models if self.absent.get(i, 0) > before.get(i, 0)}
-        self.without = tuple(i for i in self._clients if i not in models or i in missed)
+        self.without = tuple(i for i in self.clients if i not in models or i in missed)
 
     def settle(self) -> None:
         """Between rounds: wait until every word has its answer. Of what follows, only what clients refused is `heard` yet."""
@@ -206,7 +206,7 @@ class Linked:
         client, late, plain = answer.client, answer.late, self._plain(answer)
         del answer  # its memory is not kept while what follows is looked at
         if well_formed(plain):
-            yield client, _of_client(client, followed_in(plain))
+            yield client, _of_client(client, followed_in(plain), self.clients)
         elif not late:
             yield client, (Refusal(client, NO_ANSWER),)
 
@@ -248,12 +248,14 @@ class LinkedClient(Far):
         found = self.ask("left out", name)
         right = isinstance(found, list) and len(found) < MOST_ITEMS and all(_is(entry, int, str) for entry in found)
         effects = (Refusal(blame, reason[:MOST_TEXT]) for blame, reason in found) if right else ()
-        return tuple((effect.blame, effect.reason) for effect in map(partial(_its_own, self.id), effects))
+        return tuple(
+            (effect.blame, effect.reason) for effect in map(partial(_its_own, self.id, clients=self.hosts.clients), effects)
+        )
 
     def told(self, *words: Any) -> tuple[Effect, ...]:
         """See `Far`."""
         answer = self.ask(*words)
-        return _of_client(self.id, followed_in(answer)) if well_formed(answer) else ()
+        return _of_client(self.id, followed_in(answer), self.hosts.clients) if well_formed(answer) else ()
 
     def ask(self, *words: Any) -> Any:
         """See `Far`."""
@@ -352,8 +354,8 @@ def well_formed(answer: Any) -> bool:
     )
 
 
-def _of_client(client: int, effects: Iterable[Effect]) -> tuple[Effect, ...]:
-    """What followed at a client, with no more refusals than count, and none of what another alone can say of itself."""
+def _of_client(client: int, effects: Iterable[Effect], clients: Collection[int]) -> tuple[Effect, ...]:
+    """What followed at one of the clients, with no more refusals than count, and none of what another alone can say of itself."""
     found: list[Effect] = []
     refused = 0
     for effect in effects:
@@ -361,13 +363,17 @@ def _of_client(client: int, effects: Iterable[Effect]) -> tuple[Effect, ...]:
             refused += 1
             if refused > MOST_REFUSED:
                 continue
-            effect = _its_own(client, effect)
+            effect = _its_own(client, effect, clients)
         found.append(effect)
     return tuple(found)
 
 
-def _its_own(client: int, refusal: Refusal) -> Refusal:
-    """What this client refused; where it says of another what that alone can say, that it does."""
+def _its_own(client: int, refusal: Refusal, clients: Collection[int]) -> Refusal:
+    """What one of the clients refused; where it says of another what that alone can say, or blames nobody who is there, that it
+    does.
+    """
+    if refusal.blame not in (*clients, SERVER, SECOND_SERVER, DEALER):
+        return Refusal(client, "it blames somebody who is no party")
     if refusal.blame == client or not any(words in refusal.reason for words in OF_ITSELF):
         return refusal
     return Refusal(client, f"it says of party {refusal.blame} what that alone can say")

@@ -26,7 +26,7 @@ class Together(Linked):
             return super().ask(client, *words)
         data = cbor2.dumps(words)
         if (client, data) not in self._answers:
-            waiting = {(other, self._link.post(other, data)) for other in self._clients}
+            waiting = {(other, self._link.post(other, data)) for other in self.clients}
             while waiting:
                 answer = self._link.heard()
                 if (of := (answer.client, answer.number)) not in waiting:
