@@ -21,7 +21,10 @@ from .slot_asking import TwoServerSlots
 from .slot_messages import MESSAGES as SLOTS
 from .sums import SharedSums
 
-WITH_A_CLIENT = "that client's own update, and nothing of the others; both servers together read every update"
+WITH_A_CLIENT = (
+    "that client's own update, so sums less it, and by the inner products every compared update's part along it; both servers"
+    " together read every update"
+)
 
 
 class TwoServerView:

@@ -161,6 +161,18 @@ def _along_sums(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator
             if here and s.mean is not None and (total := sum(row.values())):
                 means_of.append(np.asarray(s.mean, np.float64))
                 shares.append([row.get(i, 0.0) / total for i in one.rows])
+                left, weight = without(view, s, total)
+                if (
+                    not s.times_samples and weight and weight != total
+                ):  # of the others alone, which is the mean that the observer knows of them
+                    others = {i: a for i, a in row.items() if i not in view.observer.clients}
+                    means_of.append(left / weight)
+                    shares.append([others.get(i, 0.0) / sum(others.values()) for i in one.rows])
+        for i, held in view.held.items():  # what a client of the observer's put in itself is a sum of one
+            own = held.updates.get((one.round, one.kind))
+            if means_of and own is not None and i in one.rows and len(own) == len(means_of[0]):
+                means_of.append(np.asarray(own, np.float64))
+                shares.append([float(j == i) for j in one.rows])
         if not means_of:
             continue
         vectors, weights = np.stack(means_of), np.array(shares)
