@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -188,6 +190,22 @@ def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder,
     assert (done.returncode, done.stderr.count("\n")) == (77, 1)
     assert done.stderr.startswith(f"cloister: {revoked} (`cloister keys accept ")
     assert read_record(tmp_path / "mine" / LOG)[-1]["revoked"]
+
+
+def test_who_was_told_so_gives_up_as_revoked_though_nobody_is_there_any_more(folder, caplog):
+    """Before: "nobody listens there", exit code 1, of whom the coordinator had told twice before its run was over."""
+    with deployed(folder) as run:
+        run.begin()
+        office.revoke(folder, 3, now=now())
+        own = {name: (of(folder, 3) / f"link.{ending}").read_bytes() for name, ending in (("certificate", "pem"), ("key", "key"))}
+        thief = Shown(of(folder, 0), replace(standing(folder, 0).credentials(), **own))
+        link = Dialled(f"127.0.0.1:{run.listener.port}", thief, patience=2.5)
+        noted = []
+        link.noted = lambda there, why: noted.append(why)
+        threading.Thread(target=lambda: eventually(lambda: noted) or run.listener.stop(True), daemon=True).start()
+        with pytest.raises(LinkRevoked, match="the certificate is revoked: this party takes no further part"):
+            link.start()
+    assert any("nobody listens" in why for why in noted)
 
 
 @pytest.mark.parametrize(

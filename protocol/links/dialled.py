@@ -192,13 +192,15 @@ class Dialled:
         """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
         pauses, lost, told, said = Pauses(), time.monotonic(), "", ""
         revoked: float | None = None
+        refusal: LinkRevoked | None = None
         while True:
             before = self.connections
             try:
                 why = await self._connected()
-                revoked = None
+                if self.connections > before:  # an end that is not there says nothing of certificates
+                    revoked, refusal = None, None
             except LinkRevoked as error:
-                revoked = time.monotonic() if revoked is None else revoked
+                revoked, refusal = time.monotonic() if revoked is None else revoked, error
                 if time.monotonic() - revoked > min(REVOKED_FOR, self._patience):
                     raise
                 why = str(error)
@@ -214,6 +216,8 @@ class Dialled:
             if why != BROKE_OFF or not said:  # as it does where a refusal comes while this end still writes
                 said = why
             if time.monotonic() - lost > self._patience:
+                if refusal is not None:
+                    raise refusal
                 raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {said}")
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
