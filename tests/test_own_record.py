@@ -81,6 +81,16 @@ def test_why_an_update_was_not_sent_is_said(kinds, words):
     assert found.words.startswith(words)
 
 
+def test_why_it_declined_is_said_where_its_record_has_it():
+    """Of one that was away when clients were split, "was handed no model" had no reason anywhere."""
+    split = "no key of the split that this sketch would be compared with"
+    lines = [JOINED, task(0), update(0), task(1), update(1, "Declined") | {"said": split}]
+    first, second = rounds_of(lines)
+    assert first.words == "its update went into the protocol"
+    assert second.words.startswith(f"it was asked, and declined: {split}: whoever was not there when clients were split")
+    assert without_it([first, second], "Masked()").startswith("Round 1 went on without it")
+
+
 def test_a_round_that_a_client_was_killed_in_may_have_gone_on_without_it():
     """Its sum over the others, beside that of the round before, is what isolates it; its page left that round out."""
     killed = [JOINED, task(0), update(0), task(1), update(1, "Ready"), {"started": True}, JOINED, task(4), update(4)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from ..fl.runs.declines import why_declined
 from .own_words import UPDATES
 
 Line = Mapping[str, Any]
@@ -81,6 +82,7 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
     """Every round up to the last that it was asked in, with what was with it: neighbours that are alike are one entry."""
     asked: dict[int, tuple[int, int]] = {}  # by round, its first line, and the last in which it did something for it
     sent: dict[int, set[str]] = {}
+    why: dict[int, str] = {}  # it declined
     for k, line in enumerate(lines):
         t = line.get("round")
         if type(t) is not int or t < 0:
@@ -89,11 +91,12 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
         if (line.get("received") or {}).get("what") == "Task" or (t in asked and told - AFTERWARDS):
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(told)
-    return joined(_each(lines, asked, sent, any(SIGNED in kinds for kinds in sent.values())))
+        why |= {t: why_declined(str(line["said"]))} if "Declined" in told and line.get("said") else {}
+    return joined(_each(lines, asked, sent, why, any(SIGNED in kinds for kinds in sent.values())))
 
 
 def _each(
-    lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]], signs: bool
+    lines: Sequence[Line], asked: Mapping[int, tuple[int, int]], sent: Mapping[int, set[str]], why: Mapping[int, str], signs: bool
 ) -> Iterator[Rounds]:
     order = sorted(asked)
     took = False
@@ -102,8 +105,8 @@ def _each(
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
         words = _came(sent.get(t, set()), signs)
         took = took or words in (TOOK, UNTOLD, READY)
-        if words == DECLINED and order[0] > 0 and not took:
-            words = LATE
+        if words == DECLINED:
+            words = LATE if order[0] > 0 and not took else f"{DECLINED}: {why[t]}" if t in why else DECLINED
         broke = words in (READY, NOTHING) and _missed(_within(lines[asked[t][0] :], t)) == MISSED
         yield Rounds(t, t, BROKE_OFF if broke else words)
 
@@ -142,7 +145,8 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     client knows no more of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
-    away = [of for of in rounds if of.words in (MISSED, UNTOLD, BROKE_OFF, DECLINED, LATE) and took]
+    missed = (MISSED, UNTOLD, BROKE_OFF)
+    away = [of for of in rounds if (of.words in missed or of.words.startswith(DECLINED)) and took]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
     asked_later = bool(took) and took[-1] + 1 < len(rounds)  # these are named
     after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took and not asked_later else []

@@ -119,7 +119,8 @@ class OwnRecord:
         if what.final:
             self.add(received={"what": "final", "bytes": sum(map(len, what.final)), "model": True})
         if what.sent:
-            self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator", **at)
+            why = {"said": what.declined} if what.declined else {}
+            self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator", **at, **why)
         if what.aside:
             sent = [{"what": kind, "bytes": len(frame)} for kind, frame in what.aside]
             self.add(revealed=sent, to="second server", **at)
