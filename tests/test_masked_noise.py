@@ -239,7 +239,13 @@ def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     view = open_view(replace(NOISY, keys="run", noise=beside))
     summed(view, 0)
     told = view.record.ledgers[1, "client"].not_covered
-    assert told == ("which cluster it was put in, and how many clients that has", "who took part and who survived")
+    clusters, survived = "which cluster it was put in, and how many clients that has", "who took part and who survived"
+    knows = "whoever took part, and knows its own share of the noise (protection.corrupt=1 counts one such client)"
+    assert told == (clusters, knows, survived)
+    reckoned = open_view(replace(NOISY, corrupt=1, floor=2, noise=NOISE))
+    assert reckoned.record.ledgers[1, "client"].of == "the sums of its updates"
+    assert view.record.ledgers[1, "client"].of.endswith("against all who put no noise of their own into them")
+    assert knows not in reckoned.record.ledgers[1, "client"].not_covered
     updates = view.train(1, root())["root"]
     kept = view.remember(updates, MEMBERS)
     view.cosines(updates, kept)

@@ -180,7 +180,7 @@ def test_the_acknowledgement_stands_wherever_the_epsilon_stands(tmp_path: Path) 
         privacy, summary = (json.loads((folder / f"{file}.json").read_text()) for file in ("privacy", "summary"))
         for told in (privacy[unit], summary["privacy"][unit]):
             assert (told["acknowledged"], told["beside"]) == ([*left], sentence)
-            assert told["of"] in ("the sums of its updates", "what it released to be compared")
+            assert str(told["of"]).startswith(("the sums of its updates", "what it released to be compared"))
         line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
         assert line["epsilon"][unit] == privacy[unit]["epsilon_worst"]
         assert line["epsilon_leaves_out"] == {unit: [*left]}

@@ -18,6 +18,9 @@ from .gaussian_solver import Target, solve
 
 ALWAYS = ("which cluster it was put in, and how many clients that has",)
 """What no noise covers, beside who took part and survived."""
+OUTSIDE = ", against all who put no noise of their own into them"
+TOOK_PART = "whoever took part, and knows its own share of the noise (protection.corrupt=1 counts one such client)"
+"""Of noise that reckons with no corrupt client: of a sum's noise a client in it has to be told all but its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,9 @@ class Cohorts:
 
     def ledger(self, client: int) -> Ledger:
         """A client's ledger before the first sum."""
-        of, n = "the sums of its updates", self.noise
-        return Ledger(client, "client", n.adjacency, n.epsilon, n.delta, of, n.acknowledge, not_covered=ALWAYS)
+        n, nobody = self.noise, self.rules.corrupt == 0
+        of, left = f"the sums of its updates{OUTSIDE * nobody}", (*ALWAYS, *[TOOK_PART] * nobody)
+        return Ledger(client, "client", n.adjacency, n.epsilon, n.delta, of, n.acknowledge, not_covered=left)
 
     def threshold(self, clients: int) -> int:
         """Fewest survivors of so many clients."""
