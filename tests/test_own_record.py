@@ -81,6 +81,16 @@ def test_why_an_update_was_not_sent_is_said(kinds, words):
     assert found.words.startswith(words)
 
 
+def test_shares_of_which_a_client_was_cut_off_may_not_have_come():
+    """Under TwoServer it is not told who is in a sum: killed once they were on record, it said that its update was in."""
+    over = {"received": {"what": "RoundOver"}, "round": 0}
+    lines = [JOINED, task(0), update(0, "ExplicitShare"), over, task(1), update(1, "ExplicitShare"), {"started": True}, JOINED]
+    lines += [task(2), update(2, "ExplicitShare"), {"received": {"what": "RoundOver"}, "round": 2}]
+    found = rounds_of(lines)
+    assert [of.words for of in found] == ["its update went into the protocol", UNTOLD, "its update went into the protocol"]
+    assert without_it(found, "TwoServer()").startswith("Round 1 (perhaps: it was not told) went on without it")
+
+
 def test_why_it_declined_is_said_where_its_record_has_it():
     """Of one that was away when clients were split, "was handed no model" had no reason anywhere."""
     split = "no key of the split that this sketch would be compared with"

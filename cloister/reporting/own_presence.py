@@ -10,6 +10,8 @@ from .own_words import UPDATES
 
 Line = Mapping[str, Any]
 SIGNED = "SurvivorSignature"
+SHARES = frozenset({"ExplicitShare", "SlotShare"})
+"""Of updates that nobody signs for: it is on record before it goes, and may not have come."""
 AFTERWARDS = frozenset({"Holds", "Score", "Score, empty"})
 """What it answers when a round is over, also to words that waited for it while it was away, and others had gone on."""
 TOOK, MISSED = "its update went into the protocol", "it was not there"
@@ -107,8 +109,10 @@ def _each(
         took = took or words in (TOOK, UNTOLD, READY)
         if words == DECLINED:
             words = LATE if order[0] > 0 and not took else f"{DECLINED}: {why[t]}" if t in why else DECLINED
-        broke = words in (READY, NOTHING) and _missed(_within(lines[asked[t][0] :], t)) == MISSED
-        yield Rounds(t, t, BROKE_OFF if broke else words)
+        shared = words == TOOK and bool(sent.get(t, set()) & SHARES)
+        if (shared or words in (READY, NOTHING)) and _missed(_within(lines[asked[t][0] :], t)) == MISSED:
+            words = UNTOLD if shared else BROKE_OFF
+        yield Rounds(t, t, words)
 
 
 def _within(lines: Sequence[Line], t: int) -> Sequence[Line]:

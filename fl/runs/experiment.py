@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...protocol.core.errors import ProtocolError
-from ...protocol.core.session import SECOND_SERVER
+from ...protocol.core.session import DEALER, SECOND_SERVER
 from ..algorithms.algorithm import State
 from ..clients.training import Executor
 from ..data.agreed import made_up
@@ -189,7 +189,9 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     why = partial(why_withheld, faults=record.faults[known:])
     below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
     missed = {} if hosts is None else hosts.missed()
-    silent = unanswered(record.faults[known:], (SECOND_SERVER,), missed)  # without the dealer there are sums
+    summed = any(entry.what == "sums" for entry in record.log[logged:])
+    servers = (SECOND_SERVER,) if summed else (SECOND_SERVER, DEALER)  # without the dealer there may be sums
+    silent = unanswered(record.faults[known:], servers, missed)
     stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
     progress.stopped = {of.cluster: of.since for of in stopped}
     privacy = spent(simulation.ledgers)
