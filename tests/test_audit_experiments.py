@@ -31,7 +31,7 @@ from cloister.threat_models.audit.experiments import EXPERIMENTS
 from cloister.threat_models.audit.hidden_counts import counts_of
 from cloister.threat_models.audit.inconsistent import InconsistentModels, Unlike
 from cloister.threat_models.audit.labels import LabelInference, honest, read_out
-from cloister.threat_models.audit.membership import MembershipInference, compared
+from cloister.threat_models.audit.membership import MembershipInference, alike, comparable, compared
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
 from cloister.threat_models.audit.participation import Disaggregation
 from cloister.threat_models.audit.permuted import KnownModels
@@ -332,12 +332,29 @@ def test_others_are_of_any_label_where_there_are_none_of_the_same():
     zeros = Examples(truth.outside.x, torch.zeros_like(truth.outside.y))
     nowhere = replace(truth, outside=Examples(zeros.x[:30], zeros.y[:30]))
     own = nowhere.population.clients[0].train
-    client = replace(nowhere.population.clients[0], train=own.take(torch.nonzero(own.y > 0)[:, 0]))
+    client = replace(nowhere.population.clients[0], train=own.take(torch.nonzero(own.y > 0)[:, 0]), test=nowhere.outside)
     some = replace(nowhere.population, clients={**nowhere.population.clients, 0: client})
     records, count = compared(replace(nowhere, population=some), 0, 60, np.random.default_rng(0))
     assert count == 30
     assert bool((records.y[:count] > 0).all())
     assert not bool((records.y[count:] > 0).any())
+
+
+@pytest.mark.trains
+def test_records_are_held_against_those_of_their_own_kind_however_few_and_never_against_others():
+    """A victim with fewer than eight of its own left was held against records of another kind: "97 %" was no member's."""
+    truth = played().audited.truth
+    clients = truth.population.clients
+    apart = torch.arange(20.0).reshape(20, *[1] * (truth.outside.x.ndim - 1)).expand(20, *truth.outside.x.shape[1:])
+    of = {i: Examples((apart + 100 * i).contiguous(), torch.arange(20) % 2) for i in clients}  # no two records are the same
+    left = [of[i].take(torch.arange(5)) for i in clients if i]
+    outside = Examples(torch.cat([one.x for one in left]), torch.cat([one.y for one in left]))
+    population = replace(truth.population, clients={i: replace(client, test=of[i]) for i, client in clients.items()})
+    natural = replace(truth, outside=outside, population=population)
+    assert comparable(natural, [*clients]) == tuple(i for i in clients if i), "of the first there is nothing left to compare with"
+    assert torch.equal(outside.x[alike(natural, 1)], of[1].x[:5])
+    elsewhere = replace(natural, outside=truth.outside)
+    assert len(alike(elsewhere, 0)) == len(truth.outside), "those that are nobody's tests are of all kinds"
 
 
 @pytest.mark.trains

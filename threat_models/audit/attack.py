@@ -13,10 +13,9 @@ from .estimates import Estimate
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
 from .images import read_of, towards, with_mean
 from .lending import lent
-from .membership import compared
+from .membership import comparable, compared, found_of
 from .reading import Instance
 from .recovery import recovered
-from .scoring import auc
 from .truth import Truth
 
 Sought = Literal["updates", "labels", "images", "records"]
@@ -113,6 +112,7 @@ class Attack:
         self, evidence: Evidence, truth: Truth, victims: tuple[int, ...], budget: Budget, rng: np.random.Generator
     ) -> Finding:
         members, others = list[Values](), list[Values]()
+        victims = comparable(truth, victims)
         for i in victims:
             records, count = compared(truth, i, budget.records, rng)
             mixed = torch.from_numpy(rng.permutation(len(records)))  # so that their order tells nothing
@@ -120,8 +120,7 @@ class Attack:
             scores[mixed.numpy()] = self._checked(self.guess(evidence, i, records.take(mixed), rng), (len(records),))
             members.append(scores[:count])
             others.append(scores[count:])
-        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]  # below 0, too: chance is 0 in the mean
-        return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
+        return found_of(victims, members, others)
 
     def _checked(self, guess: Any, shape: tuple[int, ...] | None) -> Values:
         try:

@@ -12,8 +12,7 @@ import torch
 from ...fl.clients.losses import losses
 from ...fl.models.vector import dimension, load_vector
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
-from .membership import compared
-from .scoring import auc
+from .membership import comparable, compared, found_of
 from .truth import Truth
 
 
@@ -36,7 +35,7 @@ class FinalModelMembership:
         return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else ""
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        victims = victims_of(evidence.view, budget.victims, rng)
+        victims = comparable(truth, victims_of(evidence.view, budget.victims, rng))
         module = deepcopy(evidence.view.public.module).cpu().eval()
         members, others = list[Values](), list[Values]()
         for i in victims:
@@ -49,5 +48,4 @@ class FinalModelMembership:
                     scores = -found.double().reshape(len(records), -1).mean(1).numpy()
             members.append(scores[:count])
             others.append(scores[count:])
-        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]
-        return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
+        return found_of(victims, members, others)

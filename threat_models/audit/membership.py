@@ -20,14 +20,17 @@ ROUNDS = 4
 TRIED = 4
 """Clients of the attacker's own run on which scores are compared."""
 FEWEST = 8
+PAIR = 2
+"""Examples outside of a victim's own kind, at least: with fewer it is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipInference:
     """2 AUC - 1 of each victim, over records of its own and as many that nobody has: 0 by chance on average.
 
-    The others are of the distribution that the victim is tested on and have the labels of its own, one for one, as far as there
-    are such: a victim's records of a label are tried as far as there are others of it, so that to know its labels is of no help.
+    The others are what the victim holds out to test on, where such are left to compare with, and have the labels of its own, one
+    for one, as far as there are such: a victim's records of a label are tried as far as there are others of it, so that to know
+    its labels is of no help.
     Where fewer than FEWEST have such a counterpart, others are any. A record's score is that which tells most in the attacker's
     own run of how much the client's updates, as the observer estimates them, lower its loss; how they align with its gradient
     beside what public gradients span; and how the models that come of them treat it beside shadow models from the same start,
@@ -46,12 +49,19 @@ class MembershipInference:
         return "targets are tokens" if evidence.view.public.auxiliary.y.ndim == 2 else unread(evidence)
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
-        victims = victims_of(evidence.view, budget.victims, rng)
-        own = victims_of(evidence.shadow, TRIED, rng)
+        victims = comparable(truth, victims_of(evidence.view, budget.victims, rng))
+        own = comparable(evidence.known, victims_of(evidence.shadow, TRIED, rng))
+        if not victims or not own:
+            return found_of((), (), ())
         score = chosen(evidence, own, budget, rng)
-        members, others = tried(evidence, evidence.view, truth, victims, score, budget, rng)
-        values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]
-        return Finding(victims, np.array(values), np.concatenate(members), np.concatenate(others))
+        return found_of(victims, *tried(evidence, evidence.view, truth, victims, score, budget, rng))
+
+
+def found_of(victims: tuple[int, ...], members: Sequence[Values], others: Sequence[Values]) -> Finding:
+    """Of the scores of each victim's records, and of others."""
+    values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]  # below 0, too: chance is 0 in the mean
+    none = np.zeros(0)
+    return Finding(victims, np.array(values), np.concatenate([none, *members]), np.concatenate([none, *others]))
 
 
 def chosen(evidence: Evidence, own: Sequence[int], budget: Budget, rng: np.random.Generator) -> Score:
@@ -94,7 +104,7 @@ def tried(
 def compared(truth: Truth, client: int, most: int, rng: np.random.Generator) -> tuple[Examples, int]:
     """Records of the client's, `most` at most, and as many others; and how many of each."""
     own = truth.population.clients[client].train
-    foreign = truth.outside.take(alike(truth.outside, truth.population.clients[client].test))
+    foreign = truth.outside.take(alike(truth, client))
     mine, theirs = list[int](), list[int]()
     for label in np.unique(own.y.numpy()):
         here, there = (rng.permutation(np.flatnonzero(of.y.numpy() == label)) for of in (own, foreign))
@@ -109,12 +119,26 @@ def compared(truth: Truth, client: int, most: int, rng: np.random.Generator) -> 
     return joined(own.take(index[0]), foreign.take(index[1])), len(kept)
 
 
-def alike(outside: Examples, test: Examples) -> torch.Tensor:
-    """Which of the examples outside are the client's own kind, as they are tested on: indices; all, if fewer than FEWEST are."""
-    known = {(x.tobytes(), y.tobytes()) for x, y in zip(test.x.numpy(), test.y.numpy(), strict=True)}
-    pairs = zip(outside.x.numpy(), outside.y.numpy(), strict=True)
-    found = [k for k, (x, y) in enumerate(pairs) if (x.tobytes(), y.tobytes()) in known]
-    return torch.tensor(found if len(found) >= FEWEST else range(len(outside)), dtype=torch.long)
+def alike(truth: Truth, client: int) -> torch.Tensor:
+    """Which of the examples outside are the client's own kind, as it is tested on: indices. All, where they are of no client's
+    tests; of a client whose own are not among them none, as those of others may be of another kind, which tells more than
+    membership does.
+    """
+    known = {key: i for i, of in truth.population.clients.items() for key in _keys(of.test)}
+    own = {*_keys(truth.population.clients[client].test)}
+    keys = _keys(truth.outside)
+    found = [k for k, key in enumerate(keys) if key in own]
+    ours = found or any(key in known for key in keys)
+    return torch.tensor(found if ours else range(len(keys)), dtype=torch.long)
+
+
+def _keys(examples: Examples) -> list[tuple[bytes, bytes]]:
+    return [(x.tobytes(), y.tobytes()) for x, y in zip(examples.x.numpy(), examples.y.numpy(), strict=True)]
+
+
+def comparable(truth: Truth, clients: Sequence[int]) -> tuple[int, ...]:
+    """Those of whom some examples outside are of their own kind."""
+    return tuple(i for i in clients if len(alike(truth, i)) >= PAIR)
 
 
 def start_of(view: CorruptView, round: int, client: int) -> Vector | None:
