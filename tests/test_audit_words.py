@@ -675,18 +675,23 @@ def test_the_same_clients_in_several_runs_are_no_others() -> None:
 
 
 def test_of_whom_most_is_found_is_named_beside_the_mean() -> None:
-    """The mean alone stood there, and an opinion on each participant needs the worst."""
-    leak = {"value": 0.15, "low": 0.12, "high": 0.18, "exposed": [], "victims": 40, "aggregate": 0.1, "plain": 0.9}
+    """The mean alone stood there, and an opinion on each participant needs the worst: of what there is to find of that one."""
+    leak = {"value": 0.15, "low": 0.12, "high": 0.18, "exposed": [], "victims": 40, "aggregate": 0.3, "plain": 0.9}
     several = [("server and client 0", [("updates", leak)])]
-    worst = {"client": 9, "name": "Jever", "seed": 1, "value": 0.3, "anchor": 0.1}
-    (words,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst})
-    assert words == "server and client 0 can tell single clients' updates (15 %; of client 9 (Jever) of seed 1 25 %)"
-    (near,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst | {"value": 0.24}})
-    assert near == "server and client 0 can tell single clients' updates (15 %)", "no further than the mean says"
-    (whole,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst | {"value": 1.1}})
-    assert whole.endswith("of client 9 (Jever) of seed 1 100 %)"), "of whom there is more to find than in the mean"
-    (other,) = _leaks_in_words([("server", [("samples", leak)])], {}, {("server", "samples"): worst})
-    assert "Jever" not in other, "values of other things are no shares of a victim's"
+
+    def said(value: float, anchor: float = 0.1, **more: float) -> str:
+        worst = {"client": 9, "name": "Jever", "seed": 1, "value": value, "anchor": anchor, "everything": 0.9} | more
+        (words,) = _leaks_in_words(several, {}, {("server and client 0", "updates"): worst})
+        return words
+
+    start = "server and client 0 can tell single clients' updates (15 %"
+    assert said(0.3) == f"{start}; of client 9 (Jever) of seed 1 25 %)"
+    assert said(0.9) == f"{start}; of client 9 (Jever) of seed 1 100 %)", "of whom there is more to find than in the mean"
+    assert said(0.25) == f"{start})", "no further than the mean says"
+    assert said(0.3, everything=0.0) == f"{start})", "an audit of before does not say what clear tells of it"
+    other = {"client": 9, "name": "Jever", "seed": 1, "value": 0.9, "anchor": 0.1, "everything": 0.9}
+    (words,) = _leaks_in_words([("server", [("samples", leak)])], {}, {("server", "samples"): other})
+    assert "Jever" not in words, "values of other things are no shares of a victim's"
 
 
 def test_what_one_client_finds_by_itself_needs_no_coalition() -> None:

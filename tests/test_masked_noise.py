@@ -361,6 +361,9 @@ def test_updates_of_whom_no_sum_can_come_are_not_compared(tmp_path: Path) -> Non
     lines = [json.loads(line) for line in (tmp_path / "disclosure.jsonl").read_text().splitlines()]
     told = {what: {line["round"] for line in lines if line["what"] == what} for what in ("sums", "gram", "sketches")}
     assert all(rounds == {0, 1, 2} for rounds in told.values()), told
+    page = write_report(tmp_path).read_text()
+    assert page.count("reckoned as if sums had no noise: with it the server knows less") == 2, "of single updates and habits"
+    assert "reckoned as if sums had no noise" in str(dict(face.load(tmp_path).client(3).rows))
 
 
 @pytest.mark.parametrize("rule", [GeometricMedian(), NormBound(1.0), FoolsGold()], ids=lambda rule: type(rule).__name__)

@@ -181,12 +181,11 @@ def _leaks_in_words(
 
 
 def _further(leak: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
-    """Of whose updates most was found, on the scale of the mean; empty where that says no more than the mean."""
-    apart = leak["plain"] - leak["aggregate"]
-    if not worst or apart <= 0:
-        return ""
-    share = min(1.0, (worst["value"] - worst["anchor"]) / apart)  # where there is more to find of it than in the mean
-    if share < leak["value"] + FURTHER:
+    """Of whose updates most was found, and how much of what clear tells of it beyond the anchor; empty where that says no more
+    than the mean, or is not known.
+    """
+    apart = worst.get("everything", 0.0) - worst["anchor"] if worst else 0.0
+    if apart <= 0 or (share := (worst["value"] - worst["anchor"]) / apart) < leak["value"] + FURTHER:
         return ""
     return f"; of {Victim(worst['client'], worst['seed'], worst.get('name', ''))} {_percent(share)}"
 

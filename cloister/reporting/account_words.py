@@ -8,6 +8,8 @@ from typing import Any
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .run_data import DASH, number
 
+WITHOUT_NOISE = "; reckoned as if sums had no noise: with it the server knows less"
+
 
 @dataclass(frozen=True, slots=True)
 class Meter:
@@ -25,13 +27,13 @@ def account_meters(account: Mapping[str, Any], names: Mapping[str, str] = Mappin
     found = []
     if account.get("span") is not None:
         words = "of what sets a client's update apart from its cluster's mean, the share that the server knows"
-        words += f" by answers of the same round; {_pairs(account)}"
+        words += f" by answers of the same round; {_pairs(account)}{WITHOUT_NOISE if account.get('noise') else ''}"
         found.append(_meter("single updates", account["span"], words, names))
     if account.get("temporal") is not None:
         words = (
             "how well the server estimates what a client does in every round, by answers of the same rounds: squared cosine of"
         )
-        words += " its estimate and the truth"
+        words += f" its estimate and the truth{WITHOUT_NOISE if account.get('noise') else ''}"
         found.append(_meter("habits over rounds", account["temporal"], words, names))
     if isinstance(account.get("leverage"), Mapping):
         by = opener(account)

@@ -9,6 +9,7 @@ from typing import Any
 from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES, is_unanswered
+from .account_words import WITHOUT_NOISE
 from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
@@ -26,6 +27,9 @@ METERS = {
         "how well the server estimates what it does in every round, by answers of the same rounds (squared cosine)",
     ),
 }
+
+UNDER_NOISE = ("span", "temporal")
+"""Meters that take sums for what they are without noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,8 @@ class OfClient:
             yield "smallest sum with it", "none: nobody was told a sum with its update"
         for name, (label, words) in METERS.items():
             if (value := self.meters.get(name)) is not None:
-                yield label, f"{value:.3f}: {words}".format(crowd=1 / value if value else 0)
+                blind = name in UNDER_NOISE and (self.run.summary.get("account") or {}).get("noise")
+                yield label, f"{value:.3f}: {words}{WITHOUT_NOISE * bool(blind)}".format(crowd=1 / value if value else 0)
         if not self.meters and (self.run.interrupted or self.run.summary.get("account")):
             before = "not in this record by client; its report has the largest"
             yield "taking part", "measured when the run is over" if self.run.interrupted else before

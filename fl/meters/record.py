@@ -52,7 +52,8 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
     """All meters of a run, plain JSON values: the largest value and the mean, and whom they are about; and of each client.
 
     log: lines of the disclosure log. Span and temporal are None where the server holds each update in a transformed form, and
-    where clients are elsewhere: they take the updates themselves. elsewhere, transformed, alike, hidden: then, and of `Watch`.
+    where clients are elsewhere: they take the updates themselves. noise: whether sums have some; meters take them for what they
+    are without. elsewhere, transformed, alike, hidden: then, and of `Watch`.
     """
     account, rho = watch.account, watch.rho
     there = participation(account.opened, rho or RHO)
@@ -71,6 +72,7 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
         "rho_measured": rho is not None,
         "numbers": max((e.numbers for e in account.sketched), default=0),
         "with_a_client": view.record.with_a_client,
+        "noise": any(unit == "client" for _, unit in view.record.ledgers),
         "pairs": None,
         "span": None,
         "temporal": None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite, nan
 from typing import Any, Literal
 
 from .experiment import Anchor, Examined
@@ -76,8 +77,8 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The victim of whom most was found beyond the anchor. value, anchor: of it, here and at the anchor; in `unit`. beside: what
-    was found of all by another anchor that is shown with it, in words.
+    """The victim of whom most was found beyond the anchor. value, anchor, everything: of it, here, at the anchor and in clear; in
+    `unit`. beside: what was found of all by another anchor that is shown with it, in words.
     """
 
     victim: Victim
@@ -86,11 +87,13 @@ class Worst:
     of: Anchor
     unit: str
     beside: str = ""
+    everything: float = nan
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         of = {"client": self.victim.client} | ({"name": self.victim.called} if self.victim.called else {})
-        return of | {"seed": self.victim.seed, "value": self.value, "anchor": self.anchor}
+        clear = {"everything": self.everything} if isfinite(self.everything) else {}
+        return of | {"seed": self.victim.seed, "value": self.value, "anchor": self.anchor} | clear
 
     def __str__(self) -> str:
         if self.value <= self.anchor + LEAST:

@@ -198,7 +198,7 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         moved = None if moved is None else [moved[0], np.zeros_like(moved[1]), moved[2]]
     measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved)
     most = int(np.argmax(here - alone))
-    worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit)
+    worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit, "", float(plain[most]))
     alike = getattr(experiment, "alike_in_a_run", False)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike)) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
