@@ -181,7 +181,7 @@ def test_what_exceeds_the_public_bounds_sits_out_and_is_recorded():
     answer = view.sums(updates, {"a": Weights(dict.fromkeys(MEMBERS, 1.0), times_samples=True)})["a"]
     assert answer.clients == (1, 6, 7)
     assert {f.blame: f.reason.split(",")[0] for f in view.record.faults if f.rejected} == {
-        2: "an update reaches 4.5",
+        2: "an update reaches more than the 4 of protection.clip",
         3: "the vector is not finite",
         4: "the vector is not finite",
         5: "more samples than the 10000 of protection.max_samples",

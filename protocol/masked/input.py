@@ -129,6 +129,6 @@ class InputTerms:
 
 
 def beyond(vector: Vector, clip: float) -> str | None:
-    """Why a vector is not within the clip, or None."""
+    """Why a vector is not within the clip, or None. How far it is beyond is for nobody else to know."""
     largest = max(abs(float(vector.max())), abs(float(vector.min()))) if len(vector) else 0.0
-    return None if largest <= clip else f"an update reaches {largest:.3g}, above the {clip:g} {OF_CLIP}"
+    return None if largest <= clip else f"an update reaches more than the {clip:g} {OF_CLIP}"
