@@ -204,6 +204,7 @@ def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Pat
     assert "3 clusters after 2 splits" in page.text
     assert any(label == "Tree with 5 clusters" for label in page.labels)
     assert "the sum of the updates of each cluster 4\u201312 4 294 080" in page.text
+    assert "How far all sums together isolate single clients is measured when the run is over" in page.text
 
 
 def test_a_client_that_says_no_score_is_counted(tmp_path: Path) -> None:

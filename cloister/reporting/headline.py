@@ -18,6 +18,7 @@ IN_CLEAR = {
 
 NAMED = 6
 """Clients that are listed in a sentence; of more it is said how many."""
+NOT_YET = "How far all sums together isolate single clients is measured when the run is over, and is not in this record."
 OF_LATE = "no key of the split"
 """How a client declines that was not there when others were split, and has no key to be compared with them by."""
 SEEDED = (
@@ -101,6 +102,7 @@ def privacy_in_words(run: Run) -> str:
                 f"The smallest sum that anybody was told is over {least} client{'s' * (least != 1)}{_hides(run, least)}."
             )
             parts += [words] if (words := isolated(run)) else []
+            parts += [NOT_YET] if run.interrupted and not run.summary.get("account") else []
         if in_slots(run):
             parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
         if compared:

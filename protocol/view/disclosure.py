@@ -8,8 +8,8 @@ from ..core.session import DEALER, SECOND_SERVER, SERVER
 
 Party = Literal["server", "second server", "dealer", "key holder", "clients"]
 """A kind of party: the servers, who deals them randomness, who can decrypt, and the clients (of a cluster, or all)."""
-COMPARED = ("gram", "sketches")
-"""How the names of comparisons begin."""
+COMPARED = ("gram", "sketches", "choice")
+"""How the names of comparisons begin, and of a choice: of a server what came of none is nothing."""
 PARTIES: tuple[Party, ...] = get_args(Party)
 
 
