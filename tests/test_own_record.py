@@ -73,6 +73,7 @@ def test_rounds_that_a_client_missed_are_told_apart_by_whether_it_was_there():
     [
         (("Ready", "MaskKeys"), "it was ready, and no sum with its update was made: too few were there for one,"),
         (("Declined",), "it was asked, and declined"),
+        (("Ready", "Declined, weights"), "it was asked, and declined"),
         (("Ready", "MaskedInput"), "its update went into the protocol"),
     ],
 )

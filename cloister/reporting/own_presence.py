@@ -1,6 +1,6 @@
 """When a client of a run was there, and in which rounds it was asked for anything, from its own record."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -93,7 +93,7 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
         if (line.get("received") or {}).get("what") == "Task" or (t in asked and told - AFTERWARDS):
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(told)
-        why |= {t: why_declined(str(line["said"]))} if "Declined" in told and line.get("said") else {}
+        why |= {t: why_declined(str(line["said"]))} if has_declined(told) and line.get("said") else {}
     return joined(_each(lines, asked, sent, why, any(SIGNED in kinds for kinds in sent.values())))
 
 
@@ -130,11 +130,16 @@ def _came(kinds: set[str], signs: bool) -> str:
     """
     if kinds & UPDATES:
         return UNTOLD if signs and "MaskedInput" in kinds and SIGNED not in kinds else TOOK
-    if "Declined" in kinds:
+    if has_declined(kinds):
         return DECLINED
     if "Ready" in kinds:
         return READY
     return NOTHING
+
+
+def has_declined(kinds: Iterable[str]) -> bool:
+    """Whether it declined, what it was asked for or the weights that come before."""
+    return any(kind.partition(",")[0] == "Declined" for kind in kinds)
 
 
 def _missed(between: Sequence[Line]) -> str:

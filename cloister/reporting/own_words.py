@@ -32,6 +32,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "Score, empty": ("that it does not say how well it predicts", COORDINATOR),
     "Ready": ("that its work is done, which stays here until a sum is made", COORDINATOR),
     "Declined": ("that it sits out, and why", COORDINATOR),
+    "Declined, weights": ("that it sits out, and why", COORDINATOR),
     "Leaving": ("that it takes no further part, and of terms why", COORDINATOR),
     "Holds": ("which models it holds, by name", COORDINATOR),
     "Accepted": ("whom it agrees to mask with", COORDINATOR),
