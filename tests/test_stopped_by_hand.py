@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from cloister import __main__, cli
+from cloister.signals import interrupting, on_signals
 
 
 @pytest.fixture
@@ -88,6 +90,24 @@ def test_a_run_and_an_audit_that_are_terminated_end_in_one_line(command, words, 
         last = process.stderr.read().splitlines()[-1]
         assert process.wait(60) == 143
     assert last == f"cloister: {words.format(out=out)}"
+
+
+def test_a_signal_that_comes_while_an_object_is_freed_is_not_lost():
+    """Python lets nothing through there: a run that was told to end went on for good."""
+
+    class Freed:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(1000):
+                pass  # where the handler runs
+
+    def play():
+        with on_signals(interrupting):
+            Freed()
+            time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        play()
 
 
 def test_that_is_what_is_installed():
