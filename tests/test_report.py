@@ -27,7 +27,7 @@ from cloister.reporting.gaps import missing_answers, other_privacy
 from cloister.reporting.headline import comparisons, rejected_in_words
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.of_client import of_client
-from cloister.reporting.panels import cluster_lines
+from cloister.reporting.panels import cluster_lines, why_no_split
 from cloister.reporting.report import read_run, tiles, write_report
 from cloister.reporting.run_data import scores
 from cloister.reporting.tree_drawing import draw_tree
@@ -354,6 +354,17 @@ def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
     assert (
         "Sums that were not opened round cluster clients asked for it why 3 to 4 00 1 a sum over 1 clients is below" in page.text
     )
+
+
+def test_updates_of_no_length_are_no_share_of_anything(tmp_path: Path) -> None:
+    """With a learning rate of 0 ScaleFree has nothing to measure by, and the page is there all the same."""
+    write_sample(tmp_path, SAMPLES["unsplit"])
+    path = tmp_path / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    still = [{**line, "norms": {name: dict.fromkeys(of, 0.0) for name, of in line["norms"].items()}} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in still))
+    change(tmp_path, "scenario.json", thresholds={"type": "ScaleFree", "eps1": 0.4, "eps2": 0.7})
+    assert "the shortest mean update had norm 0 (round" in why_no_split(read_run(tmp_path))
 
 
 @pytest.mark.long

@@ -71,7 +71,7 @@ def _erred(search: Search) -> str:
 
 
 def _of_clean(search: Search, worst: Point) -> str:
-    """What is taken of the accuracy without attack, where that is above the bound though the loss that counts is not: a
+    """What is taken of the accuracy without attack, where that is above the bound though the loss that counts is not: a defence
     may be worse without those clients for want of their data, or because it gives up, which no number tells. A sentence, or
     empty.
     """

@@ -137,8 +137,9 @@ def why_no_split(run: Run) -> str:
         return start
     limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
     asked = f" This run asked for {' and '.join(limits)}." if limits else ""
-    if limits and any(value == "ScaleFree" for _, value in flat(run.scenario)):  # its thresholds are shares
-        first = next((size for _, size, _, _ in norms if math.isfinite(size)), math.nan)
+    shares = any(value == "ScaleFree" for _, value in flat(run.scenario))  # its thresholds are
+    first = next((size for _, size, _, _ in norms if math.isfinite(size)), 0.0)
+    if limits and shares and first > 0 and single > 0:
         asked = (
             f" This run asked for {limits[0]}, a share of the single updates of the same round, here {mean / single:.3g}, and"
             f" {limits[-1]}, a share of those of the first round ({first:.3g}), here {single / first:.3g}."

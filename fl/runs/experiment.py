@@ -142,9 +142,8 @@ def run(
         simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
         progress = Progress(checkpoint.extra["seconds"], checkpoint.extra["before"], dict(checkpoint.extra.get("stopped", [])))
         simulation.went = dict(checkpoint.extra.get("went by", []))
-        simulation.in_vain = (
-            checkpoint.extra.get("in_vain", 0) if hosts is None else 0
-        )  # somebody has looked after who was silent
+        if hosts is None:  # else somebody has looked after who was silent
+            simulation.in_vain = checkpoint.extra.get("in_vain", 0)
         simulation.spending.restore(checkpoint.extra.get("spent on training", []))
         if checkpoint.round and (own := [of for of in ("algorithm", "adversary") if has_own(getattr(scenario, of))]):
             doubted(BEGUN_ANEW.format(of=" and ".join(own), round=checkpoint.round))

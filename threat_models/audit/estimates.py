@@ -162,9 +162,8 @@ def _along_sums(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator
                 means_of.append(np.asarray(s.mean, np.float64))
                 shares.append([row.get(i, 0.0) / total for i in one.rows])
                 left, weight = without(view, s, total)
-                if (
-                    not s.times_samples and weight and weight != total
-                ):  # of the others alone, which is the mean that the observer knows of them
+                if not s.times_samples and weight and weight != total:
+                    # of the others alone, which is the mean that the observer knows of them
                     others = {i: a for i, a in row.items() if i not in view.observer.clients}
                     means_of.append(left / weight)
                     shares.append([others.get(i, 0.0) / sum(others.values()) for i in one.rows])

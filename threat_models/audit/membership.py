@@ -124,11 +124,9 @@ def alike(truth: Truth, client: int) -> torch.Tensor:
     tests; of a client whose own are not among them none, as those of others may be of another kind, which tells more than
     membership does.
     """
-    known = {key: i for i, of in truth.population.clients.items() for key in _keys(of.test)}
-    own = {*_keys(truth.population.clients[client].test)}
-    keys = _keys(truth.outside)
+    own, keys = {*_keys(truth.population.clients[client].test)}, _keys(truth.outside)
     found = [k for k, key in enumerate(keys) if key in own]
-    ours = found or any(key in known for key in keys)
+    ours = bool(found) or any(not {*_keys(of.test)}.isdisjoint(keys) for of in truth.population.clients.values())
     return torch.tensor(found if ours else range(len(keys)), dtype=torch.long)
 
 
