@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.abc import InspectLoader
 from inspect import isroutine
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .fl.functions import brief
@@ -205,7 +206,19 @@ def _chosen(read: Read, name: str, kind: type[Value], default: str) -> Value:
                 raise ValueError(f"{file} holds {_a(other)}, not {_a(kind)}; play it with: cloister {command} {file}{of_it}")
         hint = other_than + (_of_another_kind(read, kind) if not name else "")
         raise ValueError(f"{file} holds no {default} named {wanted!r}; it has: {', '.join(found) or 'none'}{hint}")
+    own = [] if name or not _imported(wanted, found[wanted], read) else [k for k, v in found.items() if not _imported(k, v, read)]
+    if own:
+        raise ValueError(
+            f"{file} has {wanted!r} by an import, and {', '.join(own)} of its own;"
+            f" name one of them: {file}:{own[0]}, or {file}:{wanted}"
+        )
     return found[wanted]
+
+
+def _imported(name: str, value: object, read: Read) -> bool:
+    """Whether a module that the file imports has this under this name: `from mine import *` brings more than one may think of."""
+    others = (vars(module) for module in list(sys.modules.values()) if isinstance(module, ModuleType))
+    return any(of is not read.holds and of.get(name) is value for of in others)
 
 
 def _of_another_kind(read: Read, kind: type[Any]) -> str:

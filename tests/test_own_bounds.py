@@ -35,6 +35,13 @@ def test_floor_and_coalitions_are_said(protection: object, sent: dict[str, int],
     assert not any(one in said for one in without), said
 
 
+def test_under_the_clients_key_norms_and_cosines_are_read_by_a_client_too() -> None:
+    """Before: the page had who could open an update together, and not what one client alone reads of it."""
+    compared = "the client that opens that reads it unrounded"
+    assert compared in bounded(repr(Encrypted()), {"EncryptedInput": 9}, {"SketchRequest", "Task"})
+    assert compared not in bounded(repr(Encrypted()), {"EncryptedInput": 9}, {"Task"})
+
+
 def test_nothing_bounds_what_is_sent_as_it_is() -> None:
     assert [bounded(repr(one), {"Upload": 9}) for one in (Plain(), Permuted())] == ["", ""]
     assert bounded("\u2013", {"Upload": 9}) == ""

@@ -215,7 +215,7 @@ def test_the_page_says_what_was_sent_to_the_client_and_counts_models(tmp_path):
     ]
     text = render(lines)
     assert "Its certificate was revoked" in text
-    assert "models and means received" in text
+    assert "messages with a model or a mean" in text
     assert "sums received" not in text
     assert "it did not come back" in text
 
@@ -307,19 +307,27 @@ def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
     lines = [{"chose": shares, "round": t} for t, shares in ((0, [0, 1, 0]), (1, [1, 0, 0]), (1, [0, 7, 0]), (2, [3, 0, 1]))]
     lines += [{"chose": [1, 0], "round": -1}, {"chose": "x", "round": 3}, {"chose": [], "round": 4}]
     found = [(one.named, one.words) for one in choices(lines)]
-    assert found == [("0 to 1", "model 1 of 0 to 2"), ("2", "model 0 by 75 %, model 2 by 25 %")]
+    assert found == [("0 to 1", "model 2 of 3"), ("2", "model 1 by 75 %, model 3 by 25 %")]
     page = render([JOINED, *lines])
     assert "Which models it chose it revealed, too" in page
-    assert "model 0 by 75 %" in page
+    assert "model 1 by 75 %" in page
     assert "models it chose it" not in render([JOINED])
 
 
 @pytest.mark.parametrize(
     ("lines", "protection", "words"),
     [
-        ([], "Masked(floor=2)", r"how many .* not who, unless all chose alike; together with all other clients it could tell\.$"),
-        ([], "Encrypted()", "together with one other client it could tell"),
-        ([], "TwoServer()", "together with the second server, or all other clients, it could tell"),
+        (
+            [],
+            "Masked(floor=2)",
+            r"how many .* not who, unless all chose alike; together with the clients that chose otherwise it could tell\.$",
+        ),
+        (
+            [],
+            "Encrypted()",
+            "together with one other client it could tell.*one that chooses as no other does can tell it by itself",
+        ),
+        ([], "TwoServer()", "together with the second server, or with the clients that chose otherwise, it could tell"),
         (
             [{"named": 1, "of": 2}] * 3,
             "Masked()",
@@ -331,6 +339,21 @@ def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
 )
 def test_who_can_tell_what_a_client_chose(lines, protection, words):
     assert re.search(words, who_can_tell(lines, protection))
+
+
+def test_who_trains_for_itself_alone_was_asked_for_that():
+    """Before: "It was asked for work in no round", of LOCAL."""
+    lines = [JOINED, {"told": "alone", "round": 0}, {"told": "alone", "round": 1}, {"told": "holds"}]
+    found = [(one.named, one.words) for one in rounds_of(lines)]
+    assert found == [("0 to 1", "it trained for itself alone, and nothing of that was sent")]
+
+
+def test_messages_on_weights_are_what_those_on_updates_are():
+    """Before: sealed shares of a sum of weights were "keys, signatures and what they are of", for the coordinator."""
+    for kind in ("SealedShares", "Reveal", "Accepted"):
+        (on_weights,) = revealed_rows([update(0, f"{kind}, weights")], "Masked()")
+        (on_updates,) = revealed_rows([update(0, kind)], "Masked()")
+        assert (on_weights.words, on_weights.to) == (on_updates.words, on_updates.to)
 
 
 def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):

@@ -343,3 +343,20 @@ def test_numbers_that_an_attack_was_made_with_and_are_not_searched_are_said() ->
         "Played as given, and not varied: Hug with scale=1.5. Fields of a dataclass are searched"
     )
     assert as_given_words(found) == ""
+
+
+@pytest.mark.parametrize(
+    ("built_for", "words"),
+    [
+        (3, "Broken by 4 of 9 clients (beyond the 3 in a round that it is built for)"),
+        (4, "Broken by 4 of 9 clients (it is built for 4 in a round)"),
+        (None, "Broken by 4 of 9 clients: "),
+    ],
+)
+def test_a_break_says_for_how_many_attackers_the_defence_is_built(built_for: int | None, words: str) -> None:
+    """Before: a rule with f=3 was "Broken by 4 of 10 clients", and nothing said that it promises nothing there."""
+    found = search([point(4, 0.4, 0.4, 0.4)], cheapest=4)
+    stopped = replace(found, found={})
+    for one in (found, stopped):
+        about = {**one.about, "clients": 9, "built_for": built_for}
+        assert verdict(replace(one, about=about)).startswith(words)

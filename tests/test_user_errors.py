@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cloister import cli
-from cloister.scenario_file import load_poisoning
+from cloister.scenario_file import load, load_poisoning
 
 HEAD = "from cloister import Scenario, Training, algorithms, data, models, partitions, protections, rules\n"
 BODY = """
@@ -318,6 +318,24 @@ def test_what_a_file_beside_it_raises_is_one_line_with_its_line(tmp_path, monkey
         HEAD + "from my_own_parts import factory\n" + BODY.replace("models.Mlp(hidden=(8,))", "factory")
     )
     assert complaint(monkeypatch, capsys, "run", tmp_path / "mine.py").endswith("my_own_parts.py, line 2: RuntimeError: boom")
+
+
+def test_what_a_star_brings_is_not_played_in_the_place_of_a_file_s_own(tmp_path, monkeypatch, capsys):
+    """Before: the scenario of the imported file was played, and the own one passed over."""
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "my_own_base.py").write_text(HEAD + BODY)
+    file = tmp_path / "mine.py"
+    file.write_text("from my_own_base import *\nfrom dataclasses import replace\nshorter = replace(scenario, rounds=1)\n")
+    told = complaint(monkeypatch, capsys, "run", file)
+    assert told.endswith(
+        f"mine.py has 'scenario' by an import, and shorter of its own; name one of them: {file}:shorter, or {file}:scenario"
+    )
+    assert load(f"{file}:shorter").rounds == 1
+    assert load(f"{file}:scenario").rounds == 2
+    file.write_text("from my_own_base import *\n")
+    assert load(str(file)).rounds == 2
+    file.write_text("from my_own_base import *\nfrom dataclasses import replace\nscenario = replace(scenario, rounds=1)\n")
+    assert load(str(file)).rounds == 1
 
 
 def test_a_file_beside_it_takes_no_library_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

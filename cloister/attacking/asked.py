@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -134,6 +134,11 @@ def _most(space: Space, clients: int) -> int:
     return found if found and found < clients else max(1, (clients - 1) // 2)
 
 
+def _in_a_round(space: Space, clients: int) -> int:
+    """Clients that are asked in one."""
+    return max(1, ceil(getattr(space.scenario.algorithm, "participation", 1.0) * clients))
+
+
 def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str) -> dict[str, Any]:
     """The search as plain JSON values: what its folder records before anything is played."""
     return {
@@ -144,6 +149,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "clients": clients,
         "least": plan.least,
         "most": plan.most,
+        "built_for": built_for(space.scenario.algorithm, _in_a_round(space, clients)),
         "seeds": list(plan.seeds),
         "held_out": list(plan.held_out),
         "bounds": asdict(plan.sought.bounds),

@@ -23,7 +23,8 @@ def verdict(search: Search) -> str:
     yet = f" Yet {about['defence']} {search.nothing}." if search.nothing else ""
     if (one := search.unsettled) is not None:
         return (
-            f"Broken by {one.attackers} of {about['clients']} clients: {said(one.numbers)}: {_did(one)}; broken on every seed"
+            f"Broken by {one.attackers} of {about['clients']} clients{_limit(search, one.attackers)}: {said(one.numbers)}:"
+            f" {_did(one)}; broken on every seed"
             f" that was held out, too. The search was stopped after {spent}: --resume goes on, and may find a cheaper one."
             f"{unplayed_words(search)}{yet}"
         )
@@ -50,11 +51,24 @@ def verdict(search: Search) -> str:
             f"{_of_clean(search, most)}{_erred(search)}"
         )
     seeds = ", ".join(map(str, about["held_out"]))
+    by = cheapest["attackers"]
     return (
-        f"Broken by {cheapest['attackers']} of {about['clients']} clients: {cheapest['said']}: {cheapest['did']}; broken on"
+        f"Broken by {by} of {about['clients']} clients{_limit(search, by)}: {cheapest['said']}: {cheapest['did']}; broken on"
         f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
-        f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, cheapest['attackers'])}"
+        f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, by)}"
         f"{unplayed_words(search)}{yet}"
+    )
+
+
+def _limit(search: Search, attackers: int) -> str:
+    """For how many in a round the defence is built, in brackets; empty where it states no number."""
+    limit = search.about.get("built_for")
+    if limit is None:
+        return ""
+    return (
+        f" (beyond the {limit} in a round that it is built for)"
+        if attackers > limit
+        else f" (it is built for {limit} in a round)"
     )
 
 

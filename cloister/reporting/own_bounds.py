@@ -1,7 +1,7 @@
 """What bounds that a client's update is seen, and who could see it together, in sentences for who answers for its data."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .own_words import SKETCHES
@@ -16,11 +16,16 @@ TOGETHER = {
     ),
 }
 """Who could, whatever the floor is, by protection."""
+COMPARED = (
+    "The coordinator is told how long its updates are and how alike others', rounded, and the client that opens that reads it"
+    " unrounded, which this record does not have and the run's page counts."
+)
+"""Under the clients' key, where updates are compared."""
 
 
-def bounded(protection: str, sent: Mapping[str, int]) -> str:
+def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = ()) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
-    with its fields; sent: how many messages, by kind.
+    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent.
     """
     name = protection.partition("(")[0]
     floor, corrupt, sketch = (_field(protection, field) for field in ("floor", "corrupt", "sketch"))
@@ -31,6 +36,7 @@ def bounded(protection: str, sent: Mapping[str, int]) -> str:
         hidden = f"should {corrupt} of them be corrupt, it hides among {floor}"
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
         said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
+    said += [COMPARED] if name == "Encrypted" and "SketchRequest" in received else []
     said += [TOGETHER[name]] if name in TOGETHER else []
     said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []
     if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):

@@ -8,8 +8,10 @@ from .own_presence import Rounds, joined
 IN_CLEAR = ("Plain", "Permuted")
 """Protections under which shares go to the coordinator with the update, as they are."""
 
-WITH = {"Encrypted": "one other client", "TwoServer": "the second server, or all other clients,"}
-"""With whom the coordinator could tell, by protection; with all other clients under any other."""
+WITH = {"Encrypted": "one other client", "TwoServer": "the second server, or with the clients that chose otherwise,"}
+"""With whom the coordinator could tell, by protection; with those that chose otherwise under any other."""
+COUNTED = " Clients are told the counts, too: one that chooses as no other does can tell it by itself."
+"""Under the clients' key."""
 
 
 def choices(lines: Sequence[Mapping[str, Any]]) -> list[Rounds]:
@@ -28,9 +30,9 @@ def who_can_tell(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     times = sum("named" in line for line in lines)
     if "Choice" in kinds or protection.startswith(IN_CLEAR):
         return "The coordinator was told, and that it was this client's choice."
-    helper = next((words for name, words in WITH.items() if protection.startswith(name)), "all other clients")
+    helper = next((words for name, words in WITH.items() if protection.startswith(name)), "the clients that chose otherwise")
     counts = "In sums, the coordinator learns how many clients chose each model, and not who, unless all chose alike"
-    sums = f"{counts}; together with {helper} it could tell."
+    sums = f"{counts}; together with {helper} it could tell.{COUNTED if protection.startswith('Encrypted') else ''}"
     if not times:
         return sums
     often = "once" if times == 1 else f"{times} times"
@@ -42,5 +44,5 @@ def _words(shares: Sequence[int]) -> str:
     """By what share it chose each model; as people read it."""
     total, chosen = sum(shares), [k for k, share in enumerate(shares) if share]
     if len(chosen) == 1:
-        return f"model {chosen[0]} of 0 to {len(shares) - 1}"
-    return ", ".join(f"model {k} by {100 * shares[k] / total:.0f} %" for k in chosen) or "none"
+        return f"model {chosen[0] + 1} of {len(shares)}"
+    return ", ".join(f"model {k + 1} by {100 * shares[k] / total:.0f} %" for k in chosen) or "none"

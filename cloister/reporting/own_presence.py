@@ -19,12 +19,13 @@ NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
 READY = (
-    "it was ready, and no sum with its update was made: too few were there for one, it came too late, or a privacy budget allowed"
-    " no more"
+    "it was ready, and no sum with its update was made: too few were there for one, it is alone in its cluster, it came too late,"
+    " or a privacy budget allowed no more"
 )
 DECLINED = "it was asked, and declined"
 LATE = f"{DECLINED}: whoever is not there when clients are split lacks the key of that split, and cannot be compared with them"
 NOTHING = "it was asked, and sent nothing of an update"
+ALONE = "it trained for itself alone, and nothing of that was sent"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 
 
@@ -85,15 +86,19 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
     asked: dict[int, tuple[int, int]] = {}  # by round, its first line, and the last in which it did something for it
     sent: dict[int, set[str]] = {}
     why: dict[int, str] = {}  # it declined
+    alone: set[int] = set()
     for k, line in enumerate(lines):
         t = line.get("round")
         if type(t) is not int or t < 0:
             continue
         told = {str(one.get("what")) for one in line.get("revealed", ())}
-        if (line.get("received") or {}).get("what") == "Task" or (t in asked and told - AFTERWARDS):
+        if line.get("told") == "alone":
+            alone.add(t)
+        if t in alone or (line.get("received") or {}).get("what") == "Task" or (t in asked and told - AFTERWARDS):
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(told)
         why |= {t: why_declined(str(line["said"]))} if has_declined(told) and line.get("said") else {}
+    why |= dict.fromkeys((t for t in alone if not sent.get(t, set()) - AFTERWARDS), ALONE)
     return joined(_each(lines, asked, sent, why, any(SIGNED in kinds for kinds in sent.values())))
 
 
@@ -106,6 +111,7 @@ def _each(
         if t > before + 1:
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
         words = _came(sent.get(t, set()), signs)
+        words = ALONE if words == NOTHING and why.get(t) == ALONE else words
         took = took or words in (TOOK, UNTOLD, READY)
         if words == DECLINED:
             words = LATE if order[0] > 0 and not took else f"{DECLINED}: {why[t]}" if t in why else DECLINED

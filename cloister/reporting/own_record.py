@@ -90,7 +90,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
-    revealing, bounds = in_short(rows, spent), bounded(protection, {row.kind: row.times for row in rows})
+    sent, sent_to_it = {row.kind: row.times for row in rows}, {row.kind for row in got}
+    revealing, bounds = in_short(rows, spent), bounded(protection, sent, sent_to_it)
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
     first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, apart]
@@ -104,7 +105,11 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
-                Tile("models and means received", str(models), f"{grouped(sum(row.bytes for row in got))} bytes of all messages"),
+                Tile(
+                    "messages with a model or a mean",
+                    str(models),
+                    f"{grouped(sum(row.bytes for row in got))} bytes of all messages",
+                ),
                 Tile("rounds", str(took), "with its update in the protocol"),
                 Tile("refused", str(len(refused)), "words and messages"),
                 Tile("away", str(len(away)), f"time{'s' * (len(away) != 1)}; started {starts} time{'s' * (starts != 1)}"),
@@ -235,7 +240,7 @@ def _words(kind: str, protection: str) -> tuple[str, str]:
     if kind == "Upload":
         of = next((words for name, words in UPLOADED.items() if protection.startswith(name)), "the result of its work")
         return of, COORDINATOR
-    return SAID.get(kind, KEYS)
+    return SAID.get(kind) or SAID.get(kind.removesuffix(", weights"), KEYS)
 
 
 def _numbers(of: Mapping[str, Any]) -> dict[str, Any]:

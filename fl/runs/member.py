@@ -129,7 +129,7 @@ class OwnRecord:
         if what.refused:
             self.add(refused=[{"of": blame, "why": reason} for blame, reason in what.refused])
         if what.word not in ("frame", "deadline"):
-            self.add(told=what.word)
+            self.add(told=what.word, **(at if what.word == "alone" else {}))
 
 
 def _named(clients: Sequence[int]) -> str:

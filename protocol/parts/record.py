@@ -81,7 +81,9 @@ class Record:
         words: str,
         client: int | None = None,
     ) -> None:
-        """Enter an answer. scalars: numbers in it."""
+        """Enter an answer. scalars: numbers in it. One that is about nobody and has none was given by nobody."""
+        if not about and not scalars:
+            return
         width = 8 if what.startswith("gram") or what == "scores" else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
         self.noted(self.log[-1])

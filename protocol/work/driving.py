@@ -58,7 +58,7 @@ SITS_OUT = "it was started again, and sits out what was in progress"
 leaves, so a word may come again of which this life knows nothing."""
 _LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
-_BRING = ("vector", "content", "ciphertexts")
+_BRING = ("vector", "vectors", "content", "ciphertexts")
 """Fields of messages that bring a client what others made."""
 
 

@@ -32,8 +32,8 @@ class Said:
     names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
 
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
-    round: of the last task, counted from 0; None before one. told: of a frame, its bytes. aside: what it has for a second server,
-    as (kind, frame): not in the answer, as it goes by a link of its own. among, declined: as in `Driven`.
+    round: of the last task, or of work for itself alone, counted from 0; None before one. told: of a frame, its bytes. aside: what it
+    has for a second server, as (kind, frame): not in the answer, as it goes by a link of its own. among, declined: as in `Driven`.
     """
 
     word: str
@@ -78,7 +78,7 @@ def said(driven: Driven, data: Buffer) -> Said:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         return _refused(what, f"a word that this client could not take: {type(error).__name__}")
     if what not in ("frame", "deadline", "hello"):
-        return Said(what, cbor2.dumps(found))
+        return Said(what, cbor2.dumps(found), round=of[0] if what == "alone" and type(of[0]) is int else None)
     sent, learned, refused = found
     here = [message for message in sent if message[0] != SECOND_SERVER]
     aside = tuple((kind, frame) for receiver, kind, frame in sent if receiver == SECOND_SERVER)
