@@ -313,6 +313,14 @@ def test_receivers_are_accounts_of_their_own_and_clusters_are_one_but_for_what_s
     assert max(participation(to_one, 0.65).leverage.values()) == pytest.approx(1)
 
 
+def test_who_opens_a_sum_for_itself_takes_off_its_own_part() -> None:
+    """Before: a receiver's part counted as unknown to it, so that others seemed better hidden than they were, and it less."""
+    found = participation(
+        [Opened(0, "a", "update", {0: 0.6, 1: 0.3, 2: 0.3}, to=0), Opened(0, "a", "update", {1: 1.0}, to=1)], 0.65
+    )
+    assert found.leverage == pytest.approx({1: 0.5, 2: 0.5})
+
+
 def test_wild_scales_hide_nothing() -> None:
     for scale in (1.0, 1e-9, 1e-300, 1e300):
         rows = of_rows(dict.fromkeys(range(6), 1.0), {i: scale * (1.5 if i == 0 else 1.0) for i in range(6)})

@@ -179,7 +179,11 @@ def test_the_record_says_what_was_released() -> None:
     for choice, words in ((PRINTED, "as they are"), (ROTATED, "under one projection of all clients, which the server lacks")):
         run = Run(PACFL(beta=30.0, vectors=COUNT, choice=choice), Plain(), embedders=BASES)
         run.step()
-        assert any(words in e.words for e in run.view.record.log if e.recipient == "server")
+        told = [e.words for e in run.view.record.log if e.recipient == "server"]
+        assert any(words in one and "which labels it has" in one for one in told)
+        assert not any(
+            "embedding" in one or "reference" in one for one in told
+        )  # before: "public embeddings ..., a reference distance"
 
 
 def test_what_it_needs_and_what_cannot_give_it() -> None:

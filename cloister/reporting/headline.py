@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..protocol.core.errors import OF_TRAINING
+from ..protocol.parts.slot_words import ALIKE
 from .run_data import Run, is_served, number
 
+MADE_OWN = ", which each makes its own on its records before it uses it"
+"""Of a model that serves nobody as it is."""
 IN_CLEAR = {
     "Plain": "The server saw every update in clear.",
     "Permuted": (
@@ -104,11 +107,21 @@ def privacy_in_words(run: Run) -> str:
             parts += [words] if (words := isolated(run)) else []
             parts += [NOT_YET] if run.interrupted and not run.summary.get("account") else []
         if in_slots(run):
-            parts.append("No sum of a slot is over fewer clients than the floor, and nobody is told who is in which.")
+            parts.append(
+                f"No sum of a slot is over fewer clients than the floor, and nobody is told who is in which{_alike(run)}."
+            )
         if compared:
             parts.append(f"The server was told {'once' if compared == 1 else f'{compared} times'} how alike updates are.")
     out = run.summary.get("ran_out")
     return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
+
+
+def _alike(run: Run) -> str:
+    """That counts of slots said of everybody what it chose, and in how many rounds; empty where they did not."""
+    told = (entry for entry in run.answers if entry.get("what") == "slots" and str(entry.get("words")).endswith(ALIKE))
+    rounds = {number(entry.get("round")) for entry in told}
+    many = f"{len(rounds)} of {len(run.rounds)} rounds"
+    return f", but in {many} all chose alike, which the counts say" if rounds else ""
 
 
 def isolated(run: Run) -> str:

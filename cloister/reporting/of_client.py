@@ -10,7 +10,7 @@ from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES, is_unanswered
 from .account_words import WITHOUT_NOISE
-from .headline import IN_CLEAR, corrupt_of, in_slots, smallest_sum, summed_with, up
+from .headline import IN_CLEAR, MADE_OWN, corrupt_of, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
 
@@ -153,7 +153,8 @@ class OfClient:
                 yield "predicts with", f"no model of this run: {why}{its}"
             else:
                 held = f" ({file})" if there else ", which this folder does not hold"
-                yield "predicts with", f"the model of cluster {last}{held}"
+                own = f"{MADE_OWN}; accuracies are of that" if self.run.summary.get("adapts") else ""
+                yield "predicts with", f"the model of cluster {last}{held}{own}"
         seen = [(t, v) for t, line in evaluated(self.run) if (v := scores(self.run, line).get(self.client, number(None))) == v]
         if seen:
             at = [f"{score_words(v, not self.run.in_percent)} in round {t:.0f}" for t, v in dict((seen[0], seen[-1])).items()]

@@ -16,6 +16,7 @@ from .byte_words import byte_words
 from .distances import distances_panel
 from .gaps import gaps
 from .headline import (
+    MADE_OWN,
     attacked_in_words,
     privacy_in_words,
     trouble_in_words,
@@ -240,7 +241,7 @@ def _unsplit(run: Run) -> str:
         return "each client by its cluster's model"
     if run.pairs or has_clusters(run):
         return "one cluster in the end"
-    return "never split" if looks_for_splits(run) else "one model for all"
+    return "never split" if looks_for_splits(run) else f"one model for all{MADE_OWN if run.summary.get('adapts') else ''}"
 
 
 def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[str], clear: float) -> Tile:
@@ -365,7 +366,7 @@ def _one_cluster(run: Run, clients: str) -> str:
     """A run that ended with all in one cluster: whether it looked for more, and what it missed."""
     chose = bool(run.pairs) or has_clusters(run)
     if not chose and not looks_for_splits(run):
-        return f"{clients} shared one model to the end."
+        return f"{clients} shared one model to the end{MADE_OWN if run.summary.get('adapts') else ''}."
     words = f"{clients} ended in one cluster" if chose else f"{clients} shared one model to the end; nothing was split"
     planted = len(set(run.groups.values()))
     return f"{words}. It mixes the {planted} planted groups." if planted > 1 else f"{words}."

@@ -48,6 +48,9 @@ ALL = "all"
 ROTATED = PerClient(projection="orthonormal", ratio=1.0)
 PRINTED = PerPair(projection="none", embedding="public")
 """What clients release: as they are, to the server, as printed."""
+SHOWN = "for each label the directions in which each client's records vary most, and so which labels it has"
+DECIDED = "the angles between them"
+"""What the server is told, and computes, in words."""
 
 
 class PacflView(Trains, Sums, ComparesPairs, MovesModels, Protocol):
@@ -126,7 +129,7 @@ class PACFL(Averaging):
         pairs = tuple(p for p in combinations(everyone.members, 2) if p not in state.angles and not waiting.isdisjoint(p))
         judge = Angles(smallest_angle if self.measure == "smallest" else aligned_angle)
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
-        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge))
+        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, SHOWN, DECIDED))
         state = replace(state, angles={**state.angles, **judge.found})
         single = len(everyone.members) == 1  # nobody is there to be compared with
         known = tuple(i for i in everyone.members if single or any(i in pair for pair in state.angles))

@@ -45,6 +45,8 @@ from .fedavg import Averaging
 
 ALL = "all"
 """The cluster that everybody is compared in."""
+SHOWN, DECIDED = "gradients by the last layer of a public model", "which groups differ by more than noise explains"
+"""What the server is told the mean of, and computes, in words."""
 SHOWN_BY = FrequencyRegression()
 """The public model by default: softmax regression on the low frequencies of 14 x 14 cells, without anything learned."""
 
@@ -143,7 +145,7 @@ class PrivateCFL(Averaging):
         pairs = tuple(combinations(everyone.members, 2))
         judge = SketchJudge(lambda vectors, clients: bipartitions(vectors, clients, null, rng))
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
-        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge))
+        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, SHOWN, DECIDED))
         if not judge.looks and len(everyone.members) > 1:
             return {}, {}
         found = leaves(judge.looks, everyone.members)

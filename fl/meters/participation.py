@@ -8,6 +8,8 @@ cluster's sums add to it is not counted, as its clients train another model.
 
 Sums into slots count with the clients' true shares, of which most observers know only the sum: what it says of them is what they
 would know if they also knew who chose what.
+
+Of sums that one client opens for itself its own part is taken off, as it knows that.
 """
 
 from collections import defaultdict
@@ -39,8 +41,10 @@ def participation(opened: Iterable[Opened], rho: float) -> Participation:
     together: dict[tuple[Owner | int, Work], Rows] = defaultdict(list)
     of_cluster: dict[tuple[Owner | int, Work, str], Rows] = defaultdict(list)
     for entry in opened:
-        together[entry.to, entry.kind].append(entry.row)
-        of_cluster[entry.to, entry.kind, entry.cluster].append(entry.row)
+        row = {i: a for i, a in entry.row.items() if i != entry.to}
+        if any(row.values()):
+            together[entry.to, entry.kind].append(row)
+            of_cluster[entry.to, entry.kind, entry.cluster].append(row)
     leverage = _largest(together.values(), leverages)
     information = _largest(of_cluster.values(), lambda weights: informations(weights, rho))
     return Participation(leverage, information, sum(map(len, together.values())))

@@ -101,6 +101,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         **({"nothing_summed": why} if simulation.corrupted is None and (why := nothing_summed(lines, answers, faults)) else {}),
         "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
+        **({"adapts": True} if hasattr(scenario.algorithm, "adapt") else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
         "faults": len(faults),
         "unplaced": sorted(simulation.population.clients.keys() - placed),

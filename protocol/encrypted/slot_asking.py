@@ -10,6 +10,7 @@ from ..drivers.roles import Party
 from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Ids, Run
+from ..parts.slot_words import counts_in_words
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
@@ -21,7 +22,6 @@ from .messages import SEALED_BYTES
 from .slots import PROTOCOL, EncryptedSlots
 
 OF_ALL = "nothing without the seed that every client holds; with it, what each client chose and computed"
-OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
 OF_SUMS = "the mean and the weight of every open slot; they hold the key to every client's ciphertexts, and are sent none"
 
 
@@ -97,12 +97,13 @@ class EncryptedSlotSums:
     def _disclose_slots(self, how: EncryptedSlots, updates: Updates, plan: slot_server.SlotPlan, ended: Any, held: bool) -> None:
         """Enter what was learned, also where the session has no end."""
         about: Ids = ended.clients if isinstance(ended, slot_server.SlotsSummed) else updates.clients
+        counts = counts_in_words(getattr(ended, "counts", None), len(about))
         self._run.record.disclose(updates.round, "server", "ciphertexts of slots", about, 0, OF_ALL)
         if isinstance(ended, slot_server.SlotsSummed) or ended.stage != "add":  # members were sent the counts
-            self._run.record.disclose(updates.round, "clients", "slots", about, how.count, OF_COUNTS)
+            self._run.record.disclose(updates.round, "clients", "slots", about, how.count, counts)
         if not isinstance(ended, slot_server.SlotsSummed):
             return
-        self._run.record.disclose(updates.round, "server", "slots", about, how.count, OF_COUNTS)
+        self._run.record.disclose(updates.round, "server", "slots", about, how.count, counts)
         if held:  # though the server may not have heard of it
             numbers, words = len(ended.opened) * (how.d + 1), OF_SUMS + self._run.setup.carried
             self._run.record.disclose(updates.round, "clients", "slots", about, numbers, words)

@@ -12,6 +12,7 @@ from ..parts.charter import Numbers
 from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Run
+from ..parts.slot_words import counts_in_words
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..work.slot_work import check
@@ -76,7 +77,11 @@ class MaskedSlots:
         counted = sessions.mask({f"counts of {label}": counting})[f"counts of {label}"]
         if counted is None:
             raise Refused(f"the slots of {label} were not counted")
-        words = f"how many clients chose each of {slots.count} slots, of small ones too, and nothing of who did"
+        try:
+            counts = slots.decode_counts(counted)
+        except ValueError:
+            counts = None  # `summing` says so
+        words = counts_in_words(counts, len(counted.clients))
         run.record.disclose(updates.round, "server", "slots", counted.clients, slots.count, words)
         threshold = max(len(counted.clients) - self._spare, least)
         try:
@@ -97,7 +102,7 @@ class MaskedSlots:
             raise Refused(f"the slots of {label} cannot be read: {error}") from None
 
     def _slot_sum(self, label: str, updates: Updates, summed: Unmasked, mean: WeightedMean, grid: FixedPoint) -> Sum:
-        d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose, and nothing of who did"
+        d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose"
         record, carried = self._run.record, self._run.setup.carried
         record.disclose(updates.round, "server", "slots", summed.clients, d + 1, words + carried)
         record.disclose(updates.round, "clients", "slots", summed.clients, d, "the mean update of a slot" + carried)

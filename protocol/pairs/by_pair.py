@@ -60,4 +60,4 @@ def by_pair(
         if models and isinstance(choice, Distances):
             sessions.disclose(round, "clients", models, clouds, shown_in_words(choice))
         if about:
-            sessions.disclose(round, "server", about, released, answers_in_words(choice))
+            sessions.disclose(round, "server", about, released, answers_in_words(choice, question.shown))

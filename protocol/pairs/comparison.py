@@ -75,7 +75,7 @@ class PairQuestions:
                 self._clients[i].handle(Deadline())
         about = {i for pair in accepts for i in pair}
         if about:
-            self._sessions.disclose(round, "server", about, len(accepts), decisions_in_words(choice))
+            self._sessions.disclose(round, "server", about, len(accepts), decisions_in_words(choice, question.decided))
         if met:
             self._sessions.disclose(round, "clients", about, len(accepts), EDGES)
         return PairAnswers(accepts, tuple(lost))

@@ -6,30 +6,38 @@ MODELS = "the embedding models of the clients that they were compared with"
 EDGES = "with whom they are joined, each of its own pairs"
 
 
-def answers_in_words(choice: Choice) -> str:
-    """What clients' answers told the server."""
+def answers_in_words(choice: Choice, shown: str = "") -> str:
+    """What clients' answers told the server. shown: as in `PairQuestion`."""
     noise = getattr(choice, "noise", None)
     behind = "" if noise is None else f", with noise for one {noise.unit}"
     match choice:
         case ServerSamples():
             return "samples of clients' examples, as they are, and a reference distance each"
         case MeanSketch():
-            return f"the projected mean of each client's public embeddings{behind}"
+            return f"the projected mean of each client's {shown or 'public embeddings'}{behind}"
         case Distances():
             return f"the distance and the reference distance that each client of a pair measured{behind}"
         case PerRound(projection=name):
             how = "as they are" if name == "none" else "under one rotation of all clients in this round, which the server lacks"
             return f"the directions in which each client's embeddings by its own model vary most, {how}"
         case PerPair(projection="none"):
+            if shown:
+                return f"{shown}, as they are{behind}"
             return f"embeddings of clients' examples, as they are, and a reference distance for each pair{behind}"
         case PerPair(projection=name):
             secret = f"a secret projection ({name}) of each pair, which the server lacks"
+            if shown:
+                return f"{shown}, under {secret}{behind}"
             return f"embeddings under {secret}, and a reference distance{behind}"
+    if shown:
+        return f"{shown}, under one projection of all clients, which the server lacks{behind}"
     return f"public embeddings under one projection of all clients, which the server lacks, and a reference distance{behind}"
 
 
-def decisions_in_words(choice: Choice) -> str:
-    """What the server computed from that."""
+def decisions_in_words(choice: Choice, decided: str = "") -> str:
+    """What the server computed from that. decided: as in `PairQuestion`."""
+    if decided:
+        return decided
     if isinstance(choice, PerRound):
         return "the angles between them"
     of = "reported distances" if isinstance(choice, Distances) else "distances"

@@ -45,7 +45,7 @@ class KeptClouds:
                 new.append(i)
                 scalars += terms.scalars
         if new:
-            sessions.disclose(round, "server", new, scalars, answers_in_words(choice))
+            sessions.disclose(round, "server", new, scalars, answers_in_words(choice, question.shown))
         lost += [pair for pair in question.pairs if self.unusable & set(pair)]
         for a, b in question.pairs:
             if a in self.clouds and b in self.clouds:

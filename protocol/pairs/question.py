@@ -103,12 +103,18 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True)
 class PairQuestion:
-    """Which pairs are to be compared, (smaller id, larger id) each, by what, and who decides."""
+    """Which pairs are to be compared, (smaller id, larger id) each, by what, and who decides.
+
+    shown, decided: what clients show of their data, and what the server computes of it, in words for the disclosure log; empty
+    where that is embeddings, and distances above reference distances.
+    """
 
     pairs: tuple[tuple[int, int], ...]
     choice: Choice
     reference: Reference
     judge: Judge
+    shown: str = ""
+    decided: str = ""
 
 
 @dataclass(frozen=True, slots=True)

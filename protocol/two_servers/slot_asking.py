@@ -13,6 +13,7 @@ from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..parts.models import Models
 from ..parts.run import Run
+from ..parts.slot_words import counts_in_words
 from ..view.answers import Assignment, BelowFloor, Sum
 from ..view.functionality import Functionality
 from ..work.slot_work import check
@@ -25,8 +26,7 @@ from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, ShareTerms
 from .upload_server import SharesCollected
 
-OF_COUNTS = "how many clients chose each slot, of small ones too, and nothing of who did"
-OF_SECOND = f"who sent, and a hash of the models; {OF_COUNTS}, nor of what they computed"
+OF_SECOND = "who sent, and a hash of the models; {counts}; and nothing of what they computed"
 OF_SUMS = "of each open slot the sum and the weight"
 
 
@@ -89,11 +89,12 @@ class TwoServerSlots:
         """Counts and sums, as the second server opens them. Raises ValueError where it opens nothing."""
         clients, number = tuple(sorted(collected.received)), self._helpers.number()
         ended = slot_sums(self._run.network, self._helpers.everybody, how, self._run.setup.run, number, collected)
-        self._run.record.disclose(round, "second server", "slots", clients, how.count, OF_SECOND)
+        counts = counts_in_words(None if isinstance(ended, Unanswered) else ended.counts, len(clients))
+        self._run.record.disclose(round, "second server", "slots", clients, how.count, OF_SECOND.format(counts=counts))
         if isinstance(ended, Unanswered):
             self._run.record.fault(ended.waited_for, "the slots were not opened")
             raise ValueError("the slots were not opened")
-        self._run.record.disclose(round, "server", "slots", clients, how.count, OF_COUNTS)
+        self._run.record.disclose(round, "server", "slots", clients, how.count, counts)
         if ended.counts is None:
             raise ValueError(f"{len(clients)} clients cannot have counted themselves so: one of them did not follow")
         if not ended.rows:

@@ -32,8 +32,9 @@ class Said:
     names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
 
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
-    round: of the last task, or of work for itself alone, counted from 0; None before one. told: of a frame, its bytes. aside: what it
-    has for a second server, as (kind, frame): not in the answer, as it goes by a link of its own. among, declined: as in `Driven`.
+    round: of the last task, or of work for itself alone, counted from 0; None before one. told: of a frame, its bytes.
+    aside: what it has for a second server, as (kind, frame): not in the answer, as it goes by a link of its own. among, declined:
+    as in `Driven`.
     """
 
     word: str
