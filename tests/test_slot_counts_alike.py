@@ -1,0 +1,69 @@
+"""Counts of slots say what each client chose where all chose alike: the record says so, and the run's first lines."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cloister.crypto.entropy import SimulatedEntropy
+from cloister.protocol import Encrypted, Masked, TwoServer
+from cloister.protocol.parts.slot_words import ALIKE, counts_in_words
+from cloister.protocol.view.answers import Assignment, Model
+from cloister.protocol.view.protection import Setup
+from cloister.protocol.view.work import LocalJob, LocalWork
+from cloister.reporting.headline import privacy_in_words
+from cloister.reporting.run_data import Run
+
+CLIENTS = (1, 2, 3, 4)
+
+
+def told(protection: Any, chose: dict[int, int]) -> list[str]:
+    """What a view's log says of one round of two slots."""
+
+    def workers(jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork]]:
+        for job in jobs:
+            shares = tuple(int(chose[job.client] == k) for k in range(2))
+            yield job.client, LocalWork(np.full((2, 5), 0.1, np.float32) * np.array(shares, np.float32)[:, None], 1, shares)
+
+    view = protection.open(Setup(bytes(16), np.zeros(5, np.float32), CLIENTS, workers, SimulatedEntropy(1)))
+    view.slots(0, "root", Assignment(Model("init"), CLIENTS, CLIENTS, (Model("init"),)))
+    return [entry.words for entry in view.record.log if entry.what == "slots"]
+
+
+@pytest.mark.parametrize("protection", [Masked(floor=2), TwoServer(floor=2), Encrypted(floor=2)], ids=lambda p: type(p).__name__)
+def test_counts_that_say_what_each_chose_are_not_said_to_say_nothing(protection: Any) -> None:
+    """Before: "and nothing of who did", of counts [4, 0] over four clients."""
+    alike, apart = told(protection, dict.fromkeys(CLIENTS, 0)), told(protection, {1: 0, 2: 0, 3: 1, 4: 1})
+    assert any(ALIKE in words for words in alike)
+    assert not any("nothing of who did" in words for words in alike)
+    assert not any(ALIKE in words for words in apart)
+    assert any("nothing of who did" in words for words in apart)
+
+
+def test_only_counts_of_all_or_none_say_it() -> None:
+    assert ALIKE in counts_in_words((0, 3), 3)
+    assert not any(ALIKE in counts_in_words(of, 3) for of in ((1, 2), (2, 0), None))
+
+
+def test_the_first_lines_say_in_how_many_rounds() -> None:
+    def run(*rounds: int) -> Run:
+        log = [
+            {
+                "round": t,
+                "recipient": "server",
+                "what": "slots",
+                "scalars": 2,
+                "words": counts_in_words((3, 0) if t in rounds else (2, 1), 3),
+            }
+            for t in range(4)
+        ]
+        rounds_ = [{"round": t} for t in range(4)]
+        return Run(
+            "r", {"protection": "Masked"}, {}, rounds_, splits=(), similarities=(), pairs=(), answers=log, tree=(), privacy={}
+        )
+
+    assert "nobody is told who is in which, but in 3 of 4 rounds all chose alike, which the counts say." in privacy_in_words(
+        run(0, 1, 3)
+    )
+    assert "nobody is told who is in which." in privacy_in_words(run())
