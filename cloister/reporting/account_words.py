@@ -78,8 +78,16 @@ def account_notes(account: Mapping[str, Any], protection: str = "", k: int = 0) 
         notes.append("The server holds every update, transformed by a secret of the clients; no meter covers what that leaks.")
     elif account.get("exact") is False:
         notes.append(f"Updates were measured on a public sketch of {account.get('width')} numbers.")
-    if account.get("missing"):
-        notes.append(f"{account['missing']} sketched updates were not kept for measuring and are in no figure.")
+    few, clients = _count(account.get("watched")), _count(account.get("clients"))
+    if few < clients:
+        notes.append(
+            f"Single updates and habits are of {few} of {clients} clients, drawn at random, as more did not fit in memory: others"
+            " may be worse off."
+        )
+    if missing := _count(account.get("missing")):
+        were = "1 sketched update was" if missing == 1 else f"{missing} sketched updates were"
+        notes.append(f"{were} not kept for measuring: single updates and habits may be told more of than these figures say.")
+    notes += [f"In no meter: {words}." for words in account.get("uncovered") or ()]
     return notes
 
 

@@ -6,6 +6,11 @@ from typing import Any
 
 SUMMED = {"Masked": "Survivors", "Encrypted": "EncryptedSum", "TwoServer": "Task"}
 """By protection, the message that says with whom; under two servers a client is told no more than who is asked with it."""
+UNTOLD = (
+    "Who was in its sums in the end, of those who were asked, it is not told, nor whether its own update came in time for one: a"
+    " sum that was made without it because it was slow tells of it what one does that it was away from."
+)
+"""Under two servers."""
 
 
 def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
@@ -13,7 +18,7 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     kind = SUMMED.get(protection.partition("(")[0], "")
     found = sorted(dict(_each(lines, kind)).items())
     changes = [t for (_, before), (t, now) in pairwise(found) if before != now]
-    untold = "Who was in its sums in the end, of those who were asked, it is not told." if kind == "Task" and found else ""
+    untold = UNTOLD if kind == "Task" and found else ""
     if not changes:
         return untold
     often = f"{len(changes)} times, first in" if len(changes) > 1 else "in"

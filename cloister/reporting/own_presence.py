@@ -22,11 +22,16 @@ READY = (
     "it was ready, and no sum with its update was made: too few were there for one, it is alone in its cluster, it came too late,"
     " or a privacy budget allowed no more"
 )
+NOT_ASKED = "it was there, and asked for nothing: others were drawn, or it counted as absent while it was slow"
 DECLINED = "it was asked, and declined"
 LATE = f"{DECLINED}: whoever is not there when clients are split lacks the key of that split, and cannot be compared with them"
 NOTHING = "it was asked, and sent nothing of an update"
 ALONE = "it trained for itself alone, and nothing of that was sent"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
+PERHAPS = (UNTOLD, BROKE_OFF, READY, NOTHING)
+"""Of rounds in which others may have been summed without it."""
+NAMED = 8
+"""Times without it that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ def has_declined(kinds: Iterable[str]) -> bool:
 def _missed(between: Sequence[Line]) -> str:
     """Of rounds of which nothing is in these lines, whether it was away, or its process began."""
     gone = any("away" in line or "left" in line or "started" in line or "joined" in line for line in between)
-    return MISSED if gone else "it was there, and asked for nothing"
+    return MISSED if gone else NOT_ASKED
 
 
 def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) -> str:
@@ -160,14 +165,15 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     client knows no more of others' sums.
     """
     took = [k for k, of in enumerate(rounds) if of.words == TOOK]
-    missed = (MISSED, UNTOLD, BROKE_OFF)
+    missed = (MISSED, NOT_ASKED, *PERHAPS)
     away = [of for of in rounds if (of.words in missed or of.words.startswith(DECLINED)) and took]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
     asked_later = bool(took) and took[-1] + 1 < len(rounds)  # these are named
     after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took and not asked_later else []
     if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
         return ""
-    named = " and ".join(filter(None, [", ".join(map(_named, apart)), *after]))
+    some = [*map(_named, apart[:NAMED]), *([f"{len(apart) - NAMED} times more"] if len(apart) > NAMED else [])]
+    named = " and ".join(filter(None, [", ".join(some), *after]))
     one = len(apart) == 1 and apart[0].first == apart[0].last and not after
     return (
         f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
@@ -178,7 +184,7 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
 
 
 def _named(of: Rounds) -> str:
-    return f"{of.named} (perhaps: it was not told)" if of.words in (UNTOLD, BROKE_OFF) else of.named
+    return f"{of.named} (perhaps: it was not told)" if of.words in PERHAPS else of.named
 
 
 def is_left(lines: Sequence[Line]) -> bool:

@@ -251,9 +251,10 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
     if len(planted) < 2 or run.summary.get("corrupt"):  # one group cannot be told apart, nor missed
         return Tile("clusters found", f"{len(final)}", f"silhouette {clear:.2f}" if math.isfinite(clear) else "")
     inside = [{run.groups.get(i, "") for i in members} for members in final.values()]
-    mixed = {group for groups in inside if len(groups) > 1 for group in groups}
+    alone = {group for groups in inside for group in groups if len(groups) == 1}
+    alone -= {group for groups in inside for group in groups if len(groups) > 1}
     said = [words for words in agree if "isolated" not in words]
-    return Tile("groups isolated", f"{len(planted - mixed)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)
+    return Tile("groups isolated", f"{len(alone)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)
 
 
 def stood_still(run: Run) -> list[str]:
@@ -347,9 +348,11 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     if not run.groups or not final:
         return start
     mixed = [name for name, members in final.items() if len({run.groups.get(i) for i in members}) > 1]
-    torn = len(final) - len(set(run.groups.values()))
+    torn = len(final) - len({run.groups.get(i) for i in ids})
     if not mixed and not torn:
-        return f"{start} They are exactly the planted groups."
+        return (
+            f"{start} They are exactly the planted groups{'' if ids >= run.groups.keys() else ' of the clients that are in any'}."
+        )
     if not mixed:
         return f"{start} No cluster mixes planted groups, but some groups are spread over several clusters."
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
@@ -368,8 +371,11 @@ def _one_cluster(run: Run, clients: str) -> str:
     if not chose and not looks_for_splits(run):
         return f"{clients} shared one model to the end{MADE_OWN if run.summary.get('adapts') else ''}."
     words = f"{clients} ended in one cluster" if chose else f"{clients} shared one model to the end; nothing was split"
-    planted = len(set(run.groups.values()))
-    return f"{words}. It mixes the {planted} planted groups." if planted > 1 else f"{words}."
+    there = {str(i) for members in final_clusters(run).values() for i in members} or run.groups.keys()
+    planted, mixed = len(set(run.groups.values())), len({of for i, of in run.groups.items() if i in there})
+    if mixed == planted > 1:
+        return f"{words}. It mixes the {planted} planted groups."
+    return f"{words}. It mixes {mixed} of the {planted} planted groups." if mixed > 1 else f"{words}."
 
 
 def measured(run: Run) -> list[dict[str, str]]:

@@ -38,8 +38,8 @@ SHAPES: Mapping[str, Any] = {
     "under_attack": {**dict.fromkeys(("corrupt", "of", "accuracy_loyal", "evaluations"), NUMBER), "by": [TEXT]},
     "account": {
         **dict.fromkeys(("span", "temporal", "leverage", "information"), METER),
-        **dict.fromkeys(("grams", "numbers", "pairs", "missing", "width", "rho"), NUMBER),
-        "opened_by": [TEXT],
+        **dict.fromkeys(("grams", "numbers", "pairs", "missing", "watched", "clients", "width", "rho"), NUMBER),
+        **{key: [TEXT] for key in ("opened_by", "uncovered")},
         "with_a_client": TEXT,
     },
     "privacy": {EACH: SPENT},

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...protocol.uploaded.fusing import TOLD
+from ...protocol.uploaded.sums import COORDINATEWISE, LAST_MEAN
 from ...protocol.view.account import Opened, Sketched
 from ...protocol.view.asks import ServerView
 from .participation import participation
@@ -39,6 +41,8 @@ def read(plain: Iterable[Mapping[str, Any]]) -> tuple[list[Sketched], list[Opene
     return sketched, opened
 
 
+NOT_SUMS = (COORDINATEWISE, LAST_MEAN, TOLD)
+"""What clients may be told that no meter reckons with, as it is no sum of one round's updates."""
 Exposure = dict[str, dict[str, float]]
 """By meter and client, as text, its value."""
 
@@ -57,7 +61,9 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
     """
     account, rho = watch.account, watch.rho
     there = participation(account.opened, rho or RHO)
+    log = list(log)
     grams = (e for e in log if e["recipient"] == "server" and e["what"].startswith("gram") and e["scalars"])
+    uncovered = Counter(words for e in log if e["recipient"] == "clients" for words in NOT_SUMS if e["words"].startswith(words))
     compared = Counter(i for e in grams for i in e["about"])
     observers = {"client" if isinstance(e.to, int) else e.to for e in account.opened}
     found: dict[str, Any] = {
@@ -73,6 +79,7 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
         "numbers": max((e.numbers for e in account.sketched), default=0),
         "with_a_client": view.record.with_a_client,
         "noise": any(unit == "client" for _, unit in view.record.ledgers),
+        "uncovered": [f"{words} ({times} time{'s' * (times != 1)})" for words, times in sorted(uncovered.items())],
         "pairs": None,
         "span": None,
         "temporal": None,
@@ -92,6 +99,7 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
         "span": _most(largest) | {"mean": float(np.mean(list(told.energy.values()))) if told.energy else 0.0},
         "temporal": _most(habits),
         "watched": len(watch.watched),
+        "clients": len(watch.clients),
         "width": account.width,
         "exact": account.width == account.d,
         "missing": told.missing,

@@ -46,7 +46,7 @@ class Watch:
         self.d = d
         self.width = d if d <= EXACT_WIDTH else SKETCHED_WIDTH
         self.workers = workers
-        self._clients = self.watched
+        self.clients = self.watched
         self._limit = limit
         self._now: dict[Instance, tuple[Vector, int]] = {}
         self._shares: dict[tuple[int, int], tuple[int, ...]] = {}  # of the round, by round and client, in slots
@@ -75,7 +75,7 @@ class Watch:
 
     @property
     def account(self) -> Account:
-        others = len(self.watched) < len(self._clients)
+        others = len(self.watched) < len(self.clients)
         blocks = dict(sorted(self._blocks.items()))
         return Account(self.d, self.width, self.watched, others, blocks, self.sketched, self.opened)
 

@@ -5,7 +5,7 @@ more than rounding; and the scenario itself with other seeds, of first models, s
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from math import isfinite
@@ -77,7 +77,8 @@ def play_yardsticks(
         if (other := _played(replace(scenario, seed=seed), data, f"seed {seed}", tell)) is not None:
             clusters.append([list(c.members) for c in other.clusters.values()])
     agreeing = [_agree(one, two) for one, two in combinations(clusters, 2)]
-    scores = {what: None if of is None else _mean(of.evaluate(), name) for what, of in found.items()}
+    placed = {i for members in summary["clusters"] for i in members}  # the run's own mean is of these
+    scores = {what: None if of is None else _mean(of.evaluate(), name, placed) for what, of in found.items()}
     mean, least = (float(np.mean(agreeing)), min(agreeing)) if agreeing else (None, None)
     played = tuple(seeds) if agreeing else ()
     return Yardsticks(name, own, scores["one model"], scores["LOCAL"], mean, least, played)
@@ -110,8 +111,10 @@ def _played(scenario: Scenario, data: Path | None, what: str, tell: Callable[[st
     return simulation
 
 
-def _mean(scores: Mapping[int, ModelScore], name: str) -> float | None:
-    values = [getattr(score, name) if name in ("accuracy", "loss") else score.measures[name] for score in scores.values()]
+def _mean(scores: Mapping[int, ModelScore], name: str, placed: Collection[int]) -> float | None:
+    """Over clients that are in a cluster of the run."""
+    of = [score for i, score in scores.items() if i in placed]
+    values = [getattr(score, name) if name in ("accuracy", "loss") else score.measures[name] for score in of]
     known = [value for value in values if isfinite(value)]
     return float(np.mean(known)) if known else None
 

@@ -16,7 +16,7 @@ from ..view.answers import BelowFloor, Remembered, Snapshot, Sum, Traffic, Updat
 from ..view.functionality import Functionality
 from ..view.fusion import Shrink, Values
 from .pair_state import ARRAYS, PairState
-from .sums import UploadSums
+from .sums import LAST_MEAN, UploadSums
 from .uploading import Answering, Uploads
 
 SESSION = "fusion"
@@ -128,7 +128,7 @@ class Fusing:
                 total = pairs.total(row)
             whole = name in safe and len(row) >= weights[name].fewest
             unsummed = None if whole else run.record.unsummed(label, tuple(row), weights[name].fewest)
-            answered[name] = unsummed or self._sums.publish(label, session, row, total, to)
+            answered[name] = unsummed or self._sums.publish(label, session, row, total, to, told=LAST_MEAN)
         return answered
 
     # --- inside -------------------------------------------------------------------------------------------------------------

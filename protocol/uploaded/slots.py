@@ -57,6 +57,6 @@ class UploadSlots:
             with run.timed():
                 for client, a in row.items():
                     total += a * uploads[client][0][k].astype(np.float64)
-            answered.append(self._sums.publish(label, session, row, total, work.members))
+            answered.append(self._sums.publish(label, session, row, total, work.members, told="the mean update of a slot"))
         run.record.open_slots(round, name, answered)
         return answered

@@ -22,6 +22,11 @@ from ..work.upload_server import AddingUploads, UploadsCollected, UploadsSummed,
 from .central import CentralSums
 from .uploading import Answering, Uploads
 
+MEAN = "the mean update of their own cluster"
+COORDINATEWISE = "what a rule makes of their cluster's updates, coordinate by coordinate"
+LAST_MEAN = "a mean of the last models of their cluster"
+"""What members are told, for the log."""
+
 
 class UploadSums:
     """Answers sums, personal sums and order statistics."""
@@ -105,7 +110,7 @@ class UploadSums:
         rows = self._uploads.rows(updates, updates.clients)
         with self._run.timed():
             result = rule(np.stack(rows)).astype(np.float64)
-        return self.publish(f"{name}@{updates.round}", session, everyone, result, updates.members, 1.0)
+        return self.publish(f"{name}@{updates.round}", session, everyone, result, updates.members, 1.0, told=COORDINATEWISE)
 
     def personal(self, updates: Updates, questions: list[PersonalQuestion]) -> Mapping[int, Sum]:
         """The server computes them, as it holds the updates, and sends each to its receiver."""
@@ -130,8 +135,9 @@ class UploadSums:
         to: Ids,
         weight: float | None = None,
         fewest: int = 0,
+        told: str = MEAN,
     ) -> Sum | BelowFloor:
-        """total over weight, that of the row if none is given, to these clients."""
+        """total over weight, that of the row if none is given, to these clients. told: what that is, for the log."""
         run, counted, weight = self._run, tuple(row), sum(row.values()) if weight is None else weight
         if not run.gate.rules.fit(row) or weight == 0 or len(row) < fewest:
             return run.record.unsummed(name, counted, fewest)
@@ -144,7 +150,7 @@ class UploadSums:
         else:
             self._models.taught(name, to)
             self._uploads.tell(session, name, mean, to)
-        words = "the mean update of their own cluster" + run.setup.carried
+        words = told + run.setup.carried
         run.record.disclose(session.round, "clients", "sums", counted, len(mean), words)
         return Sum(name, self._models.owner, counted, weight, self._how.tolerance, norm)
 
