@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .fl.runs.privacy import headline
-from .reporting.headline import corrupt_of, smallest_sum
+from .reporting.headline import IN_CLEAR, corrupt_of, smallest_sum
 from .reporting.run_data import Run, read_run
 from .summary import summary_rows
 from .tables_out import frame_of, write_rows
@@ -94,14 +94,17 @@ class Result:
     @property
     def privacy(self) -> dict[str, Any]:
         """epsilon: by unit, empty where nothing has noise. pieced_together: what a server can make of all answers; empty where it
-        sees updates. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was. hides_among: the same
-        less the clients that the protection reckons to be corrupt: among so many an honest one hides.
+        sees updates. in_clear: whether the server saw every update, as it is or transformed by a secret of all clients: then
+        sums hide nobody. smallest_sum: fewest clients in a sum that anybody was told; None where nobody was, or into slots alone,
+        of which nobody is told who is in which. hides_among: the same less the clients that the protection reckons to be corrupt:
+        among so many an honest one hides; None where nothing hides it.
         """
         spent = {unit: of for unit, of in self.read().privacy.items() if isinstance(of, dict)}  # of a run that is not over, too
         epsilon, account = self.summary.get("privacy") or headline(spent), self.summary.get("account", {})
         least = smallest_sum(self.read())
-        hides = None if least is None else max(least - corrupt_of(self.read()), 0)
-        return {"epsilon": epsilon, "pieced_together": account, "smallest_sum": least, "hides_among": hides}
+        in_clear = str(self.summary.get("protection")) in IN_CLEAR
+        hides = None if least is None or in_clear else max(least - corrupt_of(self.read()), 0)
+        return {"epsilon": epsilon, "pieced_together": account, "in_clear": in_clear, "smallest_sum": least, "hides_among": hides}
 
     @property
     def report(self) -> Path:

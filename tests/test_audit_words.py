@@ -500,12 +500,27 @@ def test_the_page_about_attacks_has_every_field_that_they_are_given():
     assert {name for name in ("estimated", "taught") if f"`{name}(" not in page} == set()
 
 
-@pytest.mark.parametrize(("corrupt", "words"), [(0, "over 8 clients."), (2, "over 8 clients; should 2 of them be corrupt")])
+@pytest.mark.parametrize(
+    ("corrupt", "words"),
+    [
+        (0, "over 8 clients; from one of them, which takes its own part off, another hides among 7."),
+        (2, "over 8 clients; should 2 of them be corrupt"),
+    ],
+)
 def test_among_how_many_an_honest_client_hides_is_said_beside_the_smallest_sum(corrupt, words):
     sums = [{"recipient": "server", "what": "sums", "about": [*range(8)], "words": "", "scalars": 1, "client": None}]
     run = Run("r", {"protection": "Masked"}, {"protection": {"type": "Masked", "corrupt": corrupt}}, [], [], [], [], sums, [], {})
     assert words in privacy_in_words(run)
     assert ("hides among 6" in privacy_in_words(run)) == (corrupt == 2)
+
+
+def test_of_two_in_a_sum_each_has_the_other_s_update():
+    """Before: "Nobody but a client itself saw its update in clear. The smallest sum ... is over 2 clients." """
+    sums = [{"recipient": "clients", "what": "sums", "about": [0, 1], "words": "", "scalars": 1, "client": None}]
+    run = Run("r", {"protection": "Masked"}, {"protection": {"type": "Masked", "corrupt": 0}}, [], [], [], [], sums, [], {})
+    assert "over 2 clients; each of the two takes its own part off, and has the other's update." in privacy_in_words(run)
+    own = replace(run, answers=[{**sums[0], "what": "personal sums", "client": 0, "about": [0, 1, 2]}])
+    assert "over 2 clients." in privacy_in_words(own), "who it is for is none of the two"
 
 
 @pytest.mark.trains

@@ -202,7 +202,7 @@ def test_the_reports_first_words_say_who_saw_what(played, tmp_path):
     run = read_run(played.folder)
     words = privacy_in_words(run)
     assert words.startswith("Nobody but a client itself saw its update in clear. The smallest sum that anybody was told is over ")
-    assert f"over {smallest_sum(run)} clients." in words
+    assert f"over {smallest_sum(run)} clients; from one of them" in words
     assert words.endswith("No differential privacy.")
     assert words in html.unescape(played.report.read_text())
     plain = cloister.run(replace(small, algorithm=algorithms.FedAvg(), protection=protections.Plain(), rounds=1), tmp_path / "p")

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
 import cloister
-from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
+from cloister import Scenario, Training, algorithms, attacks, cli, data, models, partitions, protections
 from cloister.fl.runs.metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
 from cloister.fl.runs.yardsticks import Yardsticks
 from cloister.reporting.agreement import agreement_in_words, worth_at_first, worth_in_words
@@ -83,6 +83,27 @@ def test_words_name_every_measure():
     (first,) = worth_at_first({"yardsticks": yardsticks})
     assert first.startswith("Mean accuracy by clusters is 0.900; one model for all has 0.600, every client alone 0.950")
     assert list(worth_at_first({})) == []
+
+
+def test_under_attack_gains_are_of_the_loyal_and_say_that_the_others_are_not_attacked():
+    """Before: attackers were in the run's own mean, and one model and LOCAL, played without attack, were not said to be."""
+    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, None, None, ()).as_dict()
+    words = dict(worth_in_words({"yardsticks": yardsticks, "corrupt": [1]}))
+    assert "of the loyal clients, and the other without attack" in words["gain over LOCAL"]
+    (first,) = worth_at_first({"yardsticks": yardsticks, "corrupt": [1]})
+    assert first.startswith("Mean accuracy by clusters is 0.900 of the loyal clients")
+    assert "(without attack, one seed each)" in first
+
+
+@pytest.mark.trains
+def test_gains_under_attack_leave_the_attackers_out_on_both_sides(tmp_path):
+    hospitals(tmp_path / "data", 6)
+    hit = attacks.Adversary(members=attacks.Pool(1), upload=attacks.MinusGradient())
+    played = scenario(tmp_path / "data", algorithm=algorithms.FedAvg(), adversary=hit, rounds=2, protection=protections.Plain())
+    result = cloister.run(played, tmp_path / "r", quiet=True, yardsticks=True)
+    (_,) = corrupt = result.summary["corrupt"]
+    last = json.loads((tmp_path / "r" / "metrics.jsonl").read_text().splitlines()[-1])["accuracy"]
+    assert result.summary["yardsticks"]["own"] == pytest.approx(sum(v for i, v in last.items() if int(i) not in corrupt) / 5)
 
 
 def net(shape, classes):

@@ -68,7 +68,7 @@ def account_notes(account: Mapping[str, Any], protection: str = "", k: int = 0) 
     if with_one := account.get("with_a_client"):
         numbers, sketches = _count(account.get("numbers")), "sketch" in with_one
         counted = f" Here: {numbers} numbers for each update in a Gram matrix." if numbers and grams else ""
-        none = "; none was sent in this run" if sketches and not numbers else ""
+        none = "; no sketch was sent in this run" if sketches and not numbers else ""
         notes.append(f"The server and one client together also learn {with_one}{none}.{counted}")
     if protection == OF_TWO_SERVERS:
         notes.append(f"{dealer_with_either('each update in it', k)}.")

@@ -45,7 +45,7 @@ def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
         metric = str(of.get("metric"))
         words = f"{number(gain):+.3f} of {metric}, {number(of.get('own')):.3f} against {number(sides.get(name)):.3f}"
         words += " (less is better; the gain counts how much less)" if metric in LESS else ""
-        yield f"gain {name}", f"{words}; of one seed, which tells nothing of chance"
+        yield f"gain {name}", f"{words}; {LOYAL if summary.get('corrupt') else ''}of one seed, which tells nothing of chance"
 
 
 def worth_at_first(summary: Summary) -> Iterator[str]:
@@ -54,7 +54,10 @@ def worth_at_first(summary: Summary) -> Iterator[str]:
     own, one, alone = (number(of.get(key)) for key in ("own", "one_model", "alone"))
     if math.isfinite(own) and math.isfinite(one) and math.isfinite(alone):
         first = f"Mean {of.get('metric')} by clusters is {own:.3f}"
-        yield f"{first}; one model for all has {one:.3f}, every client alone {alone:.3f} (one seed each)."
+        first += " of the loyal clients" if summary.get("corrupt") else ""
+        without = "without attack, " if summary.get("corrupt") else ""
+        yield f"{first}; one model for all has {one:.3f}, every client alone {alone:.3f} ({without}one seed each)."
 
 
+LOYAL = "of the loyal clients, and the other without attack; "
 LESS = ("loss", "MSE", "MAE")

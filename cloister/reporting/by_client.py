@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .headline import summed_with
+from .headline import IN_CLEAR, summed_with
 from .run_data import Run, client_ids, evaluated, final_clusters, number, scores
 
 
 def by_client(run: Run) -> list[dict[str, Any]]:
-    """client, name, cluster at the end, score at the last evaluation, smallest_sum with it that anybody was told, the meters by
+    """client, name, cluster at the end, score at the last evaluation, smallest_sum with it that anybody was told (None where the
+    server saw updates), the meters by
     their names, epsilon and delta by unit; None where nothing is known.
     """
     least: dict[str, int] = {}
-    for entry in run.answers:
+    hidden = str(run.summary.get("protection")) not in IN_CLEAR
+    for entry in run.answers if hidden else ():
         if (size := summed_with(entry)) is not None:
             least |= {i: min(size, least.get(i, size)) for i in map(str, entry.get("about") or ())}
     ended = {i: name for name, members in final_clusters(run).items() for i in members}

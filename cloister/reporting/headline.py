@@ -60,11 +60,20 @@ def corrupt_of(run: Run) -> int:
 
 
 def _hides(run: Run, least: int) -> str:
-    """Among how many an honest client hides in that sum, if as many are corrupt as the protection reckons with."""
+    """Among how many an honest client hides in that sum, if as many are corrupt as the protection reckons with, else from another
+    that is in it and takes its own part off.
+    """
     if not (corrupt := corrupt_of(run)):
-        return ""
+        return hides_from_one(least) if any(summed_with(e) == least and e.get("what") == "sums" for e in run.answers) else ""
     left = max(least - corrupt, 0)
     return f"; should {corrupt} of them be corrupt, as the protection reckons, an honest one hides among {left}"
+
+
+def hides_from_one(least: int) -> str:
+    """Of a sum over so many that its members are told: what one of them can take off; empty for a sum of one."""
+    if least == 2:
+        return "; each of the two takes its own part off, and has the other's update"
+    return f"; from one of them, which takes its own part off, another hides among {least - 1}" if least > 2 else ""
 
 
 def in_slots(run: Run) -> bool:

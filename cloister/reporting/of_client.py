@@ -10,7 +10,7 @@ from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES, is_unanswered
 from .account_words import WITHOUT_NOISE
-from .headline import IN_CLEAR, MADE_OWN, corrupt_of, in_slots, smallest_sum, summed_with, up
+from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, in_slots, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
 
@@ -114,7 +114,9 @@ class OfClient:
             yield "smallest sum with it", "counts for nothing: the server saw the update itself"
         elif least is not None:
             rounds = [int(number(e.get("round", 0))) for e in self.disclosures if summed_with(e) == least]
-            left = f"; should {corrupt} be corrupt, it hides among {max(least - corrupt, 0)}" if corrupt else ""
+            shared = any(summed_with(e) == least and e.get("what") == "sums" for e in self.disclosures)
+            left = hides_from_one(least) if shared else ""
+            left = f"; should {corrupt} be corrupt, it hides among {max(least - corrupt, 0)}" if corrupt else left
             over = f"over {least} client{'s' * (least != 1)}"
             yield "smallest sum with it", f"{over}, in round{_s(rounds)} {in_words(rounds)}{left}"
         elif not in_slots(self.run):

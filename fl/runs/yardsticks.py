@@ -57,9 +57,15 @@ class Yardsticks:
 
 
 def play_yardsticks(
-    scenario: Scenario, summary: Mapping[str, Any], data: Path | None, tell: Callable[[str, int, int], None] = lambda *_: None
+    scenario: Scenario,
+    summary: Mapping[str, Any],
+    last: Mapping[str, Any],
+    data: Path | None,
+    tell: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Yardsticks:
-    """summary: of the scenario's own run. data: folder of data sets. tell: what is played, rounds that are done, of how many."""
+    """summary, last: of the scenario's own run, and its last line. data: folder of data sets. tell: what is played, rounds that
+    are done, of how many. Under attack all figures are of the loyal clients, and the others are played without the attack.
+    """
     metric = str(summary["metric"])
     perplexity = metric == "perplexity"
     name = "loss" if perplexity else metric
@@ -78,6 +84,9 @@ def play_yardsticks(
             clusters.append([list(c.members) for c in other.clusters.values()])
     agreeing = [_agree(one, two) for one, two in combinations(clusters, 2)]
     placed = {i for members in summary["clusters"] for i in members}  # the run's own mean is of these
+    if corrupt := set(summary.get("corrupt") or ()):
+        placed -= corrupt
+        own = _own(last, name, placed)
     scores = {what: None if of is None else _mean(of.evaluate(), name, placed) for what, of in found.items()}
     mean, least = (float(np.mean(agreeing)), min(agreeing)) if agreeing else (None, None)
     played = tuple(seeds) if agreeing else ()
@@ -92,8 +101,10 @@ def add_yardsticks(
     if not path.is_file():
         raise ValueError(f"the run in {out} is not over")
     summary = json.loads(path.read_text(encoding="utf-8"))
-    found = play_yardsticks(scenario, summary, data, tell)
-    RunFolder(out).write_json("summary.json", summary | {"yardsticks": found.as_dict()})
+    folder = RunFolder(out)
+    last = folder.read("metrics.jsonl")[-1]
+    found = play_yardsticks(scenario, summary, last, data, tell)
+    folder.write_json("summary.json", summary | {"yardsticks": found.as_dict()})
     return found
 
 
@@ -109,6 +120,13 @@ def _played(scenario: Scenario, data: Path | None, what: str, tell: Callable[[st
     except NothingLearned:
         return None
     return simulation
+
+
+def _own(last: Mapping[str, Any], name: str, clients: Collection[int]) -> float | None:
+    """Of the run itself, of these clients. last: its last line."""
+    of = last[name] if name in ("accuracy", "loss") else last["metrics"][name]
+    known = [value for i in clients if (value := of.get(str(i))) is not None and isfinite(value)]
+    return float(np.mean(known)) if known else None
 
 
 def _mean(scores: Mapping[int, ModelScore], name: str, placed: Collection[int]) -> float | None:

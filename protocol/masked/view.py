@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from ..privacy.ledger import Ledger, Unit
     from .noisy_sums import NoisySums
 
-WITH_A_CLIENT = "the numbers of each sketch, as linear measurements of the update: clients share the seed that draws them"
+WITH_A_CLIENT = (
+    "that client's own update, so sums less it, and the numbers of each sketch, as linear measurements of the update: clients"
+    " share the seed that draws them"
+)
 BESIDE = "the sums of its updates, by an epsilon of their own"
 
 
