@@ -121,7 +121,8 @@ def join(
             why = (
                 f"the coordinator says: {link.why}"
                 if link.why
-                else "it was in no cluster (as who comes after the first split under Masked), or the last round was not played"
+                else "it was in no cluster (as who comes after the first split under Masked), did not answer in time at the"
+                " end, or the last round was not played"
             )
             goes_on = "where the coordinator goes on with the run, so does this command"
             none = f"the run is over, and handed this client no model: {why}; {goes_on}"

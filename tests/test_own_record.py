@@ -279,7 +279,8 @@ def test_sketches_about_the_origin_are_named_and_no_epsilon_is_said_to_bound_the
 
 def test_the_headline_tells_a_client_that_said_how_well_it_predicts_from_one_that_kept_it():
     sent = {"revealed": [{"what": "Score", "bytes": 8}]}
-    kept = [{"withheld": "how well it predicts its own test records"}, sent] * 3
+    empty = {"revealed": [{"what": "Score, empty", "bytes": 4}]}
+    kept = [{"withheld": "how well it predicts its own test records"}, empty] * 3
     rows = revealed_rows([JOINED, *kept], "Masked()")
     assert [(row.words, row.times) for row in rows] == [("that it does not say how well it predicts", 3)]
     assert in_short(rows, {}) == "It revealed nothing of its data."
@@ -355,6 +356,38 @@ def test_messages_on_weights_are_what_those_on_updates_are():
         (on_weights,) = revealed_rows([update(0, f"{kind}, weights")], "Masked()")
         (on_updates,) = revealed_rows([update(0, kind)], "Masked()")
         assert (on_weights.words, on_weights.to) == (on_updates.words, on_updates.to)
+
+
+def test_choices_that_are_counted_are_told_from_updates():
+    """Before: both were "its update", and who was killed after the counts read that its update went into the protocol."""
+    lines = [
+        JOINED,
+        task(0),
+        update(0, "Ready"),
+        update(0, "MaskedInput, counts"),
+        {"away": "x"},
+        {"back": True},
+        task(1),
+        update(1),
+    ]
+    assert rounds_of(lines)[0].words == BROKE_OFF
+    assert "Round 0 (perhaps: it was not told) went on without it" in without_it(rounds_of(lines), "Masked()")
+    rows = {row.kind: row.words for row in revealed_rows(lines, "Masked()")}
+    assert rows["MaskedInput, counts"].startswith("which model it chose")
+
+
+def test_after_the_last_round_that_is_named_others_went_on_where_it_left():
+    """Before: the rounds after one that it was not told of were left out."""
+    left = [JOINED, task(0), update(0), task(1), {"left": "stopped"}]
+    assert "1 (perhaps: it was not told) and after 1, if there were any," in without_it(rounds_of(left), "Masked()", True)
+
+
+def test_choices_and_what_is_compared_have_no_noise_of_training():
+    """Before: the headline named scores and sketches alone as what no epsilon bounds."""
+    kinds = ("MaskedInput", "Choice", "PairClouds", "SealedEmbedding", "Score")
+    rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8}]} for kind in kinds], "Masked()")
+    said = in_short(rows, {"record": {"epsilon_worst": 1.0, "delta": 1e-5}}).partition("It does not bound")[2]
+    assert all(SAID[kind][0] in said for kind in kinds[1:])
 
 
 def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):

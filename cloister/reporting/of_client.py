@@ -143,9 +143,10 @@ class OfClient:
         stays = _stays(self.run, self.client)
         yield "at each round's end it was in", "; ".join(stays.values()) or "none in any round"
         last = next(reversed(stays), "")
-        if in_slots(self.run):
-            yield "predicts with", f"what it chooses among the models by itself, mostly {last}"
-        elif last:
+        if in_slots(self.run) and not self._handed_none:
+            mostly = f", mostly {last}" if last else ""
+            yield "predicts with", f"what it chooses among the models by itself{mostly}"
+        elif last or self._handed_none:
             file = f"models/{last.replace(' ', '-')}.safetensors"
             there = (Path(self.run.path) / file).is_file()
             if self._handed_none:

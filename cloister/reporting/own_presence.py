@@ -168,8 +168,7 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     missed = (MISSED, NOT_ASKED, *PERHAPS)
     away = [of for of in rounds if (of.words in missed or of.words.startswith(DECLINED)) and took]
     late = [of for of in rounds[:1] if of.words == BEFORE and took]
-    asked_later = bool(took) and took[-1] + 1 < len(rounds)  # these are named
-    after = [f"after {rounds[took[-1]].last}, if there were any,"] if left and took and not asked_later else []
+    after = [f"after {rounds[-1].last}, if there were any,"] if left and took else []
     if protection.startswith(("Plain", "Permuted")) or (not (apart := [*late, *away]) and not after):
         return ""
     some = [*map(_named, apart[:NAMED]), *([f"{len(apart) - NAMED} times more"] if len(apart) > NAMED else [])]
@@ -209,6 +208,12 @@ def joined(rounds: Iterator[Rounds]) -> list[Rounds]:
     return found
 
 
+def _before_rounds(lines: Sequence[Line]) -> str:
+    """Why it sat out what comes before the first round, as where it lacks the seed of the run; empty where it did not."""
+    said = [str(line["said"]) for line in lines if line.get("said") and type(line.get("round")) is not int]
+    return f" It had sat out what comes before the first round: {said[-1]}." if said else ""
+
+
 def outcome(lines: Sequence[Line], run: str) -> str:
     """How the run, in words, ended for this client: a sentence."""
     since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
@@ -224,5 +229,5 @@ def outcome(lines: Sequence[Line], run: str) -> str:
         if handed:
             return f"Took part to the end of {run}."
         why = f" The coordinator said why: {said}." if (said := str(last.get("why", ""))) else ""
-        return f"It was there at the end of {run}, and was handed no model.{why}"
+        return f"It was there at the end of {run}, and was handed no model.{why}{_before_rounds(lines[since:])}"
     return f"Takes part in, or was cut off from, {run}."

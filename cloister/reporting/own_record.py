@@ -209,13 +209,9 @@ def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
     """What it sent, by kind; what says something of its data comes first."""
     times: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    kept = False
     for line in lines:
-        kept = kept or "withheld" in line
         for one in line.get("revealed", ()):
             kind = str(one.get("what", DASH))
-            if kind == "Score" and kept:
-                kind, kept = "Score, empty", False
             times[kind] = times.get(kind, 0) + 1
             sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
     order = {kind: k for k, kind in enumerate(("Upload", *SAID))}
@@ -240,7 +236,7 @@ def _words(kind: str, protection: str) -> tuple[str, str]:
     if kind == "Upload":
         of = next((words for name, words in UPLOADED.items() if protection.startswith(name)), "the result of its work")
         return of, COORDINATOR
-    return SAID.get(kind) or SAID.get(kind.removesuffix(", weights"), KEYS)
+    return SAID.get(kind) or SAID.get(kind.partition(",")[0], KEYS)
 
 
 def _numbers(of: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ SAID: Mapping[str, tuple[str, str]] = {
         "the number of its records and its square, hidden by masks that vanish in the sums, of which both are told",
         COORDINATOR,
     ),
+    "MaskedInput, counts": ("which model it chose, hidden by masks that vanish in the sum of all choices", COORDINATOR),
     "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
     "ExplicitShare": (
         "a share of its update, which says nothing without the other, and the number of its records, as it is",
@@ -42,8 +43,8 @@ SAID: Mapping[str, tuple[str, str]] = {
     "OfferedKey": ("a key of a sum", CLIENTS),
 }
 """Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else. "Score, empty" is of a
-client that keeps it, "MaskedInput, weights" of a sum that comes before updates, "Upload, sketch" of one under a protection that
-shows no update."""
+client that keeps it, "MaskedInput, weights" and ", counts" of sums that come before updates, "Upload, sketch" of one under a
+protection that shows no update."""
 KEYS = ("keys, signatures and what they are of", COORDINATOR)
 UPLOADED = {
     "Plain": "its update and the number of its records, as they are",
@@ -53,6 +54,7 @@ UPDATES = frozenset({"Upload", "MaskedInput", "EncryptedInput", "ExplicitShare",
 """Messages that have the result of its work in them, in whatever form."""
 OF_DATA = UPDATES | {
     "MaskedInput, weights",
+    "MaskedInput, counts",
     "OffsetSketched",
     "Upload, sketch",
     "Choice",
@@ -64,7 +66,8 @@ OF_DATA = UPDATES | {
 }
 """Messages that say something of its data, in whatever form, and of nobody else's."""
 SKETCHES = frozenset({"OffsetSketched", "Upload, sketch"})
-WITHOUT_NOISE: Mapping[str, frozenset[str]] = {"client": SKETCHES | {"Score"}, "record": frozenset({"Score"})}
+COMPARED = frozenset({"Choice", "PairClouds", "PairDistance", "SealedCloud", "SealedEmbedding"})
+WITHOUT_NOISE: Mapping[str, frozenset[str]] = {"client": COMPARED | SKETCHES | {"Score"}, "record": COMPARED | {"Score"}}
 """Of `OF_DATA`, by whom an epsilon is for, what has no noise: under noise in training a sketch is of what was trained with it."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",

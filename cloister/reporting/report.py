@@ -54,6 +54,7 @@ from .run_data import (
     final_clusters,
     flat,
     hue_of_groups,
+    is_served,
     number,
     read_run,
     round_before,
@@ -213,6 +214,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     was_low = f"; {say(low_before)} before{whose}" if math.isfinite(low_before) else ""
     agree = agreement_in_words(run.summary)
     clear = number((run.summary.get("silhouette") or {}).get("value"))
+    one_server = run.summary.get("protection") != "TwoServer" or not is_served(run)  # else it has no link of the other's
     up, down = (total(run, key) for key in ("bytes_up", "bytes_down"))
     seconds = total(run, "seconds")
     done = f"{len(run.rounds)} round{'s' * (len(run.rounds) != 1)}"
@@ -222,7 +224,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         Tile("worst client", say(low), f"{run.client(worst_id)}{was_low}" if worst_id else ""),
         _groups_tile(run, final, agree, clear),
         Tile(
-            "sent by clients",
+            "sent by clients" if one_server else "clients, through the coordinator",
             byte_words(up) if math.isfinite(up) else DASH,
             f"{byte_words(down)} received" if math.isfinite(down) else "",
         ),

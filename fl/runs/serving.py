@@ -6,6 +6,7 @@ clients say how well they predict, if they do (protocol/specs/scores.md). What e
 """
 
 import gc
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -173,11 +174,15 @@ def _check_listed(directory: Directory | None) -> None:
 
 
 def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) -> None:
-    """What the links of this life of the coordinator carried, and who took no model."""
+    """What the links carried over all lives of the coordinator, and who took no model."""
     if (out / "scenario.json").exists():
         linked = hosts.linked
         absent = {str(client): times for client, times in sorted(linked.absent.items())}
         found = {"unanswered": absent, "late": linked.late, "life": life}
         if linked.without is not None:
             found["without_model"] = list(linked.without)
-        RunFolder(out).write_json("link.json", listener.counted | found)
+        before: dict[str, Any] = {}
+        with suppress(OSError, ValueError):  # a life that was killed counted nothing
+            before = json.loads((out / "link.json").read_text()) if life > 1 else {}
+        counted = {name: count + int(before.get(name, 0)) for name, count in listener.counted.items()}
+        RunFolder(out).write_json("link.json", counted | found)

@@ -40,6 +40,7 @@ from ..wire.messages import MESSAGES, Declined, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
+from ..wire.scores import Score
 from .client import InProcessClient
 from .listed import Listed
 from .maker import WORK, MadeOnce, Maker
@@ -56,6 +57,8 @@ TWICE = "a round that it took part in before it was started again: it answers in
 SITS_OUT = "it was started again, and sits out what was in progress"
 """Why it takes no notice of what an earlier life of it was in the midst of. The journal has a round as spent before an answer
 leaves, so a word may come again of which this life knows nothing."""
+EMPTY = "score of nothing"
+"""In the place of a protocol, of a score by which a client says that it does not say."""
 _LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
 _BRING = ("vector", "vectors", "content", "ciphertexts")
@@ -80,7 +83,7 @@ class Driven:
     heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum; among: of the word on a
     sum, who is in it, of a task, who is asked; declined: why it sat out, empty where it did not. asked: the round of the
     last task, counted from 0; None before the first. protocols: of what followed last, by message sent, the protocol of its
-    session; empty of one that nobody proposed.
+    session; empty of one that nobody proposed, EMPTY of a score that says nothing.
 
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
     """
@@ -280,7 +283,8 @@ class Driven:
             match effect:
                 case Send(envelope):
                     found.sent.append((envelope.receiver, type(envelope.message).__name__, encode(envelope)))
-                    self.protocols.append(self._protocols.get(envelope.session, ""))
+                    empty = isinstance(envelope.message, Score) and not envelope.message.said
+                    self.protocols.append(EMPTY if empty else self._protocols.get(envelope.session, ""))
                     self.declined = envelope.message.reason if isinstance(envelope.message, Declined) else self.declined
                 case Persist(key, value):
                     self._journal.put({key: value})

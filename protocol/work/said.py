@@ -13,14 +13,14 @@ from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER
 from ..wire.codec import Buffer, encoding_of, plain_in
 from ..wire.messages import MAX_MODELS
-from .driving import Driven
+from .driving import EMPTY, Driven
 from .far import answer
 from .uploads import to_bytes
 
 SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out", "holds", "begin", "alone", "drop", "final"})
 """Words that a client behind a link answers."""
-WEIGHTS = "masked sum/weights/"
-"""How the name of a sum of weights begins."""
+BEFORE = {"masked sum/weights/": "weights", "masked sum/slot counts": "counts", EMPTY: "empty"}
+"""By how the name of a protocol begins, what its messages are of, where that is no update; of a score, that it says nothing."""
 NOTHING: list[list[Any]] = [[], [], []]
 NOT_YET = {"deadline": NOTHING, "hello": NOTHING, "left out": [], "holds": False, "begin": False, "alone": False, "drop": False}
 """What a client answers that was not told yet who is who: it came in the middle of a round, which is nobody's fault."""
@@ -95,8 +95,8 @@ def said(driven: Driven, data: Buffer) -> Said:
 
 
 def _named(kind: str, protocol: str) -> str:
-    """Of a message: its kind, and that it is in a sum of weights, which come before updates."""
-    return f"{kind}, weights" if protocol.startswith(WEIGHTS) else kind
+    """Of a message: its kind, and that it is in a sum of weights or of choices, which come before updates, or says nothing."""
+    return ", ".join([kind, *(words for name, words in BEFORE.items() if protocol.startswith(name))])
 
 
 def _final(driven: Driven, model: Any) -> bytes:
