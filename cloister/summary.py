@@ -65,7 +65,8 @@ def _measured(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, "not defined for any client's test data"
             continue
         some = f", of the {of['clients']} clients for which it is defined" if of["clients"] < len(_placed(summary)) else ""
-        yield name, f"{of['mean']:.3g}  (worst client {of['worst']:.3g}{some})"
+        worst = f"worst client {of['worst']:.3g}" if of["worst"] is not None else f"clients {of['least']:.3g} to {of['most']:.3g}"
+        yield name, f"{of['mean']:.3g}  ({worst}{some})"
 
 
 def _trouble(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

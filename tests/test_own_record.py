@@ -182,23 +182,30 @@ def test_a_client_whose_run_is_over_joins_no_more(tmp_path):
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ([{"ended": True}, {"started": True}, {"left": "in vain", "time": "t9"}], "It was there at the end of a run, and"),
+        (
+            [{"ended": True}, {"started": True}, {"left": "in vain", "time": "t9"}],
+            "It was there when the coordinator ended a run, or stopped",
+        ),
         ([{"left": "x", "revoked": True, "time": "t9"}], "Its certificate was revoked: it left a run at t9."),
         ([{"left": "why", "time": "t9"}], "It left a run at t9: why."),
-        ([{"ended": True}], "It was there at the end of a run, and was handed no model."),
+        (
+            [{"ended": True}],
+            "It was there when the coordinator ended a run, or stopped and may go on, and was handed no model.",
+        ),
         (
             [{"ended": True, "why": "no sum"}],
-            "It was there at the end of a run, and was handed no model. The coordinator said why: no sum.",
+            "It was there when the coordinator ended a run, or stopped and may go on, and was handed no model. The coordinator"
+            " said why: no sum.",
         ),
         ([{"told": "final"}, {"ended": True}], "Took part to the end of a run."),
-        ([], "Takes part in, or was cut off from, a run."),
+        ([], "Takes part in, or was cut off from, a run: in the second case its rounds went on without it from there."),
         ([{"left": "why", "time": "t3"}, {"left": "in vain", "time": "t9"}], "It left a run at t3: why."),
         (
             [{"left": "x", "time": "t3"}, {"left": "y", "revoked": True, "time": "t9"}],
             "Its certificate was revoked: it left a run at t3.",
         ),
         ([{"left": "x", "time": "t3"}, JOINED, {"left": "why", "time": "t9"}], "It left a run at t9: why."),
-        ([{"left": "x", "revoked": True}, JOINED], "Takes part in, or was cut off from, a run."),
+        ([{"left": "x", "revoked": True}, JOINED], "Takes part in, or was cut off from, a run: in the second case"),
     ],
 )
 def test_how_it_ended(after, words):
@@ -419,7 +426,8 @@ def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):
         ([task(3)], ""),
         ([task(0), update(0), task(1), update(1), {"left": "stopped"}], "Rounds after 1, if there were any, went on without it"),
         ([task(2), update(2), {"left": "why", "revoked": True}], "Rounds 0 to 1 and after 2, if there were any, went on without"),
-        ([task(0), update(0), {"ended": True}, {"started": True}, {"left": "in vain"}], ""),
+        ([task(0), update(0), {"told": "final"}, {"ended": True}, {"started": True}, {"left": "in vain"}], ""),
+        ([task(0), update(0), {"ended": True}], "Rounds after 0, if there were any, went on without it"),  # it may have gone on
         ([{"left": "why"}], ""),
     ],
 )

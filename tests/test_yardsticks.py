@@ -15,7 +15,9 @@ from torch import nn
 
 import cloister
 from cloister import Scenario, Training, algorithms, attacks, cli, data, models, partitions, protections
+from cloister.fl.clients.measures import directions
 from cloister.fl.runs.metrics import adjusted_rand_index, isolated, majority_purity, purity, silhouette
+from cloister.fl.runs.verdicts import over_clients
 from cloister.fl.runs.yardsticks import Yardsticks
 from cloister.reporting.agreement import agreement_in_words, worth_at_first, worth_in_words
 
@@ -61,10 +63,51 @@ def test_the_adjusted_rand_index_is_the_literatures(labels):
 
 
 def test_gains_count_what_is_better():
-    found = Yardsticks("accuracy", 0.9, 0.6, None, None, None, ())
+    found = Yardsticks("accuracy", 0.9, 0.6, None, None, None, (), False)
     assert found.gains == pytest.approx({"over one model": 0.3})
-    assert replace(found, metric="MSE", alone=1.0).gains == pytest.approx({"over one model": -0.3, "over LOCAL": 0.1})
-    assert Yardsticks("R2", None, 0.1, 0.1, None, None, ()).gains == {}
+    assert replace(found, metric="MSE", alone=1.0, less_is_better=True).gains == pytest.approx(
+        {"over one model": -0.3, "over LOCAL": 0.1}
+    )
+    assert Yardsticks("R2", None, 0.1, 0.1, None, None, (), False).gains == {}
+    assert replace(found, metric="mine", less_is_better=None).gains == {}, "nobody knows what a gain is"
+
+
+def test_of_a_metric_of_one_s_own_nobody_is_worst_unless_it_says_which_way_is_better(tmp_path):
+    """Before: of RMSE the best client was "worst", and what was lost over LOCAL was a gain."""
+
+    def rmse(outputs, targets):
+        return float(np.sqrt(np.mean((outputs.reshape(targets.shape) - targets) ** 2)))
+
+    assert directions((rmse, "R2", "MSE")) == {"rmse": None, "R2": False, "MSE": True}
+    values = {"rmse": {"0": 2.0, "1": 1.0, "2": None}}
+    unknown = over_clients(values, directions((rmse,)))["rmse"]
+    assert (unknown["worst"], unknown["least"], unknown["most"]) == (None, 1.0, 2.0)
+    rmse.less_is_better = True
+    assert over_clients(values, directions((rmse,)))["rmse"]["worst"] == 2.0
+    rmse.less_is_better = "yes"
+    assert directions((rmse,)) == {"rmse": None}
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize(("less", "words"), [(None, "which way is better, the metric does not say"), (True, "worst client")])
+def test_a_run_by_a_metric_of_one_s_own_says_what_is_known_of_it(tmp_path, less, words):
+    def rmse(outputs, targets):
+        return float(np.sqrt(np.mean((outputs.reshape(targets.shape) - targets) ** 2)))
+
+    if less is not None:
+        rmse.less_is_better = less
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    rows = [(*x, x.sum() + (0.2 + 0.5 * i) * rng.normal(), f"c{i}") for i in range(4) for x in rng.normal(size=(30, 2))]
+    given = data.from_dataframe(pandas.DataFrame(rows, columns=["a", "b", "y", "who"]), client="who", label="y", numbers=True)
+    training = Training(epochs=1, batch=8, lr=0.1, loss="mean squared error", metrics=(rmse,))
+    one = scenario(tmp_path, data=given, model=nn.Linear(2, 1), training=training, algorithm=algorithms.FedAvg(), rounds=2,
+                   protection=protections.Plain())  # fmt: skip
+    result = cloister.run(one, tmp_path / "r", quiet=True, yardsticks=True)
+    page = html.unescape(re.sub("<[^>]*>", " ", result.report.read_text()))
+    assert words in page
+    assert ("worst client" in str(result)) == bool(less)
+    assert ("gain over LOCAL" in str(result)) == bool(less)
 
 
 def test_words_name_every_measure():
@@ -73,7 +116,7 @@ def test_words_name_every_measure():
     assert agreement_in_words(summary | {"corrupt": [1]}) == []
     assert agreement_in_words({}) == []
     assert agreement_in_words(summary | {"groups": {"0": 0, "1": 0}}) == [], "of one group any single cluster is a match"
-    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, 1.0, 0.8, (1, 2)).as_dict()
+    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, 1.0, 0.8, (1, 2), False).as_dict()
     words = dict(worth_in_words({"silhouette": {"value": 0.61, "round": 9, "clients": 12}, "yardsticks": yardsticks}))
     assert words["silhouette"].startswith("0.61, by the similarities of 12 clients that the server saw in round 9")
     assert words["stability over seeds"] == "ARI 1.00 between the clusters of two seeds (least 0.80; also seeds 1, 2)"
@@ -87,7 +130,7 @@ def test_words_name_every_measure():
 
 def test_under_attack_gains_are_of_the_loyal_and_say_that_the_others_are_not_attacked():
     """Before: attackers were in the run's own mean, and one model and LOCAL, played without attack, were not said to be."""
-    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, None, None, ()).as_dict()
+    yardsticks = Yardsticks("accuracy", 0.9, 0.6, 0.95, None, None, (), False).as_dict()
     words = dict(worth_in_words({"yardsticks": yardsticks, "corrupt": [1]}))
     assert "of the loyal clients, and the other without attack" in words["gain over LOCAL"]
     (first,) = worth_at_first({"yardsticks": yardsticks, "corrupt": [1]})

@@ -41,6 +41,7 @@ def account_meters(account: Mapping[str, Any], names: Mapping[str, str] = Mappin
         words = f"how far the sums that {by} opened, all rounds and clusters together, isolate a client that never changes"
         words += ", as if it also knew who chose what in slots" if account.get("slots") else ""
         words += f"; the most exposed hides as in a group of {crowd:.3g}" if crowd else "; no sum was opened"
+        words += WITHOUT_NOISE if account.get("noise") and crowd else ""
         found.append(_meter("taking part", account["leverage"], words, names))
         measured = "measured" if account.get("rho_measured") else "assumed"
         words = "the same for clients that change, beyond what all have in common, each cluster by itself:"

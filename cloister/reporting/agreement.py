@@ -44,7 +44,7 @@ def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:
     for name, gain in (of.get("gains") or {}).items():
         metric = str(of.get("metric"))
         words = f"{number(gain):+.3f} of {metric}, {number(of.get('own')):.3f} against {number(sides.get(name)):.3f}"
-        words += " (less is better; the gain counts how much less)" if metric in LESS else ""
+        words += " (less is better; the gain counts how much less)" if of.get("less_is_better") else ""
         yield f"gain {name}", f"{words}; {LOYAL if summary.get('corrupt') else ''}of one seed, which tells nothing of chance"
 
 
@@ -60,4 +60,3 @@ def worth_at_first(summary: Summary) -> Iterator[str]:
 
 
 LOYAL = "of the loyal clients, and the other without attack; "
-LESS = ("loss", "MSE", "MAE")

@@ -271,10 +271,19 @@ def _noise(run: Run) -> str:
         without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""
         seeded = "" if is_served(run) else f" {SEEDED}"
         return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}{seeded}"
-    training = run.scenario.get("training")
-    if isinstance(training, dict) and training.get("privacy"):
-        return "Clients train with differential privacy; how much of it is spent is not in this folder, or not yet."
+    if what := noise_of_clients(run):
+        return f"Clients {what} with differential privacy; how much of it is spent is not in this folder, or not yet."
     return "No differential privacy."
+
+
+def noise_of_clients(run: Run) -> str:
+    """What clients do with noise of their own, by the scenario, whose ledgers may be theirs alone; empty for nothing."""
+    training, algorithm = run.scenario.get("training"), run.scenario.get("algorithm")
+    if isinstance(training, dict) and training.get("privacy"):
+        return "train"
+    parts = [algorithm, algorithm.get("choice")] if isinstance(algorithm, dict) else []
+    noisy = any(isinstance(part, dict) and isinstance(part.get("noise"), dict) for part in parts)
+    return "release what is compared" if noisy else ""
 
 
 def up(value: float) -> str:

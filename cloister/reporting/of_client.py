@@ -10,7 +10,7 @@ from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES, is_unanswered
 from .account_words import WITHOUT_NOISE
-from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, in_slots, smallest_sum, summed_with, up
+from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, in_slots, noise_of_clients, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
 from .who_was_there import in_words, revoked_in, who_was_there
 
@@ -27,9 +27,6 @@ METERS = {
         "how well the server estimates what it does in every round, by answers of the same rounds (squared cosine)",
     ),
 }
-
-UNDER_NOISE = ("span", "temporal")
-"""Meters that take sums for what they are without noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,8 @@ class OfClient:
 
     def _apart(self) -> Iterator[tuple[str, str]]:
         least, corrupt = self.smallest_sum, corrupt_of(self.run)
-        if str(self.run.summary.get("protection")) in IN_CLEAR:
+        told = (e for e in self.disclosures if e.get("recipient") == "server" and e.get("what") != "scores")
+        if str(self.run.summary.get("protection")) in IN_CLEAR and any(number(e.get("scalars")) > 0 for e in told):
             yield "smallest sum with it", "counts for nothing: the server saw the update itself"
         elif least is not None:
             rounds = [int(number(e.get("round", 0))) for e in self.disclosures if summed_with(e) == least]
@@ -123,7 +121,7 @@ class OfClient:
             yield "smallest sum with it", "none: nobody was told a sum with its update"
         for name, (label, words) in METERS.items():
             if (value := self.meters.get(name)) is not None:
-                blind = name in UNDER_NOISE and (self.run.summary.get("account") or {}).get("noise")
+                blind = (self.run.summary.get("account") or {}).get("noise")
                 yield label, f"{value:.3f}: {words}{WITHOUT_NOISE * bool(blind)}".format(crowd=1 / value if value else 0)
         if not self.meters and (self.run.interrupted or self.run.summary.get("account")):
             before = "not in this record by client; its report has the largest"
@@ -136,7 +134,9 @@ class OfClient:
             at = f"at delta {number(of.get('delta')):.3g} (budget {number(of.get('budget')):.3g})"
             whom = "it" if unit == "client" else f"any {unit} of it"
             yield "epsilon", f"{up(epsilon)} for {whom}, {at}, of {of.get('of')} alone{beside}"
-        if not self.epsilon:
+        if not self.epsilon and (what := noise_of_clients(self.run)):
+            yield "epsilon", f"clients {what} with noise: its own record has how much is spent, and this folder has not"
+        elif not self.epsilon:
             yield "epsilon", "none: no differential privacy bounds what is said here of it"
 
     def _belonged(self) -> Iterator[tuple[str, str]]:
@@ -145,7 +145,7 @@ class OfClient:
         last = next(reversed(stays), "")
         if in_slots(self.run) and not self._handed_none:
             mostly = f", mostly {last}" if last else ""
-            yield "predicts with", f"what it chooses among the models by itself{mostly}"
+            yield "predicts with", f"the model that it chooses by itself, or a mixture of all by weights of its own{mostly}"
         elif last or self._handed_none:
             file = f"models/{last.replace(' ', '-')}.safetensors"
             there = (Path(self.run.path) / file).is_file()

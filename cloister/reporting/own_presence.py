@@ -1,6 +1,6 @@
 """When a client of a run was there, and in which rounds it was asked for anything, from its own record."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -182,19 +182,39 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     )
 
 
+def exact_without_it(kinds: Collection[str]) -> str:
+    """What such a difference tells however updates change, by the kinds of messages that it sent; empty for nothing."""
+    words = []
+    if "MaskedInput, weights" in kinds:
+        words.append(
+            "The difference of two sums of weights is exactly the number of its records, however updates change, and clients are"
+            " told these sums, too."
+        )
+    if "MaskedInput, counts" in kinds:
+        words.append("The difference of two counts of choices is what it chose, where others chose as before.")
+    return " ".join(words)
+
+
 def _named(of: Rounds) -> str:
     return f"{of.named} (perhaps: it was not told)" if of.words in PERHAPS else of.named
 
 
 def is_left(lines: Sequence[Line]) -> bool:
-    """Whether it was away after the last update that it sent: whether it left, was cut off, or its process began again."""
+    """Whether it was away after the last update that it sent: whether it left, was cut off, or its process began again; also
+    where the coordinator said that all was over and handed it no model, as one may that stops and goes on without it.
+    """
     sent = [k for k, line in enumerate(lines) if any(one.get("what") in UPDATES for one in line.get("revealed", ()))]
     for line in lines[max(sent, default=len(lines)) :]:
         if "ended" in line:  # what was tried after that was in vain
-            return False
+            return not _handed(lines)
         if {"away", "left", "started", "joined"} & line.keys():
             return True
     return False
+
+
+def _handed(lines: Sequence[Line]) -> bool:
+    """Whether it was handed a model at the end."""
+    return any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
 
 
 def joined(rounds: Iterator[Rounds]) -> list[Rounds]:
@@ -208,15 +228,15 @@ def joined(rounds: Iterator[Rounds]) -> list[Rounds]:
     return found
 
 
-def _before_rounds(lines: Sequence[Line]) -> str:
-    """Why it sat out what comes before the first round, as where it lacks the seed of the run; empty where it did not."""
-    said = [str(line["said"]) for line in lines if line.get("said") and type(line.get("round")) is not int]
-    return f" It had sat out what comes before the first round: {said[-1]}." if said else ""
-
-
 def outcome(lines: Sequence[Line], run: str) -> str:
-    """How the run, in words, ended for this client: a sentence."""
+    """How the run, in words, ended for this client, and why it sat out what comes before the first round, where it did."""
     since = max((k for k, line in enumerate(lines) if "joined" in line), default=0)
+    said = [str(line["said"]) for line in lines[since:] if line.get("said") and type(line.get("round")) is not int]
+    sat_out = f" It had sat out what comes before a round: {said[-1]}." if said else ""
+    return f"{_ended(lines, since, run)}{sat_out}"
+
+
+def _ended(lines: Sequence[Line], since: int, run: str) -> str:
     last = next((line for line in reversed(lines[since:]) if {"joined", "left", "ended"} & line.keys()), {})
     last = next((line for line in lines[since:] if "ended" in line), last)  # what was tried after that was in vain
     if "left" in last:  # what was tried in vain after it had left is told, and is no time of leaving
@@ -225,9 +245,8 @@ def outcome(lines: Sequence[Line], run: str) -> str:
             return f"Its certificate was revoked: it left {run} at {left.get('time')}."
         return f"It left {run} at {left.get('time')}: {left['left']}."
     if "ended" in last:
-        handed = any((line.get("received") or {}).get("what") == "final" or line.get("told") == "final" for line in lines)
-        if handed:
+        if _handed(lines):
             return f"Took part to the end of {run}."
         why = f" The coordinator said why: {said}." if (said := str(last.get("why", ""))) else ""
-        return f"It was there at the end of {run}, and was handed no model.{why}{_before_rounds(lines[since:])}"
-    return f"Takes part in, or was cut off from, {run}."
+        return f"It was there when the coordinator ended {run}, or stopped and may go on, and was handed no model.{why}"
+    return f"Takes part in, or was cut off from, {run}: in the second case its rounds went on without it from there."

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..protocol.pairs.noise import OF
 from .headline import up
 from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
 from .own_company import others_changed
-from .own_presence import absences, is_left, outcome, rounds_of, without_it
+from .own_presence import absences, exact_without_it, is_left, outcome, rounds_of, without_it
 from .own_second import absences_there
-from .own_words import COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
+from .own_words import BESIDE_COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .report import Tile
 from .run_data import DASH, number
@@ -86,7 +87,9 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    apart = " ".join(filter(None, (without_it(rounds, protection, is_left(lines)), others_changed(lines, protection))))
+    company = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
+    kinds = {row.kind for row in rows}
+    apart = " ".join(filter(None, [*company, exact_without_it(kinds) if any(company) else ""]))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
@@ -154,7 +157,8 @@ def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
     bounds = [f"{up(number(of.get('epsilon_worst')))}{delta[unit]} for a single {unit}" for unit, of in spent.items()]
     if bounds:
         said = f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
-        bare = [row.words for row in rows if any(row.kind in WITHOUT_NOISE.get(unit, ()) for unit in spent)]
+        without = [BESIDE_COMPARED if of.get("of") == OF else WITHOUT_NOISE.get(unit, ()) for unit, of in spent.items()]
+        bare = [row.words for row in rows if any(row.kind in kinds for kinds in without)]
         return f"{said} It does not bound what has no noise: {'; '.join(bare)}." if bare else said
     return f"{words} No epsilon bounds it." if told else words
 

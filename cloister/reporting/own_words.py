@@ -69,6 +69,8 @@ SKETCHES = frozenset({"OffsetSketched", "Upload, sketch"})
 COMPARED = frozenset({"Choice", "PairClouds", "PairDistance", "SealedCloud", "SealedEmbedding"})
 WITHOUT_NOISE: Mapping[str, frozenset[str]] = {"client": COMPARED | SKETCHES | {"Score"}, "record": COMPARED | {"Score"}}
 """Of `OF_DATA`, by whom an epsilon is for, what has no noise: under noise in training a sketch is of what was trained with it."""
+BESIDE_COMPARED = OF_DATA - {"PairClouds", "PairDistance"}
+"""The same where the epsilon is of what was released to be compared, and of nothing else."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",
     "Mean": "the mean of its cluster's updates",

@@ -121,7 +121,7 @@ def traffic_charts(run: Run) -> tuple[Markup, ...]:
 
 def why_no_split(run: Run) -> str:
     """When nothing was split: a sentence that says so and, as far as the run recorded it, why. Empty when something was."""
-    if run.splits:
+    if run.splits or has_clusters(run):  # else clusters are parted otherwise than by splits
         return ""
     start = f"No cluster was split in {len(run.rounds)} round{'s' * (len(run.rounds) != 1)}."
     if why := turned_down_in_words(run.rounds):
@@ -135,11 +135,13 @@ def why_no_split(run: Run) -> str:
     mean, single, words, when = min(seen)
     if not math.isfinite(single):  # of an algorithm that does not look at how long updates are
         return start
-    limits = [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
-    asked = f" This run asked for {' and '.join(limits)}." if limits else ""
+    limits = thresholds(run)
+    if not limits:
+        return start
+    asked = f" This run asked for {' and '.join(limits)}."
     shares = any(value == "ScaleFree" for _, value in flat(run.scenario))  # its thresholds are
     first = next((size for _, size, _, _ in norms if math.isfinite(size)), 0.0)
-    if limits and shares and first > 0 and single > 0:
+    if shares and first > 0 and single > 0:
         asked = (
             f" This run asked for {limits[0]}, a share of the single updates of the same round, here {mean / single:.3g}, and"
             f" {limits[-1]}, a share of those of the first round ({first:.3g}), here {single / first:.3g}."
@@ -153,7 +155,12 @@ def why_no_split(run: Run) -> str:
 
 def looks_for_splits(run: Run) -> bool:
     """Whether a run recorded anything by which a method splits clusters, or does not."""
-    return bool(run.splits or turned_down_in_words(run.rounds) or has_norms(run))
+    return bool(run.splits or turned_down_in_words(run.rounds) or (has_norms(run) and thresholds(run)))
+
+
+def thresholds(run: Run) -> list[str]:
+    """By which CFL splits, as the scenario has them: a rule of sums has norms on record, too, and splits nothing."""
+    return [f"{key} = {value}" for key, value in flat(run.scenario) if key.rsplit(".", 1)[-1] in ("eps1", "eps2")]
 
 
 def has_clusters(run: Run) -> bool:

@@ -48,13 +48,13 @@ from .run_data import (
     DASH,
     Run,
     average,
-    better,
     client_ids,
     evaluated,
     final_clusters,
     flat,
     hue_of_groups,
     is_served,
+    less_is_better,
     number,
     read_run,
     round_before,
@@ -221,7 +221,7 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
     each = f"{done}, {time_words(seconds / len(run.rounds))} each" if run.rounds and math.isfinite(seconds) else done
     return [
         Tile(f"mean {run.scale}", say(mean), was),
-        Tile("worst client", say(low), f"{run.client(worst_id)}{was_low}" if worst_id else ""),
+        _worst_tile(run, last, say(low), f"{run.client(worst_id)}{was_low}" if worst_id else ""),
         _groups_tile(run, final, agree, clear),
         Tile(
             "sent by clients" if one_server else "clients, through the coordinator",
@@ -230,6 +230,14 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
         ),
         Tile("time", time_words(seconds), each),
     ]
+
+
+def _worst_tile(run: Run, last: Mapping[str, float], low: str, whose: str) -> Tile:
+    """The client that fares worst; of a metric of which nobody knows which way is better, between what clients are."""
+    known = [value for value in last.values() if math.isfinite(value)]
+    if run.less_is_better is not None or not known:
+        return Tile("worst client", low, whose)
+    return Tile("clients", f"{min(known):.3g} to {max(known):.3g}", UNKNOWN)
 
 
 def _elsewhere(run: Run) -> bool:
@@ -380,15 +388,25 @@ def _one_cluster(run: Run, clients: str) -> str:
     return f"{words}. It mixes {mixed} of the {planted} planted groups." if mixed > 1 else f"{words}."
 
 
+UNKNOWN = "which way is better, the metric does not say"
+
+
+def _worst_words(of: Mapping[str, Any]) -> str:
+    """Of a metric of which nobody knows which way is better, between what clients are."""
+    if of.get("less_is_better", False) is None:
+        return f"{score_words(number(of.get('least')), True)} to {score_words(number(of.get('most')), True)}"
+    return score_words(number(of.get("worst")), True)
+
+
 def measured(run: Run) -> list[dict[str, str]]:
     """Metrics beside accuracy: mean, worst client, of how many clients each is defined, and which direction is good."""
     return [
         {
             "name": str(name),
             "mean": score_words(number(of.get("mean")), True),
-            "worst": score_words(number(of.get("worst")), True),
+            "worst": _worst_words(of),
             "clients": str(of.get("clients")),
-            "better": better(str(name)),
+            "better": {True: "lower", False: "higher", None: UNKNOWN}[less_is_better(str(name), of)],
         }
         for name, of in (run.summary.get("metrics") or {}).items()
     ]

@@ -14,6 +14,7 @@ from .summary_kinds import wrong_kind
 
 Row = Mapping[str, Any]
 DASH = "\u2013"
+LOWER = ("MSE", "MAE")
 HIGHER = ("balanced accuracy", "macro F1", "AUC", "R2")
 
 
@@ -66,9 +67,11 @@ class Run:
         return "" if metric in ("accuracy", "perplexity") else metric
 
     @property
-    def less_is_better(self) -> bool:
-        """Of what the run is measured by."""
-        return self.perplexity or better(self.named) == "lower"
+    def less_is_better(self) -> bool | None:
+        """Of what the run is measured by; None of a function of the user's that does not say."""
+        if self.perplexity or not self.named:
+            return self.perplexity
+        return less_is_better(self.named, (self.summary.get("metrics") or {}).get(self.named) or {})
 
     @property
     def in_percent(self) -> bool:
@@ -189,9 +192,11 @@ def score_words(value: float, plain: bool) -> str:
     return f"{value:.3g}" if plain else f"{100 * value:.1f} %"
 
 
-def better(metric: str) -> str:
-    """Which direction of a metric is good, in a word; empty of one that nobody knows here."""
-    return {"MSE": "lower", "MAE": "lower"}.get(metric, "higher" if metric in HIGHER else "")
+def less_is_better(metric: str, said: Row) -> bool | None:
+    """Of a metric, by what a summary has of it; None of one of which nobody knows."""
+    known = {**dict.fromkeys(HIGHER, False), **dict.fromkeys(LOWER, True)}.get(metric)
+    found = said.get("less_is_better", known)
+    return found if isinstance(found, bool) else None
 
 
 def time_words(seconds: object) -> str:
@@ -238,11 +243,13 @@ def average(run: Run, values: Iterable[float]) -> float:
 
 
 def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
-    """The client that fares worst and its score; an empty id when nothing was measured."""
+    """The client that fares worst and its score; an empty id where nothing was measured, or nobody knows which way is better."""
     seen = {i: v for i, v in values.items() if math.isfinite(v)}
     if not seen:
         return "", math.nan
-    client = (max if run.less_is_better else min)(seen, key=lambda i: seen[i])
+    if (less := run.less_is_better) is None:
+        return "", math.nan
+    client = (max if less else min)(seen, key=lambda i: seen[i])
     return client, seen[client]
 
 

@@ -26,7 +26,7 @@ SHAPES: Mapping[str, Any] = {
     "clusters": [[NUMBER]],
     "groups": {EACH: NAME},
     "names": {EACH: TEXT},
-    "metrics": {EACH: {EACH: NUMBER}},
+    "metrics": {EACH: {EACH: NUMBER, "less_is_better": None}},
     "disclosed": {EACH: [ANSWER]},
     "rejected": [LOST],
     "below_floor": [{"round": NUMBER, "cluster": TEXT, "members": [NUMBER]}],

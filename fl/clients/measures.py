@@ -114,6 +114,18 @@ def _a_number(measure: Measure) -> Measure:
     return measured
 
 
+def directions(given: Sequence[str | Measure]) -> dict[str, bool | None]:
+    """By name whether less is better; of a function what its attribute `less_is_better` says, None where it has none."""
+    return {name_of(one): _direction(one) for one in given}
+
+
+def _direction(one: str | Measure) -> bool | None:
+    if isinstance(one, str):
+        return one in LOWER
+    said = getattr(one, "less_is_better", None)
+    return said if isinstance(said, bool) else None
+
+
 def name_of(measure: object) -> str:
     """A name as it is; a function's own name."""
     return measure if isinstance(measure, str) else str(getattr(measure, "__name__", type(measure).__name__))

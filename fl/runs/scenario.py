@@ -130,11 +130,10 @@ class Scenario(Generic[V]):
                 f"{type(self.algorithm).__name__} weighs clients by their samples, which Encrypted cannot hold against its floor;"
                 " set algorithm.by_samples=False, or use Masked or TwoServer"
             )
-        overlap = getattr(self.algorithm, "over", "members") == "neighbourhood" and getattr(self.algorithm, "by_samples", False)
-        if isinstance(self.protection, Masked) and overlap:
+        if isinstance(self.protection, Masked) and getattr(self.algorithm, "over", "members") == "neighbourhood":
             raise Refused(
-                "means over neighbourhoods overlap, and Masked tells one sum of an update that counts samples;"
-                ' set algorithm.by_samples=False or algorithm.over="members"'
+                "means over neighbourhoods overlap, and under Masked a client gives its update to sums of the same clients alone;"
+                ' set algorithm.over="members"'
             )
         check_noise(self.algorithm, self.protection, self.training.privacy is not None)
         check_references(self.algorithm, self.validation)

@@ -12,6 +12,7 @@ from ...protocol.pki.names import name_of
 from ...protocol.view.disclosure import Disclosure, party_of, totals
 from ..algorithms.algorithm import Cluster, State
 from ..clients.losses import CROSS_ENTROPY
+from ..clients.measures import directions
 from ..clustering.fusion_theory import smoothness_of
 from ..data.agreed import in_metadata, made_up
 from ..emd.record import undecided
@@ -85,7 +86,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "loss_mean": float(np.mean(losses)) if losses and None not in losses else None,
         **({"not_finite": broken} if (broken := _not_finite(simulation, final)) else {}),
         **({"diverged": grown} if (grown := _diverged(simulation, [*lines[:-1], final])) and not rows else {}),
-        **({"metrics": over_clients(final["metrics"])} if final.get("metrics") else {}),
+        **({"metrics": over_clients(final["metrics"], directions(scenario.training.metrics))} if final.get("metrics") else {}),
         **({"scored": {"clients": len(asked & {*final["accuracy"]}), "of": len(asked)}} if asked else {}),
         "clusters": clusters,
         "groups": {str(i): g for i, g in sorted(groups.items())},

@@ -62,11 +62,18 @@ def metric_of(targets: Tensor, line: Mapping[str, Any]) -> str:
     return "perplexity" if targets.ndim == 2 else "accuracy"
 
 
-def over_clients(metrics: Mapping[str, Mapping[str, float | None]]) -> dict[str, Any]:
-    """Of each metric the mean over clients for which it is defined, the worst of them, and how many they are."""
+def over_clients(
+    metrics: Mapping[str, Mapping[str, float | None]], directions: Mapping[str, bool | None]
+) -> dict[str, dict[str, Any]]:
+    """Of each metric the mean over clients for which it is defined, the worst of them, and how many they are.
+
+    directions: of functions, whether less is better; where nobody knows, there is no worst, but the least and the most.
+    """
     found = {}
     for name, of in metrics.items():
         known = [v for v in of.values() if v is not None and isfinite(v)]
-        worst = (max if name in LOWER else min)(known, default=None)
-        found[name] = {"mean": _mean(known), "worst": worst, "clients": len(known)}
+        least, most, less = min(known, default=None), max(known, default=None), directions.get(name, name in LOWER)
+        said = {"least": least, "most": most} if less is None else {}
+        worst = None if less is None else most if less else least
+        found[name] = {"mean": _mean(known), "worst": worst, "clients": len(known), "less_is_better": less, **said}
     return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...protocol.uploaded.plain import Plain
 from ..algorithms.fedavg import FedAvg, Local
-from ..clients.measures import LOWER
+from ..clients.measures import LOWER, directions
 from ..data.natural import Natural
 from .evaluation import ModelScore
 from .lost_round import NothingLearned
@@ -34,7 +34,8 @@ SEEDS = 2
 class Yardsticks:
     """metric: what is compared, mean over clients. own, one_model, alone: of the run, of FedAvg, of LOCAL. stability: mean and
     least ARI between the clusters of two of the seeds, 1 if all find the same; None where data differ from seed to seed, or no
-    other seed came to an end. Clusters of all clients in one agree wholly, whatever they are worth.
+    other seed came to an end. Clusters of all clients in one agree wholly, whatever they are worth. less_is_better: of the
+    metric, None where nobody knows.
     """
 
     metric: str
@@ -44,11 +45,16 @@ class Yardsticks:
     stability: float | None
     least_stability: float | None
     seeds: tuple[int, ...]
+    less_is_better: bool | None
 
     @property
     def gains(self) -> dict[str, float]:
-        """Over one model and over LOCAL, as far as they are known; above 0 is better, whichever way the metric goes."""
-        sign = -1 if self.metric in LOWER else 1
+        """Over one model and over LOCAL, as far as they are known; above 0 is better, whichever way the metric goes. Of one of
+        which nobody knows which way is better there is none.
+        """
+        if self.less_is_better is None:
+            return {}
+        sign = -1 if self.less_is_better else 1
         known = {"over one model": self.one_model, "over LOCAL": self.alone}
         return {k: sign * (self.own - v) for k, v in known.items() if v is not None and self.own is not None}
 
@@ -90,7 +96,8 @@ def play_yardsticks(
     scores = {what: None if of is None else _mean(of.evaluate(), name, placed) for what, of in found.items()}
     mean, least = (float(np.mean(agreeing)), min(agreeing)) if agreeing else (None, None)
     played = tuple(seeds) if agreeing else ()
-    return Yardsticks(name, own, scores["one model"], scores["LOCAL"], mean, least, played)
+    less = directions(scenario.training.metrics).get(name, name in (*LOWER, "loss"))
+    return Yardsticks(name, own, scores["one model"], scores["LOCAL"], mean, least, played, less)
 
 
 def add_yardsticks(

@@ -26,6 +26,8 @@ STEPS = 1 << 16
 """Standard deviation of the noise in units of its grid: rounding to it costs a sensitivity of sqrt(p) / STEPS deviations."""
 SLACK = 1 + 1e-6
 """Room for rounding in float64 in norms of projections and in clipping."""
+OF = "what it released to be compared"
+"""What an epsilon of such noise is of, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +153,7 @@ def opened(noise: Noise, client: int) -> "Ledger":
     """A client's ledger before its first release."""
     from ..privacy.ledger import Ledger
 
-    of = "what it released to be compared"
-    return Ledger(client, noise.unit, "replace", noise.budget, noise.delta, of, noise.acknowledge)
+    return Ledger(client, noise.unit, "replace", noise.budget, noise.delta, OF, noise.acknowledge)
 
 
 def caveat(noise: Noise, public: bool) -> tuple[str, ...]:
