@@ -151,7 +151,13 @@ def test_what_is_found_by_guessing_is_no_leak_where_sums_alone_are_worse_by_chan
     assert "Undecided, as so few victims may show it by chance: client 0: a property of a client's data (47 %" in undecided
     sure = bare("client 0", "property", 0.05, low=-0.1, high=0.2, exposed=[3])
     sure |= {"told": {"here": {"area": {"value": 0.52, "low": 0.49, "high": 0.55}}}}
+    assert "can tell" not in headline(found(sure)), "of whom a guess may have found as much"
+    sure["leakage"] |= {"ranked": True}
     assert "client 0 can tell a property of" in headline(found(sure)), "near guessing on average and sure of one victim"
+    lone = bare("client 0", "labels", 1.0, valid=False, low=0.0, exposed=[0, 6], victims=12) | {}
+    lone["leakage"] |= {"lone": True}
+    words = headline(found(lone))
+    assert "with a client (half of it and more of 2 of 12 victims; of the others there is too little to find)" in words
 
 
 def test_areas_of_runs_that_go_right_and_wrong_are_no_narrower_than_runs_are_apart() -> None:

@@ -614,3 +614,16 @@ def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
         workload(PAIRS)
     table = notes(measure(Plain(), load, SILENT), load)
     assert "15 pairs of clients decided" in "".join(str(cell) for column in table.columns for cell in column.cells)
+
+
+@pytest.mark.parametrize("protection", [Masked(floor=2, dropped=0), Plain()], ids=["Masked", "Plain"])
+def test_who_has_clients_choose_pays_for_offers_and_says_who_learned_what(protection):
+    """Before: offers and choices were left out, half of what clients of the hardened FLIC are sent."""
+    load = Workload(needs=frozenset({Functionality.SUMS}), clients=6, parameters=500, rounds=2)
+    choosing = replace(load, needs=frozenset({Functionality.SUMS, Functionality.CHOICE}))
+    without, with_ = (measure(protection, of, lambda _: None) for of in (load, choosing))
+    words = {entry.words for entry in with_.log} - {entry.words for entry in without.log}
+    assert {"the models that they were offered", "the name of the model that serves it best"} <= words
+    received = [sum(cost.bytes_down for i, cost in of.rounds[-1].costs.items() if i >= 0) for of in (without, with_)]
+    assert received[1] > received[0] + 6 * 2 * 500 * 4
+    assert not with_.trouble

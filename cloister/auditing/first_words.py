@@ -7,7 +7,7 @@ from typing import Any
 
 from ..grids.panels import Said
 from ..threat_models.audit.claim import Victim
-from ..threat_models.audit.scoring import BOUND, GOOD
+from ..threat_models.audit.scoring import BOUND, GOOD, SEEDS
 from ..threat_models.audit.uncovered import leaks, left_open, read_records
 from .beside_leaks import UPDATES, decided, little, of_sums_alone
 from .losses import notes_on_loss
@@ -20,6 +20,8 @@ LEAKS = (
     "Parties of this run can find out what Cloister does not promise to hide from them (in brackets how much of it, where 100 %"
     " is as much as without any protection)"
 )
+MANY_RUNS = 10
+"""From which on intervals over runs hold what they say."""
 WIDE = 0.2
 """Of an interval, from which on it is told of what was found, too."""
 OPENED = (
@@ -77,6 +79,7 @@ def notes(found: Mapping[str, Any]) -> list[str]:
     """Lines: which runs were audited; claims that nothing tried, attacks that failed, claims not made of such runs; and why."""
     lines = [words] if (words := runs_in_words(found)) else []
     lines += _same_clients(found)
+    lines += _few_runs(found)
     if untried := [c for c in _claims(found) if c["verdict"] == "not covered"]:
         why: dict[str, list[str]] = {}
         for claim in untried:
@@ -110,6 +113,17 @@ def _same_clients(found: Mapping[str, Any]) -> list[str]:
     return [
         f"the clients and their data are the same in all {runs} runs, and each client counts as a victim once a run: what may be"
         " found at most is said of these clients, over runs with other first weights, batches and secrets, and not of others"
+    ]
+
+
+def _few_runs(found: Mapping[str, Any]) -> list[str]:
+    """How much less than 95 % intervals over so few runs hold, where runs differ."""
+    runs = len(found.get("seeds", ()))
+    if not SEEDS <= runs < MANY_RUNS:  # of fewer the table says it
+        return []
+    return [
+        f"{runs} runs: where runs differ by more than victims the interval of a leakage holds less than 95 % (73 % of 3 runs,"
+        " 89 % of 5, as simulated), and more seeds make it right"
     ]
 
 
@@ -166,6 +180,10 @@ def _leaks_in_words(
         for experiment, leak in gravest[:NAMED]:
             unsure = leak["low"] <= BOUND or leak["high"] - leak["low"] > WIDE  # it may be less than a tenth, or far from this
             wide = f", {_percent(leak['low'])} to {_percent(leak['high'])}" if unsure else ""
+            if leak.get("lone"):
+                some = f"half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
+                yield f"{sought(experiment)} ({some}; of the others there is too little to find)"
+                continue
             if leak["low"] <= 0:  # it is here for some victims' sake
                 wide += f"; half of it and more of {len(leak['exposed'])} of {leak['victims']} victims"
             wide += _further(leak, worst.get((observer, experiment), {})) if experiment == UPDATES else ""

@@ -119,6 +119,13 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
             f"at most, at 95 % one-sided, of {most['experiment']}, where {measured:.2f} was found (two-sided 95 % interval"
             f" {low:.2f} to {high:.2f}); 1 is everything"
         )
+    if lone := [r for r in tried if r["leakage"].get("lone")]:
+        many = [f"{len(r['leakage']['exposed'])} of {r['leakage']['victims']} by {r['experiment']}" for r in lone]
+        detail = (
+            f"{detail}. " if most is not None else ""
+        ) + f"Victims exposed, though on the mean there is too little to find: {', '.join(many)}"
+        value = "exposed" if most is None else value
+        unjudged = [name for name in unjudged if name not in {r["experiment"] for r in lone}]
     if most is not None and unjudged:
         detail += f". Of {len(alone)} of {len(tried)} things sought; {', '.join(unjudged)} could not be judged"
     if any(c["verdict"] == "refuted" and c["experiment"] == "masks" for c in claims(found)):

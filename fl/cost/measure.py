@@ -75,7 +75,10 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
     everybody = tuple(range(load.clients))
     run = entropy.secret("run", RUN_BYTES)
     apart = Functionality.FUSION in load.needs
-    setup = Setup(run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False, starts_apart=apart)
+    judge = (lambda offer: 0) if Functionality.CHOICE in load.needs else None
+    setup = Setup(
+        run, zero, everybody, workers, entropy, tap, embedders=embedders, checks_once=False, starts_apart=apart, judge=judge
+    )
     view = cast(ServerView, protection.open(setup))  # that it gives what is played, whoever asks has checked
     opened = Phase(view.record.costs, time.perf_counter() - started)
     clusters = {name: Cluster(members, INITIAL) for name, members in load.members.items()}

@@ -3,10 +3,11 @@
 What is played is what an algorithm needs: per round and cluster a session of work, one mean and, where it compares updates,
 one Gram matrix, about the origin where it needs that; updates of the first round are remembered, or kept as those of a split,
 and those of later rounds compared with them, where it needs that; those of the first round are recalled in the last one, where
-it needs that. An algorithm that asks for similarities in some rounds alone costs less than that in the others.
-Where it needs slots, one session of slots for each cluster instead, in which every client chooses one; where it needs
-personal sums, one for every client of the cluster in place of the mean; where it needs fusion, a pull for each, from the second
-round on (`fusion`). Where it compares pairs of clients, all of them once (`pairs`).
+it needs that. An algorithm that asks for similarities in some rounds alone costs less than that in the others. Where it has
+clients choose, all are offered the clusters' models at the end of each round, of one cluster two: one that asks in some rounds
+alone costs less, and one that offers more models more. Where it needs slots, one session of slots for each cluster instead, in
+which every client chooses one; where it needs personal sums, one for every client of the cluster in place of the mean; where it
+needs fusion, a pull for each, from the second round on (`fusion`). Where it compares pairs of clients, all of them once.
 """
 
 from collections.abc import Mapping
@@ -82,7 +83,9 @@ def played_round(
             compared += _recall(view, load, t, updates, remembered)
         for name in updates if Functionality.GRAM_HISTORY in load.needs else ():
             _accumulate(view, name, replace(gradients[name], clients=grams[name].clients), remembered)
-    clusters = {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
+    before, clusters = clusters, {name: advanced(view, c, answers.get(name)) for name, c in clusters.items()}
+    if Functionality.CHOICE in load.needs:
+        _choose(view, t, before, clusters)
     view.harness.retire([c.model for c in clusters.values()], remembered.values())
     asked = personal or list(answers.values())
     sums = [answer for answer in asked if isinstance(answer, Sum)]
@@ -101,6 +104,16 @@ def _slots_round(view: ServerView, load: Workload, t: int, clusters: dict[str, C
     view.harness.retire([c.model for c in moved.values()], [])
     clients = sum(len({i for one in found for i in one.clients}) for found in summed.values())
     return Phase({}, 0.0, clients, 0, sum(not found for found in summed.values())), moved
+
+
+def _choose(view: ServerView, t: int, before: Mapping[str, Cluster], now: Mapping[str, Cluster]) -> None:
+    """Offer all clients the clusters' models; of one cluster what it had before, and has now."""
+    models = {name: c.model for name, c in now.items()}
+    if len(now) == 1:
+        models = {f"{name} before": c.model for name, c in before.items()} | models
+    everybody = sorted(i for c in now.values() for i in c.members)
+    if len({model.name for model in models.values()}) > 1:  # where nothing moved there is nothing to choose
+        view.choose(t, models, everybody)
 
 
 def _mean(view: ServerView, load: Workload, updates: Updates) -> Sum | BelowFloor:

@@ -115,7 +115,7 @@ def judged(
             claim, "not covered", f"not tried: {reason or f'no experiment on {claim.experiment} could be made of this run'}"
         )
     seeds = len({victim.seed for victim in victims}) or 1
-    if not found.valid:
+    if not found.valid and not found.lone:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
     upper = max(0.0, found.upper)
     beyond = "" if worst is None else f" beyond {worst.of}" + (f" ({worst.beside})" if worst.beside else "")

@@ -95,7 +95,8 @@ class Finding:
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
     by what they are called. pictures: to look at. records: of a victim, how many of its records were read, and how many it has.
     examined: what is judged in the place of values. noticed: what refutes a claim however much was recovered, in words. moves:
-    (n,), of values that come from comparing victims with each other, what each adds to their mean; empty of any other.
+    (n,), of values that come from comparing victims with each other, what each adds to their mean; empty of any other. chances:
+    (n,), of values that come from ranking a few of a victim's, how likely a guess is to rank them as well; empty of any other.
     """
 
     victims: tuple[int, ...]
@@ -108,6 +109,7 @@ class Finding:
     examined: Examined | None = None
     noticed: str = ""
     moves: Values = field(default_factory=lambda: np.zeros(0), repr=False)
+    chances: Values = field(default_factory=lambda: np.zeros(0), repr=False)
 
 
 def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from .recorded import Recorded
 from .recording import load, save
 
 KIND = "asked"
-ARRAYS = ("values", "members", "others", "moves")
+ARRAYS = ("values", "members", "others", "moves", "chances")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,7 @@ def _plain(found: Finding) -> dict[str, Any]:
 
 
 def _finding(row: Row) -> Finding:
-    arrays = {name: np.array(row[name], np.float64) for name in ARRAYS}
+    arrays = {name: np.array(row.get(name, ()), np.float64) for name in ARRAYS}
     records = {i: (read, of) for i, read, of in row["records"]}
     examined = None if row["examined"] is None else Examined(**row["examined"])
     figures = {name: float(value) for name, value in row["figures"].items()}

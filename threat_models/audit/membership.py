@@ -9,6 +9,7 @@ import torch
 from ...fl.data.population import Examples
 from ...protocol.view.answers import Vector
 from .experiment import Anchor, Budget, Evidence, Finding, Values, victims_of
+from .ranks import by_chance
 from .record_scores import Score, scores_for
 from .scoring import auc
 from .truth import Truth
@@ -60,8 +61,9 @@ class MembershipInference:
 def found_of(victims: tuple[int, ...], members: Sequence[Values], others: Sequence[Values]) -> Finding:
     """Of the scores of each victim's records, and of others."""
     values = [2 * auc(m, o).value - 1 for m, o in zip(members, others, strict=True)]  # below 0, too: chance is 0 in the mean
-    none = np.zeros(0)
-    return Finding(victims, np.array(values), np.concatenate([none, *members]), np.concatenate([none, *others]))
+    none, chances = np.zeros(0), [by_chance([one]) for one in zip(members, others, strict=True)]
+    sides = np.concatenate([none, *members]), np.concatenate([none, *others])
+    return Finding(victims, np.array(values), *sides, chances=np.array(chances))
 
 
 def chosen(evidence: Evidence, own: Sequence[int], budget: Budget, rng: np.random.Generator) -> Score:

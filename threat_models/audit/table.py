@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...fl.data.natural import Natural
 from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding, Values
 from .final_models import FinalModelMembership
@@ -23,11 +24,11 @@ RATES = (0.01, 0.001)
 @dataclass(frozen=True, slots=True)
 class Told:
     """Of an experiment that tells members from others: area under the curve of each run, and true positive rates at
-    `RATES` of all runs together.
+    `RATES` of all runs together, None where there are too few others.
     """
 
     area: Interval
-    rates: tuple[Interval, ...]
+    rates: tuple[Interval | None, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,15 +193,18 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         for stage, f in zip(tries.played, found, strict=True)
         for i in f[0].victims
     ]
-    moved = _moves([[f[k] for f in found] for k in range(3)])
+    moved, known, own_data = _moves([[f[k] for f in found] for k in range(3)]), alone, _same_clients(tries.played)
     if any(len(f[1].members) for f in found) and alone.mean() < 0:  # who knows the sums and does worse by them guesses instead
-        alone = np.zeros_like(alone)
+        known, alone = np.maximum(alone, 0.0), np.zeros_like(alone)  # of each the better of both: what is by chance is by both
         moved = None if moved is None else [moved[0], np.zeros_like(moved[1]), moved[2]]
-    measured = leakage(here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved)
-    most = int(np.argmax(here - alone))
-    worst = Worst(victims[most], float(here[most]), float(alone[most]), anchor, experiment.unit, "", float(plain[most]))
+    measured = leakage(
+        here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved,
+        [victim.client for victim in victims], own_data, known, _chances([f[0] for f in found]),
+    )  # fmt: skip
+    most = int(np.argmax(here - known))
+    worst = Worst(victims[most], float(here[most]), float(known[most]), anchor, experiment.unit, "", float(plain[most]))
     alike = getattr(experiment, "alike_in_a_run", False)
-    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike)) is not None)
+    told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike, own_data)) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
@@ -234,8 +238,21 @@ def _of_clients(
     most = int(np.argmax(found - known))
     worst = Worst(victims[most], float(found[most]), float(known[most]), "sums less their own part", unit, beside)
     seeds, moved = [victim.seed for victim in victims], _moves([here, may, plain])
-    leaks = [leakage(found, known, everything, np.random.default_rng(0), c.bound, seeds, moved) for c in claims]
+    whose, sure = [victim.client for victim in victims], _chances(here)
+    leaks = [
+        leakage(found, known, everything, np.random.default_rng(0), c.bound, seeds, moved, whose, chances=sure) for c in claims
+    ]
     return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, leaks, strict=True))
+
+
+def _same_clients(played: Sequence[Stage]) -> bool:
+    """Whether clients and their data are the same in all runs."""
+    return len(played) > 1 and isinstance(played[0].scenario.partition, Natural)
+
+
+def _chances(here: Sequence[Finding]) -> Values | None:
+    """How likely a guess is to find as much of each victim, all seeds together; None where that is not known."""
+    return np.concatenate([f.chances for f in here]) if all(len(f.chances) == len(f.victims) for f in here) else None
 
 
 def _moves(three: Sequence[Sequence[Finding]]) -> list[Values] | None:
@@ -247,8 +264,8 @@ def _moves(three: Sequence[Sequence[Finding]]) -> list[Values] | None:
 
 def _about(finding: Finding, victims: Sequence[int]) -> Finding:
     at = [finding.victims.index(i) for i in victims]
-    moves = finding.moves[at] if len(finding.moves) else finding.moves
-    return replace(finding, victims=tuple(victims), values=finding.values[at], moves=moves)
+    moves, chances = (of[at] if len(of) else of for of in (finding.moves, finding.chances))
+    return replace(finding, victims=tuple(victims), values=finding.values[at], moves=moves, chances=chances)
 
 
 def _joined(findings: Sequence[Finding]) -> Finding:
@@ -263,9 +280,9 @@ def _joined(findings: Sequence[Finding]) -> Finding:
     return Finding(victims, values, members, others, figures, findings[0].pictures)
 
 
-def _told(findings: Sequence[Finding], alike: bool) -> Told | None:
+def _told(findings: Sequence[Finding], alike: bool, same: bool) -> Told | None:
     if not any(len(f.members) and len(f.others) for f in findings):
         return None
     members, others = (np.concatenate([getattr(f, n) for f in findings]) for n in ("members", "others"))
-    area = auc_within([(f.members, f.others) for f in findings], alike)
+    area = auc_within([(f.members, f.others) for f in findings], alike, same)
     return Told(area, tuple(tpr_at(rate, members, others) for rate in RATES))

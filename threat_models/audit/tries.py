@@ -11,7 +11,7 @@ import numpy as np
 
 from ...fl.near_names import in_short, meant
 from ...fl.own_code import has_own
-from .experiment import Anchor, Budget, Evidence, Experiment, Finding
+from .experiment import Anchor, Budget, Evidence, Experiment, Finding, Values
 from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
 from .stage import Stage
@@ -19,6 +19,8 @@ from .truth import Truth
 
 LIBRARIES = Path(traceback.__file__).resolve().parent
 """Where Python's own are."""
+BLIND = ("labels", "label shares", "counts")
+"""Experiments of ours by which a guess in the blue finds something: the usual shares of labels, the usual number of records."""
 ALIKE = 0.005
 """What two guesses differ by, at most, that are shown as the same."""
 LONGEST = 200
@@ -81,10 +83,10 @@ class Tries:
         return self._anchors[key]
 
     def _no_worse_than_a_guess(self, experiment: Experiment, by_sums: Findings) -> Findings:
-        """Of an attack of the user's own, what it finds by sums, or by nothing where that is more: who is told sums may leave
-        them aside, and a guess in the blue is no leak of a party that saw nothing.
+        """Of an attack of the user's own, and of ours on BLIND, what it finds by sums, or by nothing where that is more: who is
+        told sums may leave them aside, and a guess in the blue is no leak of a party that saw nothing.
         """
-        if experiment.name not in self.mine:
+        if experiment.name not in self.mine and experiment.name not in BLIND:
             return by_sums
         try:
             seen = [(stage.nothing, stage.audited.truth, stage.seed) for stage in self.played]
@@ -174,18 +176,27 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
             best, name = also, member
     if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
         pairs = zip(own, best, strict=True)
-        return tuple(replace(mine, values=found.values, moves=found.moves, records=found.records) for mine, found in pairs), ""
+        as_good = (
+            replace(mine, values=found.values, moves=found.moves, records=found.records, chances=found.chances)
+            for mine, found in pairs
+        )
+        return tuple(as_good), ""
     return best, name
 
 
 def _on_victims(alone: Finding, mine: Finding) -> Finding:
     known = dict(zip(alone.victims, alone.values, strict=True))
-    values = [known.get(i, value) for i, value in zip(mine.victims, mine.values, strict=True)]
-    moved = dict(zip(alone.victims, alone.moves, strict=True)) if len(alone.moves) else {}
-    moves = [moved.get(i, move) for i, move in zip(mine.victims, mine.moves, strict=True)] if len(mine.moves) else []
+    values = np.array([known.get(i, value) for i, value in zip(mine.victims, mine.values, strict=True)], np.float64)
+    moves, chances = (_of(alone, mine, name) for name in ("moves", "chances"))
     records = {**mine.records, **{i: n for i, n in alone.records.items() if i in known}}
-    arrays = np.array(values, np.float64), np.array(moves, np.float64)
-    return replace(alone, victims=mine.victims, values=arrays[0], moves=arrays[1], records=records)
+    return replace(alone, victims=mine.victims, values=values, moves=moves, records=records, chances=chances)
+
+
+def _of(alone: Finding, mine: Finding, name: str) -> Values:
+    """An array of what a member found alone, for the coalition's victims."""
+    of, own = getattr(alone, name), getattr(mine, name)
+    known = dict(zip(alone.victims, of, strict=True)) if len(of) else {}
+    return np.array([known.get(i, one) for i, one in zip(mine.victims, own, strict=True)] if len(own) else [], np.float64)
 
 
 def _mean(findings: Findings) -> float:

@@ -53,7 +53,8 @@ def leaks(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
         told = leak and leak["value"] > least and leak["low"] > 0 and not is_open(leak) and not by_guessing(row)
-        if leak and leak["valid"] and not covered and (told or leak.get("exposed")):
+        certain = leak and leak.get("exposed") and (leak.get("lone") or leak.get("ranked") or not by_guessing(row))
+        if leak and not covered and ((leak["valid"] and told) or certain):
             found.setdefault(row["observer"], []).append((row["experiment"], leak))
     return [(name, sorted(several, key=lambda one: -one[1]["value"])) for name, several in found.items()]
 
