@@ -1,12 +1,16 @@
 """A client whose stream comes while the coordinator ends is told so: it does not wait for a coordinator that will not be back."""
 
+import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from cloister.protocol.links import dialled
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import Limits, grpc_or_words
+from cloister.protocol.links.words import WORD
 
 grpc_or_words()
 
@@ -51,3 +55,45 @@ def test_a_port_in_use_is_said_in_words_and_nothing_beside_them(capfd: pytest.Ca
     finally:
         there.stop()
     assert capfd.readouterr().err == ""
+
+
+def test_words_that_wait_are_bounded_in_bytes_and_one_is_taken_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: a coordinator had a client take 64 words of a gigabyte each while it worked on the first."""
+    monkeypatch.setattr(dialled, "MOST_BYTES_WAITING", 100)
+    link = Dialled("127.0.0.1:1", None, 0)
+
+    async def play() -> None:
+        await link._take(WORD.pack(1, 0) + bytes(500))  # one at least
+        second = asyncio.create_task(link._take(WORD.pack(2, 0) + bytes(50)))
+        await asyncio.sleep(0.2)
+        assert not second.done()
+        assert next(link.words())[0] == 1
+        await asyncio.wait_for(second, 5)
+        assert next(link.words())[0] == 2
+
+    asyncio.run(play())
+
+
+def test_an_answer_that_is_asked_for_again_and_again_is_said_once_while_nobody_takes_it() -> None:
+    """Before: each question began to send the answer anew, and a coordinator that took none filled a client's memory."""
+    link, begun, may_end = Dialled("127.0.0.1:1", None, 0), list[int](), asyncio.Event()
+
+    async def send(*parts: bytes) -> None:
+        begun.append(len(parts))
+        await may_end.wait()
+
+    async def play() -> None:
+        await link._take(WORD.pack(1, 0) + b"word")
+        link._taken.answered(1, bytes(1000))
+        link._flow = SimpleNamespace(send=send)
+        for _ in range(50):
+            await link._take(WORD.pack(1, 0) + b"word")
+        await asyncio.sleep(0)
+        assert len(begun) == 1
+        may_end.set()
+        await asyncio.sleep(0.05)
+        await link._take(WORD.pack(1, 0) + b"word")
+        await asyncio.sleep(0.05)
+        assert len(begun) == 2
+
+    asyncio.run(play())

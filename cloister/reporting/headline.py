@@ -148,7 +148,8 @@ def isolated(run: Run) -> str:
     whose, it = ("its", "it") if len(below) == 1 else ("their", "the first of them")
     return (
         f"But all sums together isolate {whom}: if {whose} updates never changed, {it} would hide as in a group of"
-        f" {1 / worst:.2g}, where the floor is {floor:.0f} (sums with a client and, soon after, without it do that)."
+        f" {1 / worst:.2g}, where the floor is {floor:.0f} (sums with a client and, soon after, without it do that, and so do"
+        " other weights)."
     )
 
 
@@ -268,7 +269,7 @@ def _noise(run: Run) -> str:
     spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {whose[u]}" for u, of in units.items()]
     if spent:
         beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
-        without = f" Beside it {', '.join(beside)} had no noise, and is not covered." if beside else ""
+        without = f" Beside it {', '.join(beside)} had no noise: none of it is covered." if beside else ""
         seeded = "" if is_served(run) else f" {SEEDED}"
         return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}{seeded}"
     if what := noise_of_clients(run):

@@ -124,7 +124,8 @@ class OfClient:
                 blind = (self.run.summary.get("account") or {}).get("noise")
                 yield label, f"{value:.3f}: {words}{WITHOUT_NOISE * bool(blind)}".format(crowd=1 / value if value else 0)
         if not self.meters and (self.run.interrupted or self.run.summary.get("account")):
-            before = "not in this record by client; its report has the largest"
+            nowhere = not any(summed_with(e) for e in self.disclosures) and bool(self.run.exposure.get("leverage"))
+            before = "0: it is in no sum" if nowhere else "not in this record by client; its report has the largest"
             yield "taking part", "measured when the run is over" if self.run.interrupted else before
 
     def _epsilons(self) -> Iterator[tuple[str, str]]:

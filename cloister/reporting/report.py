@@ -337,7 +337,8 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     count, splits = len(client_ids(run)), len(run.splits)
     ids = {str(i) for members in final.values() for i in members}  # who was away when clusters were made is in none
     placed = len(ids - never_there(run)) or count
-    clients = f"{count} clients" if placed == count else f"{placed} of {count} clients"
+    all_of = f"{count} client{'s' * (count != 1)}"
+    clients = all_of if placed == count else f"{placed} of {all_of}"
     if not run.rounds and run.ended:
         return f"Ended before a round was over: {run.ended}."
     if not run.rounds:

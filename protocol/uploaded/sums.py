@@ -24,6 +24,7 @@ from .uploading import Answering, Uploads
 
 MEAN = "the mean update of their own cluster"
 COORDINATEWISE = "what a rule makes of their cluster's updates, coordinate by coordinate"
+CENTRAL = ", with noise that the server added"
 LAST_MEAN = "a mean of the last models of their cluster"
 """What members are told, for the log."""
 
@@ -150,7 +151,7 @@ class UploadSums:
         else:
             self._models.taught(name, to)
             self._uploads.tell(session, name, mean, to)
-        words = told + run.setup.carried
+        words = told + (CENTRAL if self.noise is not None else "") + run.setup.carried
         run.record.disclose(session.round, "clients", "sums", counted, len(mean), words)
         return Sum(name, self._models.owner, counted, weight, self._how.tolerance, norm)
 
