@@ -12,7 +12,7 @@ from cloister.threat_models.audit.experiment import Finding
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import found_of
 from cloister.threat_models.audit.ranks import by_chance, shares_of_pairs
-from cloister.threat_models.audit.scoring import auc_within, exposed_of, leakage, remedy
+from cloister.threat_models.audit.scoring import auc_within, exposed_of, leakage
 from cloister.threat_models.audit.shares_of_labels import LabelShares
 from cloister.threat_models.audit.tries import BLIND, strongest
 from cloister.threat_models.claims import CLAIMS
@@ -95,13 +95,6 @@ def test_who_is_exposed_is_held_against_what_is_known_of_it_without_the_view() -
     assert leakage(values, zero, plain, np.random.default_rng(0)).exposed == (4,)
     known = leakage(values, zero, plain, np.random.default_rng(0), alone=np.maximum(values, 0.0))
     assert known.exposed == ()
-
-
-def test_of_the_same_clients_more_seeds_are_no_remedy() -> None:
-    rng = np.random.default_rng(3)
-    here = rng.uniform(0, 0.2, 20)
-    found = leakage(here, np.zeros(20), np.ones(20), rng, seeds=[0] * 10 + [1] * 10, whose=[*range(10)] * 2, same=True)
-    assert "more seeds bring no other clients" in remedy(found, 2)
 
 
 def test_what_a_member_found_alone_keeps_its_chances() -> None:

@@ -154,6 +154,10 @@ def test_what_is_found_by_guessing_is_no_leak_where_sums_alone_are_worse_by_chan
     assert "can tell" not in headline(found(sure)), "of whom a guess may have found as much"
     sure["leakage"] |= {"ranked": True}
     assert "client 0 can tell a property of" in headline(found(sure)), "near guessing on average and sure of one victim"
+    perfect = bare("server", "property", 1.0, low=1.0, high=1.0, exposed=[0, 1])
+    perfect |= {"told": {"here": {"area": {"value": 1.0, "low": 0.5, "high": 1.0}}}}
+    words = headline(found(perfect))
+    assert "Undecided, as so few victims may show it by chance: the server" in words or "chance: server: a property" in words
     lone = bare("client 0", "labels", 1.0, valid=False, low=0.0, exposed=[0, 6], victims=12) | {}
     lone["leakage"] |= {"lone": True}
     words = headline(found(lone))

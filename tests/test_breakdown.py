@@ -287,6 +287,29 @@ def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_
     assert not breakdown_words(little, 5)[2]
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"attackers": 0}, "in 1 of 1 runs no attacker was at work in any round"),
+        ({"attackers": 2, "rejected": {"members": 8}}, "in 1 of 1 runs updates of attackers were refused"),
+        ({"attackers": 2, "same_models": True}, "in 1 of 1 runs every loyal client ended with the very model"),
+        (
+            {"attackers": 2, "success": {"last_poisoned": 1.0, "clean_mean": 0.99}},
+            "its trigger works on the models without attack",
+        ),
+        ({"attackers": 2}, ""),
+    ],
+)
+def test_a_search_says_where_the_attack_did_nothing(row: dict[str, Any], words: str) -> None:
+    """Before: "over 3", and not a word, of an attack that begins after the last round."""
+    evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=3)
+    whole = Searched("minus", "fedavg", "Plain", 0, searched(steps, lambda strength: False))
+    line = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "strength": 3.0}
+    (one,) = breakdown_json(evaluation, steps, Bounds(), [whole], [line | row])["results"]
+    assert words in breakdown_words(one, 3)[2]
+    assert bool(words) == bool(one.get("in_vain"))
+
+
 def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:
     """A made-up line under attack, of a defence with .9 without attack."""
     gain = None if success is None else {"last_poisoned": success, "clean_mean": 0.1}

@@ -389,6 +389,20 @@ def test_after_the_last_round_that_is_named_others_went_on_where_it_left():
     assert "1 (perhaps: it was not told) and after 1, if there were any," in without_it(rounds_of(left), "Masked()", True)
 
 
+def test_its_number_of_records_is_told_exactly_by_sums_with_it_and_without_it_and_by_no_others():
+    """Before: it stood on the page of a client that was in all sums, and not on that of one whose update came into none."""
+    counted = update(0, "MaskedInput, weights")
+    for lines, told in (
+        ([task(0), counted, update(0), task(1), update(1), {"told": "final"}, {"ended": True}], False),
+        (
+            [task(0), counted, update(0), {"away": "x"}, {"back": True}, task(2), update(2), {"told": "final"}, {"ended": True}],
+            True,
+        ),
+        ([task(0), counted, {"away": "x"}], True),
+    ):
+        assert ("exactly the number of its records" in render([JOINED, *lines])) == told
+
+
 def test_choices_and_what_is_compared_have_no_noise_of_training():
     """Before: the headline named scores and sketches alone as what no epsilon bounds."""
     kinds = ("MaskedInput", "Choice", "PairClouds", "SealedEmbedding", "Score")

@@ -41,15 +41,15 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
 
     loyal: how many are corrupt in no round; where none is, accuracies are those of all. everybody_corrupt: in one round.
     same_models: whether every loyal client ended with the very model of the run without attack.
-    attackers: the most that were at work in one round; built_for: how many the defence is built for, None where it states none.
+    attackers, built_for: of the round in which most were at work beyond what the defence is built for, how many were, the silent
+    among them, and how many that is; None where it states none, and the round is that with most.
     """
     with_attack, without = _accuracy(trial, trial.accuracy), _accuracy(trial, clean.accuracy)["accuracy"]
     of = with_attack["accuracy"]
     impact = {name: without[name] - of[name] for name in ("final", "late", "best_of_last_50")}
     return {
         "members": sorted(trial.members),
-        "attackers": max((len(one.members) for one in trial.judged), default=0),
-        "built_for": built_for(trial.simulation.scenario.algorithm, min((len(one.clients) for one in trial.judged), default=0)),
+        **_most_at_work(trial),
         "loyal": len(trial.loyal),
         "everybody_corrupt": any(one.clients and one.clients == one.members for one in trial.judged),
         **with_attack,
@@ -68,6 +68,13 @@ def attacked_metrics(trial: Trial, clean: Clean, target: Target | LearnedTarget 
 def _same_models(trial: Trial, clean: Clean) -> bool:
     pairs = [(trial.models.get(i), clean.models.get(i)) for i in trial.loyal]
     return bool(pairs) and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
+
+
+def _most_at_work(trial: Trial) -> dict[str, int | None]:
+    algorithm = trial.simulation.scenario.algorithm
+    rounds = [(one.at_work, built_for(algorithm, one.asked)) for one in trial.judged] or [(0, built_for(algorithm, 0))]
+    attackers, limit = max(rounds, key=lambda of: (of[0] - (of[1] or 0), of[0]))
+    return {"attackers": attackers, "built_for": limit}
 
 
 def _accuracy(trial: Trial, accuracy: Any) -> dict[str, Any]:

@@ -44,13 +44,25 @@ class Clean:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """One round under attack. clients: all who answered; members: who of them was corrupt in it. weights: what the rule gave to
-    whom, empty where it gives none or had no result. rejected: whose vectors the protocol could not use.
+    whom, empty where it gives none or had no result. rejected: whose vectors the protocol could not use. silent: who is corrupt,
+    was asked, and did not answer.
     """
 
     clients: frozenset[int]
     members: frozenset[int]
     weights: Mapping[int, float]
     rejected: frozenset[int]
+    silent: frozenset[int] = frozenset()
+
+    @property
+    def at_work(self) -> int:
+        """Attackers in this round, silent ones too."""
+        return len(self.members | self.silent)
+
+    @property
+    def asked(self) -> int:
+        """Clients that answered, or are silent because they are corrupt."""
+        return len(self.clients | self.silent)
 
 
 @dataclass(slots=True, eq=False)
@@ -192,10 +204,10 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     trial.withheld += len(view.record.below_floor) > refused
     rejected = frozenset(fault.blame for fault in view.record.faults[known:] if fault.rejected)
     trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.record.faults[known:] if fault.rejected]
-    if not _acts(scenario.adversary, t):
+    if not _acts(scenario.adversary, t) and not seen.silent:
         return
     weights = {} if outcome is None or outcome.unmoved else outcome.weights
-    trial.judged.append(Judged(frozenset(seen.clients), frozenset(seen.members), weights, rejected))
+    trial.judged.append(Judged(frozenset(seen.clients), frozenset(seen.members), weights, rejected, seen.silent))
     after = _only_model(simulation)
     if before is not None and after is not None:
         kappa = seen.kappa(after.astype(np.float64) - before)

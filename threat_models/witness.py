@@ -17,6 +17,7 @@ from ..protocol.view.work import LocalJob, LocalOffer, LocalWork, Unwilling
 @dataclass(slots=True, eq=False)
 class Seen:
     """Of one round. clients: who answered; members: those of them who are corrupt in this round, the others being loyal in it.
+    unanswered: corrupt ones who were asked, whether they answered elsewhere or not.
 
     total: float64 (d,), the sum of the loyal clients' updates, of which there are `count`; squares: the sum of their square
     norms. seconds: of CPU that all clients' work took, the adversary's included.
@@ -24,10 +25,16 @@ class Seen:
 
     clients: set[int] = field(default_factory=set)
     members: set[int] = field(default_factory=set)
+    unanswered: set[int] = field(default_factory=set)
     count: int = 0
     total: NDArray[np.float64] | None = None
     squares: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """Corrupt clients who were asked and did not answer."""
+        return frozenset(self.unanswered - self.clients)
 
     def add(self, update: Vector) -> None:
         wide = update.astype(np.float64)
@@ -98,6 +105,7 @@ class Watched:
             try:
                 client, work = next(results)
             except StopIteration:
+                self.seen[0].unanswered |= {job.client for job in jobs} & self.present
                 return
             finally:
                 self.seen[0].seconds += time.process_time() - started

@@ -15,7 +15,8 @@ from ..grids.panels import Tile
 from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
-from ..threat_models.audit.scoring import SEEDS
+from ..threat_models.audit.scoring import BOUND, SEEDS
+from ..threat_models.audit.uncovered import by_guessing
 from .first_words import notes, sentences
 from .tables import found_at_most, share
 
@@ -155,7 +156,9 @@ def observers(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]
             told = row["told"].get("here")
             words = {name: share(leak[name]) for name in ("low", "value", "high")}
             words |= {name: share(leak[name], 3) for name in ("here", "aggregate", "plain")}
-            groups.setdefault(row["observer"], []).append({**row, "bar": ends, "words": words, "told_here": told})
+            shown = {"bar": ends, "words": words, "told_here": told}
+            shown["by_chance"] = bool(ends) and leak["value"] > BOUND and by_guessing(row)
+            groups.setdefault(row["observer"], []).append({**row, **shown})
     return [*groups.items()]
 
 

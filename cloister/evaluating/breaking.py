@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,15 @@ from ..errors_in_one_line import one_line_errors, said_in_a_line
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
-from ..grids.spread import metric
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
 from ..tables_out import print_table
 from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
-from ..threat_models.chance import nothing_words
 from ..threat_models.evaluation import Evaluation, search_key
-from ..threat_models.evaluation_check import ATTACKERS, check_strengths
+from ..threat_models.evaluation_check import check_strengths
+from .beside_search import beside
 from .data import place_words
 from .over_seeds import over_seeds
 from .play import opened
@@ -158,10 +156,7 @@ def breakdown_json(
     for (protection, partition), defence, attack in product(places, evaluation.defences, evaluation.attacks):
         if (attack, defence, protection, partition) in by:
             of = search_key(evaluation, attack, defence, protection, partition)
-            about = _nothing_learned(rows, defence, protection, partition)
-            about |= _of_clean(rows, bounds, attack, defence, protection, partition)
-            if evaluation.strength == ATTACKERS:
-                about |= _built_for(evaluation, rows, attack, defence, protection, partition)
+            about = beside(evaluation, bounds, rows, attack, defence, protection, partition)
             results.append({"of": of, **_over_seeds(by[attack, defence, protection, partition]), **about})
     return {
         "name": evaluation.name,
@@ -172,49 +167,6 @@ def breakdown_json(
         "versions": versions(),
         "machine": machine(),
     }
-
-
-def _nothing_learned(rows: Sequence[Row], defence: str, protection: str, partition: str) -> dict[str, Any]:
-    """nothing: that a defence is at chance without attack, in words; no such key where it is not."""
-    named = {"attack": None, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
-    clean = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
-    late = [value for row in clean if isfinite(value := metric(row, "accuracy", "late"))]
-    words = nothing_words(sum(late) / len(late), clean) if late else ""
-    return {"nothing": words} if words else {}
-
-
-def _of_clean(rows: Sequence[Row], bounds: Bounds, attack: str, defence: str, protection: str, partition: str) -> dict[str, Any]:
-    """of_clean: the smallest strength tried that takes more than the bound of the accuracy without attack, in the mean of the
-    seeds, whatever is missing without the attackers' data; no such key where none does.
-    """
-    named = {"attack": attack, "defence": defence, "protection": protection, "partition": partition, "status": "done"}
-    taken: dict[float, list[float]] = {}
-    for row in rows:
-        if all(row.get(key) == value for key, value in named.items()):
-            loss = metric(row, "clean", "late") - metric(row, "accuracy", "late")
-            taken.setdefault(float(row["strength"]), []).extend([loss] if isfinite(loss) else [])
-    found = [strength for strength, losses in taken.items() if losses and sum(losses) / len(losses) > bounds.loss]
-    return {"of_clean": min(found)} if found else {}
-
-
-def _built_for(
-    evaluation: Evaluation, rows: Sequence[Row], attack: str, defence: str, protection: str, partition: str
-) -> dict[str, Any]:
-    """built_for: how many attackers in a round a defence is built for, as the evaluation or it says; at_work: by strength, how
-    many there were at most. Neither key where nothing says that.
-    """
-    named = {"defence": defence, "protection": protection, "partition": partition}
-    there = [row for row in rows if all(row.get(key) == value for key, value in named.items())]
-    told = [evaluation.limits.get(defence)] if defence in evaluation.limits else [row.get("built_for") for row in there]
-    least = min((n for n in told if n is not None), default=None)
-    if least is None:
-        return {}
-    at_work: dict[str, int] = {}
-    for row in there:
-        if row.get("attack") == attack and row["status"] == "done":
-            key = f"{row['strength']:g}"
-            at_work[key] = max(at_work.get(key, 0), int(row.get("attackers") or 0))
-    return {"built_for": least, "at_work": at_work}
 
 
 def _over_seeds(searches: Sequence[Searched]) -> dict[str, Any]:

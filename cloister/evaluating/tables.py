@@ -229,6 +229,7 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
             f"from {clean:g} on more than the bound is taken of the accuracy without attack; without the attackers' data the"
             " defence has as little"
         )
+    remarks += one.get("in_vain") or ()
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:
         remarks.insert(0, "not monotone")

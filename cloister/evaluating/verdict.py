@@ -5,6 +5,7 @@ It says "holds against every attack played", and never that a defence is safe.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..grids.panels import Said
 from ..grids.spread import spread
@@ -93,7 +94,7 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     found = grid.breakdown
     for one in found.get("results", ()):
         median = "no result" if one["median"] is None else median_words(one, found["steps"]["most"])
-        said = one.get("nothing") or f"{median} by {one['attack']}"
+        said = one.get("nothing") or f"{median} by {one['attack']}{_little(one)}"
         if said not in (known := by.setdefault((one["defence"], one["protection"]), [])):
             known.append(said)
     if not by:
@@ -107,6 +108,13 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     first += f", median of {few}{most} seeds." if most > 1 else ", of one seed."
     places = {protection for _, protection in by}
     return first, tuple(f"{d}{f' under {p}' if len(places) > 1 else ''}: {', '.join(of)}." for (d, p), of in by.items())
+
+
+def _little(one: Mapping[str, Any]) -> str:
+    """Why what was tried of an attack says little, in brackets; empty where nothing is wrong with it, or it broke the defence."""
+    if one["median"] is None or one["median"]["median"] is not None or not one.get("in_vain"):
+        return ""
+    return f" ({'; '.join(one['in_vain'])})"
 
 
 def _best(grid: Grid, found: Sequence[Finding]) -> str:

@@ -30,6 +30,8 @@ ALONE = "it trained for itself alone, and nothing of that was sent"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
 PERHAPS = (UNTOLD, BROKE_OFF, READY, NOTHING)
 """Of rounds in which others may have been summed without it."""
+EXACT = frozenset({"MaskedInput, weights", "MaskedInput, counts"})
+"""Messages whose sums tell a single one's part exactly by a difference, as it is the same in each."""
 NAMED = 8
 """Times without it that are named."""
 
@@ -182,16 +184,24 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     )
 
 
-def exact_without_it(kinds: Collection[str]) -> str:
-    """What such a difference tells however updates change, by the kinds of messages that it sent; empty for nothing."""
+def exact_without_it(lines: Sequence[Line], rounds: Sequence[Rounds]) -> str:
+    """What sums with it and without it tell however updates change, though there was none of its update; empty for nothing.
+
+    rounds: as `rounds_of`.
+    """
+    kinds = {str(one.get("what")) for line in lines for one in line.get("revealed", ())} & EXACT
+    if not kinds or not (any(of.words in (MISSED, NOT_ASKED, *PERHAPS) for of in rounds) or is_left(lines, UPDATES | EXACT)):
+        return ""
     words = []
     if "MaskedInput, weights" in kinds:
         words.append(
-            "The difference of two sums of weights is exactly the number of its records, however updates change, and clients are"
-            " told these sums, too."
+            "The difference of two sums of weights, with it and without, is exactly the number of its records, however updates"
+            " change, and clients are told these sums, too."
         )
     if "MaskedInput, counts" in kinds:
-        words.append("The difference of two counts of choices is what it chose, where others chose as before.")
+        words.append(
+            "The difference of two counts of choices, with it and without, is what it chose, where others chose as before."
+        )
     return " ".join(words)
 
 
@@ -199,11 +209,11 @@ def _named(of: Rounds) -> str:
     return f"{of.named} (perhaps: it was not told)" if of.words in PERHAPS else of.named
 
 
-def is_left(lines: Sequence[Line]) -> bool:
-    """Whether it was away after the last update that it sent: whether it left, was cut off, or its process began again; also
-    where the coordinator said that all was over and handed it no model, as one may that stops and goes on without it.
+def is_left(lines: Sequence[Line], kinds: Collection[str] = UPDATES) -> bool:
+    """Whether it was away after the last message of these kinds that it sent: whether it left, was cut off, or its process began
+    again; also where the coordinator said that all was over and handed it no model, as one may that stops and goes on without it.
     """
-    sent = [k for k, line in enumerate(lines) if any(one.get("what") in UPDATES for one in line.get("revealed", ()))]
+    sent = [k for k, line in enumerate(lines) if any(one.get("what") in kinds for one in line.get("revealed", ()))]
     for line in lines[max(sent, default=len(lines)) :]:
         if "ended" in line:  # what was tried after that was in vain
             return not _handed(lines)

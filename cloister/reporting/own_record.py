@@ -88,8 +88,7 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     company = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
-    kinds = {row.kind for row in rows}
-    apart = " ".join(filter(None, [*company, exact_without_it(kinds) if any(company) else ""]))
+    apart = " ".join(filter(None, [*company, exact_without_it(lines, rounds)]))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})

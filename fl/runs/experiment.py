@@ -188,8 +188,9 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     why = partial(why_withheld, faults=record.faults[known:])
     below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
     missed = {} if hosts is None else hosts.missed()
-    summed = any(entry.what == "sums" for entry in record.log[logged:])
-    servers = (SECOND_SERVER,) if summed else (SECOND_SERVER, DEALER)  # without the dealer there may be sums
+    summed = {i for entry in record.log[logged:] if entry.what == "sums" for i in entry.about}
+    all_summed = all(not summed.isdisjoint(cluster.members) for cluster in earlier.clusters.values())
+    servers = (SECOND_SERVER,) if summed and all_summed else (SECOND_SERVER, DEALER)  # without the dealer there may be sums
     silent = unanswered(record.faults[known:], servers, missed)
     stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
     progress.stopped = {of.cluster: of.since for of in stopped}

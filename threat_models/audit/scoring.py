@@ -107,8 +107,8 @@ class Leakage:
     place. needed: victims at which the interval would be on one side of `bound`, if it went on like this; 0 where it is, and
     where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are, and
     surely so: by resampling, too, plain is above aggregate, or a victim that was compared with no other is exposed. lone: they
-    are not, as what there is to find is of few of the victims, and of some of these it was found for certain. same: the victims
-    are the same clients in all runs. ranked: who is exposed was held against what a guess would find.
+    are not, as what there is to find is of few of the victims, and of some of these it was found for certain. ranked: who is
+    exposed was held against what a guess would find.
     """
 
     here: float
@@ -123,7 +123,6 @@ class Leakage:
     valid: bool
     exposed: tuple[int, ...] = ()
     lone: bool = False
-    same: bool = False
     ranked: bool = False
 
 
@@ -179,9 +178,7 @@ def leakage(
     undecided = valid and low <= bound < upper and not found
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
     high = max(float(high), share_at_most(len(found), n, 1 - tail))  # each of two sides is exceeded with half the probability
-    return Leakage(
-        there, sums, all_, float(low), value, high, float(upper), n, needed, valid, found, lone, same, chances is not None
-    )
+    return Leakage(there, sums, all_, float(low), value, high, float(upper), n, needed, valid, found, lone, chances is not None)
 
 
 def _resampled(stacked: Values, runs: NDArray[np.int64], rng: np.random.Generator) -> Values:
@@ -251,8 +248,6 @@ def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
         return ""
     if not found.needed:
         return "what was found is at the bound, and no number of victims would tell"
-    if found.same:
-        return f"about {found.needed} victims would tell, and {found.victims} were tried: more seeds bring no other clients"
     more = max(seeds + 1, -(-found.needed * seeds // found.victims))
     return f"about {found.needed} victims would tell, and {found.victims} were tried: take {more} seeds in the place of {seeds}"
 

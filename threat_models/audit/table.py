@@ -16,6 +16,9 @@ from .scoring import BOUND, Interval, Leakage, auc_within, leakage, remedy, tpr_
 from .stage import Stage
 from .tries import Findings, Tries, Untried, members_first, strongest
 
+BY_CHANCE = "so few on either side may rank so by chance: more clients would tell, or from five seeds on"
+SAME = ", which of the same clients in all runs tell less"
+"""What it takes to know whether a guess ranks as well."""
 POINTS = 60
 RATES = (0.01, 0.001)
 """False positive rates at which the rate of true ones is given."""
@@ -213,6 +216,8 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
     seeds, needed = [stage.seed for stage in tries.played], remedy(measured, len(tries.played), bound)
+    if measured.valid and measured.value > bound and told and told[0].area.low <= 0.5:
+        needed = BY_CHANCE + (SAME if own_data else "")
     read = {name: counted([f[k] for f in found], seeds) for k, name in enumerate(("here", anchor, "everything"))}
     records = read if read["here"] else {}
     return Row(*words, measured, told, verdicts, worst, "", anchor, joined, by, remedy=needed, records=records)

@@ -76,11 +76,12 @@ def is_open(leak: Mapping[str, Any]) -> bool:
 
 def left_open(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Observer, experiment and leakage of what is more than `least` and may be nothing, of those that no claim is about."""
-    found = []
+    found, named = [], {(observer, experiment) for observer, several in leaks(rows, least) for experiment, _ in several}
     for row in rows:
         leak = row["leakage"]
         covered = any(claim["whose"] == "Cloister" for claim in row["claims"])
-        told = leak and leak["valid"] and not covered and leak["value"] > least and not leak.get("exposed")
+        told = leak and leak["valid"] and not covered and leak["value"] > least
+        told = told and (row["observer"], row["experiment"]) not in named
         if told and not by_guessing(row, AT_CHANCE) and (by_guessing(row) or leak["low"] <= 0 or is_open(leak)):
             found.append((row["observer"], row["experiment"], leak))
     return found
