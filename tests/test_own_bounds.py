@@ -42,6 +42,13 @@ def test_under_the_clients_key_norms_and_cosines_are_read_by_a_client_too() -> N
     assert compared not in bounded(repr(Encrypted()), {"EncryptedInput": 9}, {"Task"})
 
 
+def test_other_clients_that_are_handed_sums_of_their_own_are_named() -> None:
+    """Before: of PFedGraph "all others in a sum and the coordinator together", where three others could without it."""
+    personal = "those of them that put theirs together could read it, with fewer than all others"
+    assert personal in bounded(repr(Masked()), {"MaskedInput": 8, "SenderKey": 4})
+    assert personal not in bounded(repr(Masked()), {"MaskedInput": 8})
+
+
 def test_nothing_bounds_what_is_sent_as_it_is() -> None:
     assert [bounded(repr(one), {"Upload": 9}) for one in (Plain(), Permuted())] == ["", ""]
     assert bounded("\u2013", {"Upload": 9}) == ""

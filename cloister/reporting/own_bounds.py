@@ -23,6 +23,13 @@ COMPARED = (
 """Under the clients' key, where updates are compared."""
 
 
+PERSONAL = (
+    "Other clients are each handed a sum with weights of their own, and its update in it: those of them that put theirs together"
+    " could read it, with fewer than all others, unless the protection's colluding names them."
+)
+"""Where clients open sums for themselves."""
+
+
 def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = ()) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
     with its fields; sent: how many messages, by kind; received: kinds of those that it was sent.
@@ -36,6 +43,7 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
         hidden = f"should {corrupt} of them be corrupt, it hides among {floor}"
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
         said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
+    said += [PERSONAL] if "SenderKey" in sent else []
     said += [COMPARED] if name == "Encrypted" and "SketchRequest" in received else []
     said += [TOGETHER[name]] if name in TOGETHER else []
     said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []

@@ -20,7 +20,7 @@ UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
 READY = (
     "it was ready, and no sum with its update was made: too few were there for one, it is alone in its cluster, it came too late,"
-    " or a privacy budget allowed no more"
+    " the algorithm asked for none, or a privacy budget allowed no more"
 )
 NOT_ASKED = "it was there, and asked for nothing: others were drawn, or it counted as absent while it was slow"
 DECLINED = "it was asked, and declined"

@@ -206,7 +206,9 @@ def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:
 
     was = f"{say(mean_before)} before clustering" if math.isfinite(mean_before) else _unsplit(run)
     if said := run.summary.get("scored"):
+        rest = len(last) - said.get("clients", 0)
         was += f"; told by {said.get('clients')} of {said.get('of')} clients"
+        was += f", of {rest} measured by the coordinator" if rest > 0 else ""
     elif _elsewhere(run) and not was_scored(run):
         was = "nobody said how well models predict"
     before_id, low_before = worst(run, before)
