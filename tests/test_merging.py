@@ -90,6 +90,20 @@ def test_attackers_who_are_other_clients_have_no_run_without_the_data_of_both(tm
         assert grid.about["absent"] == {"3": False}
 
 
+def test_attackers_are_other_clients_by_the_runs_themselves_where_no_description_says_so(tmp_path: Path) -> None:
+    """Before: of attacks that know the run, which are described in words, one absent run was kept by the order of the folders."""
+    for name, attack, late, members in (("a", "IPM", 0.9, [5, 6, 7]), ("b", "ALIE", 0.5, [0, 1, 2])):
+        made_up(tmp_path / name, {("a", attack): [late, late]}, absent=late)
+        changed(tmp_path / name, lambda about: about.update(attacks=dict.fromkeys(about["attacks"], "in words")))
+        path = tmp_path / name / "results.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [line | ({"members": members} if line["attack"] else {}) for line in lines]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for first, second in ("ab", "ba"):
+        merge([tmp_path / first, tmp_path / second], tmp_path / (first + second))
+        assert read_grid(tmp_path / (first + second)).about["absent"] == {"3": False}
+
+
 def test_what_is_known_and_doubted_of_any_folder_is_in_the_one_of_all(tmp_path: Path) -> None:
     made_up(tmp_path / "a", TABLE)
     made_up(tmp_path / "b", TABLE)

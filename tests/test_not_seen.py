@@ -104,7 +104,10 @@ def test_runs_in_which_nobody_was_loyal_are_named(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.89] * 3})
     assert "every client was an attacker" not in verdict(grid)
     grid = edited(tmp_path, lambda row: row | {"loyal": 0} if row["attack"] == "IPM" else row)
-    assert "In 3 of 3 runs of IPM every client was an attacker in some round: accuracies there are of all." in verdict(grid)
+    assert (
+        "In 3 of 3 runs of IPM every client was an attacker in some round, or may have been drawn as one: accuracies"
+        in verdict(grid)
+    )
 
 
 def test_an_attack_under_which_nothing_changed_is_named(tmp_path: Path) -> None:
@@ -193,3 +196,31 @@ def test_a_defence_that_gives_up_without_the_attackers_data_is_held_against_the_
     clean, low = line | {"accuracy": 0.9, "of": {"0": 0.9}, "classes": 10}, line | {"accuracy": 0.1, "of": {"0": 0.1}}
     assert harm(low, clean, low, Sought()).loss == pytest.approx(0.8)
     assert harm(low, clean | {"classes": 100}, low, Sought()).loss == 0.0
+
+
+def test_a_break_on_one_seed_of_many_that_costs_nothing_in_the_mean_may_be_chance(tmp_path: Path) -> None:
+    """Before: of an attack that does nothing a defence "breaks", the likelier the more attacks and seeds are played."""
+    noisy = made_up(tmp_path / "a", {("a", "IPM"): [0.84, 0.92, 0.9, 0.93, 0.88]})
+    words = verdict(noisy)
+    assert "A break on single seeds may be chance" in words
+    assert "by IPM on 1 of 5 seeds" in words
+    plain = made_up(tmp_path / "b", {("a", "IPM"): [0.5, 0.52, 0.55, 0.5, 0.51]})
+    assert "may be chance" not in verdict(plain)
+
+
+def test_an_attack_that_ends_runs_in_an_error_is_named(tmp_path: Path) -> None:
+    """Before: undecided, and nothing of what stopped every run under attack."""
+    made_up(tmp_path, {("a", "IPM"): [0.89] * 3, ("a", "long"): [0.9] * 3})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        failed = {"status": "failed", "reason": "ValueError: update too long"}
+        return {**{k: row[k] for k in row if k not in ("accuracy", "clean")}, **failed} if row["attack"] == "long" else row
+
+    words = verdict(edited(tmp_path, edit))
+    assert "An error ended 3 runs of long (ValueError: update too long): where it is the defence's" in words
+
+
+def test_cells_that_show_nothing_are_not_said_to_hold(tmp_path: Path) -> None:
+    made_up(tmp_path, {("a", "late"): [0.9] * 3})
+    grid = edited(tmp_path, lambda row: row | {"attackers": 0} if row["attack"] == "late" else row)
+    assert {row["verdict"] for row in cell_rows(grid) if row["attack"] == "late"} == {"no attacker at work"}

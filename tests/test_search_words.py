@@ -360,3 +360,5 @@ def test_a_break_says_for_how_many_attackers_the_defence_is_built(built_for: int
     for one in (found, stopped):
         about = {**one.about, "clients": 9, "built_for": built_for}
         assert verdict(replace(one, about=about)).startswith(words)
+        drawn = verdict(replace(one, about={**about, "in_a_round": 5, "built_for": 2}))
+        assert drawn.startswith("Broken by 4 of 9 clients (it is built for 2 of the 5 that are drawn in a round)")

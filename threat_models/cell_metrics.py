@@ -72,7 +72,7 @@ def _same_models(trial: Trial, clean: Clean) -> bool:
 
 def _most_at_work(trial: Trial) -> dict[str, int | None]:
     algorithm = trial.simulation.scenario.algorithm
-    rounds = [(one.at_work, built_for(algorithm, one.asked)) for one in trial.judged] or [(0, built_for(algorithm, 0))]
+    rounds = [(one.at_work, built_for(algorithm, one.met)) for one in trial.judged] or [(0, built_for(algorithm, 0))]
     attackers, limit = max(rounds, key=lambda of: (of[0] - (of[1] or 0), of[0]))
     return {"attackers": attackers, "built_for": limit}
 

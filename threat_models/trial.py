@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..fl.runs.own_rule import as_given
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
 from ..protocol.view.answers import Model, Vector
+from ..protocol.view.disclosure import Disclosure
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
 from .peak_memory import forget_peak, peak_mb
@@ -45,7 +46,7 @@ class Clean:
 class Judged:
     """One round under attack. clients: all who answered; members: who of them was corrupt in it. weights: what the rule gave to
     whom, empty where it gives none or had no result. rejected: whose vectors the protocol could not use. silent: who is corrupt,
-    was asked, and did not answer.
+    was asked, and did not answer. arrived: whose updates the server was told of, alone or in a sum; empty where that is not known.
     """
 
     clients: frozenset[int]
@@ -53,16 +54,17 @@ class Judged:
     weights: Mapping[int, float]
     rejected: frozenset[int]
     silent: frozenset[int] = frozenset()
+    arrived: frozenset[int] = frozenset()
 
     @property
     def at_work(self) -> int:
-        """Attackers in this round, silent ones too."""
-        return len(self.members | self.silent)
+        """Attackers in this round: those whose updates arrived, or all where none did, and the silent ones."""
+        return len((self.members & self.arrived or self.members) | self.silent)
 
     @property
-    def asked(self) -> int:
-        """Clients that answered, or are silent because they are corrupt."""
-        return len(self.clients | self.silent)
+    def met(self) -> int:
+        """Clients whose updates arrived, or who are silent because they are corrupt."""
+        return len((self.arrived or self.clients) | self.silent)
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +183,7 @@ def success_of(trial: Trial, target: Target | LearnedTarget, clean: Clean | None
 
 def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     simulation, view = trial.simulation, trial.simulation.view
-    before, known = _only_model(simulation), len(view.record.faults)
+    before, known, logged = _only_model(simulation), len(view.record.faults), len(view.record.log)
     models, refused = _models(simulation), len(view.record.below_floor)
     witness.begin()
     clients_cpu = _clients_seconds(view.record.costs)
@@ -207,13 +209,22 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     if not _acts(scenario.adversary, t) and not seen.silent:
         return
     weights = {} if outcome is None or outcome.unmoved else outcome.weights
-    trial.judged.append(Judged(frozenset(seen.clients), frozenset(seen.members), weights, rejected, seen.silent))
+    trial.judged.append(
+        Judged(
+            frozenset(seen.clients), frozenset(seen.members), weights, rejected, seen.silent, _arrived(view.record.log[logged:])
+        )
+    )
     after = _only_model(simulation)
     if before is not None and after is not None:
         kappa = seen.kappa(after.astype(np.float64) - before)
         if kappa is not None:
             trial.kappas.append(kappa)
             trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
+
+
+def _arrived(log: Iterable[Disclosure]) -> frozenset[int]:
+    """Whose updates are in what the server or clients were told of a round."""
+    return frozenset(i for entry in log if entry.what in ("update", "sums") for i in entry.about)
 
 
 def acting_in(adversary: object, rounds: int) -> list[int]:

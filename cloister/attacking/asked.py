@@ -150,6 +150,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "least": plan.least,
         "most": plan.most,
         "built_for": built_for(space.scenario.algorithm, _in_a_round(space, clients)),
+        "in_a_round": _in_a_round(space, clients),
         "seeds": list(plan.seeds),
         "held_out": list(plan.held_out),
         "bounds": asdict(plan.sought.bounds),

@@ -62,9 +62,11 @@ def verdict(search: Search) -> str:
 
 def _limit(search: Search, attackers: int) -> str:
     """For how many in a round the defence is built, in brackets; empty where it states no number."""
-    limit = search.about.get("built_for")
+    limit, drawn = search.about.get("built_for"), search.about.get("in_a_round", search.about["clients"])
     if limit is None:
         return ""
+    if drawn < search.about["clients"]:  # how many attackers are among them differs by round
+        return f" (it is built for {limit} of the {drawn} that are drawn in a round)"
     return (
         f" (beyond the {limit} in a round that it is built for)"
         if attackers > limit

@@ -59,9 +59,11 @@ def merge(folders: Sequence[Path], out: Path) -> Path:
         about = _joined(about, other, folders[0], folder)
     rows: dict[str, Row] = {}
     of: dict[str, Path] = {}
+    lines = {folder: read_results(folder, "evaluation", "evaluate") for folder in folders}
+    about["absent"] |= dict.fromkeys(_apart([row for found in lines.values() for row in found.values()]), False)
     not_of_all = set[str]()  # runs without the data of some attackers, where others are at work, too
     for folder in folders:
-        for key, row in read_results(folder, "evaluation", "evaluate").items():
+        for key, row in lines[folder].items():
             if row["status"] == "done" and key in rows and rows[key]["status"] == "done" and measured(rows[key]) != measured(row):
                 where = f"{row['attack'] or 'no attack'}, {row['defence']}, seed {row['seed']}"
                 raise ValueError(f"{folder} has another result for one cell ({where}) than {of[key]}: {OTHERWISE}")
@@ -141,6 +143,7 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any], first: Path, secon
             if name not in ("attacks", "absent") and one[name][key] != other[name][key]:
                 raise ValueError(f"{second} means something else by {key!r}, one of {name}, than {first}")
         joined[name] = {**one[name], **other[name]}
+    joined["absent"] = {s: bool(one["absent"].get(s) or other["absent"].get(s)) for s in joined["absent"]}
     for key in one["attacks"].keys() & other["attacks"].keys():
         joined["attacks"][key] = _attack(one["attacks"][key], other["attacks"][key], key, first, second)
     apart = [s for s in joined["absent"] if len(_members(joined["attacks"], s)) > 1]
@@ -154,6 +157,17 @@ def _members(attacks: Mapping[str, Any], strength: str) -> set[str]:
     """Who the attackers of this strength are, as described: one run without the data of several is that of none of them."""
     found = [of.get(strength) for of in attacks.values() if isinstance(of, Mapping)]
     return {json.dumps(of.get("members"), sort_keys=True) for of in found if isinstance(of, Mapping)}
+
+
+def _apart(rows: Sequence[Row]) -> set[str]:
+    """Strengths at which attackers are other clients under one attack than under another, as the runs of a seed have them: of an
+    attack that knows the run nothing else says who they are.
+    """
+    who: dict[tuple[str, Any], set[tuple[int, ...]]] = {}
+    for row in rows:
+        if row["status"] == "done" and row["attack"] and row["strength"] and "members" in row:
+            who.setdefault((f"{row['strength']:g}", row["seed"]), set()).add(tuple(row["members"]))
+    return {strength for (strength, _), members in who.items() if len(members) > 1}
 
 
 def _attack(one: Any, other: Any, name: str, first: Path, second: Path) -> Any:

@@ -25,8 +25,11 @@ def did_nothing(grid: Grid) -> list[str]:
 
 
 def nobody_loyal(grid: Grid) -> list[str]:
-    """Attacks in whose runs every client was corrupt in some round."""
-    words = "In {runs} of {attack} every client was an attacker in some round: accuracies there are of all."
+    """Attacks in whose runs any client may be corrupt in some round."""
+    words = (
+        "In {runs} of {attack} every client was an attacker in some round, or may have been drawn as one: accuracies there are of"
+        " all, attackers of some rounds among them."
+    )
     return runs_in_which(grid, lambda row: row.get("loyal") == 0, words)
 
 
@@ -48,6 +51,40 @@ def absent_failed(grid: Grid) -> list[str]:
             where = f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {len(bad)} of {len(rows)} seeds"
             said.append(f"{where} ({bad[0]['status']}: {bad[0]['reason']})")
     return [f"Runs without the attackers' data have no result: {'; '.join(said)}."] if said else []
+
+
+def stopped_by_errors(grid: Grid) -> list[str]:
+    """Attacks under which runs ended in an error where the run without attack did not: whoever attacks so stops the run."""
+    by: dict[str, list[Row]] = {}
+    for spot, rows in grid.cells.items():
+        clean = {row["seed"] for row in grid.rows(None, spot.defence, None, spot.protection)}
+        if spot.attack not in (None, ABSENT):
+            by.setdefault(str(spot.attack), []).extend(row for row in rows if row["status"] == "failed" and row["seed"] in clean)
+    several = [
+        f"{len(rows)} run{'s' * (len(rows) != 1)} of {attack} ({rows[0]['reason']})" for attack, rows in by.items() if rows
+    ]
+    return [
+        f"An error ended {', '.join(several)}: where it is the defence's, whoever attacks so stops the run, which counts for no"
+        " break here."
+    ] * bool(several)
+
+
+def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Whom an attack breaks on some seeds by accuracy, while what it costs in the mean may be nothing: of many attacks and seeds
+    some run may lose as much by chance.
+    """
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for one in several:
+            harm = one.harm
+            if harm is None or harm.state != State.BREAKS or not harm.lost.tells or harm.lost.mean > harm.lost.half:
+                continue
+            often = f"on {harm.broke} of {harm.lost.count} seeds"
+            mean_ = f"{100 * harm.lost.mean:.1f} points in the mean, which may be none"
+            said.append(f"{one.defence}{under} with {at(grid, one.strength)} by {harm.attack} {often} ({mean_})")
+    first = "A break on single seeds may be chance, the more so the more attacks and seeds are played"
+    return [f"{first}: {'; '.join(said)}. More seeds of that attack alone tell."] if said else []
 
 
 def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:

@@ -9,10 +9,11 @@ from ..grids.spread import in_points, metric
 from ..reporting.run_data import DASH
 from ..tables_out import SHARE, in_markdown, markdown_of, tidy
 from ..threat_models.broken import breaks, gained
+from ..threat_models.chance import NOTHING
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
-from .judging import Finding, findings, lost_by_seed, reference_of
+from .judging import Finding, cannot_gain, findings, lost_by_seed, reference_of
 from .tables import NEVER_MOVED, bounds_words, reasons
 from .verdict import verdict
 
@@ -31,11 +32,16 @@ REFUSED = "attack refused"
 """The verdict on a cell all of whose attackers' updates were refused, as not finite or too large: nothing was held against."""
 
 
+NOBODY = "no attacker at work"
+WORKS = "trigger works without attack"
+"""Likewise where none was in any round, and where a backdoor could gain no more than the bound."""
+
+
 def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each cell, by seed: where it stands, what it did to the defence, and all that was measured.
 
-    verdict: of this run alone, `REFUSED` where nothing of the attack counted, `NEVER_MOVED` where the defence moves no model even
-    without it. lost: accuracy of the loyal clients against
+    verdict: of this run alone, `REFUSED`, `NOBODY` or `WORKS` where nothing of the attack counted, `NOTHING` or `NEVER_MOVED`
+    where the defence learns nothing, or moves no model, even without it. lost: accuracy of the loyal clients against
     `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over all
     attacks and seeds.
     """
@@ -69,6 +75,9 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Findin
         gain = gained(line.get("success"))
         words = WORDS[breaks(loss, gain, bounds)] if loss is not None and known else None
         words = REFUSED if words == WORDS[""] and _all_refused(line) else words
+        words = NOBODY if words == WORDS[""] and line.get("attackers") == 0 else words
+        words = WORKS if words == WORDS[""] and line.get("success") and cannot_gain(line, bounds.success) else words
+        words = NOTHING if words == WORDS[""] and any(one.nothing for one in found) else words
         words = NEVER_MOVED if words == WORDS[""] and grid.idle(spot.defence, spot.protection) else words
         judged.append(
             {

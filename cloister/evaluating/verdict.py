@@ -36,7 +36,16 @@ from .judging import (
     without_words,
 )
 from .learning import enough_words, learns, little_words, without_attack
-from .not_seen import absent_failed, did_nothing, earlier_peaks, nobody_loyal, single_clients, works_without
+from .not_seen import (
+    absent_failed,
+    by_chance,
+    did_nothing,
+    earlier_peaks,
+    nobody_loyal,
+    single_clients,
+    stopped_by_errors,
+    works_without,
+)
 from .over_seeds import least_words, median_words, searched
 from .tables import reasons
 
@@ -80,6 +89,8 @@ def sentences(grid: Grid) -> Said:
     less += (*unusable(grid), *nobody_at_work(grid), *did_nothing(grid), *nobody_loyal(grid), *works_without(grid))
     less += (
         *absent_failed(grid),
+        *stopped_by_errors(grid),
+        *by_chance(grid, found),
         *in_vain(grid),
         *single_clients(grid, found),
         *earlier_peaks(grid, found),
