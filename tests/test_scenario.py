@@ -495,10 +495,12 @@ def test_a_client_without_training_examples_is_named() -> None:
         replace(whole, clients={**whole.clients, 2: empty})
 
 
-def test_overlapping_means_that_count_samples_are_refused_under_masks_when_the_scenario_is_built() -> None:
-    with pytest.raises(Refused, match="means over neighbourhoods overlap"):
-        replace(SMALL, algorithm=AS_PUBLISHED, protection=Masked(), validation=0.1)
-    replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=False), protection=Masked(), validation=0.1)
+def test_overlapping_means_are_refused_under_masks_when_the_scenario_is_built() -> None:
+    """Before: without samples they were accepted, and refused in the first round in words that did not say what to do."""
+    for by_samples in (True, False):
+        with pytest.raises(Refused, match='means over neighbourhoods overlap.*set algorithm.over="members"'):
+            replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=by_samples), protection=Masked(), validation=0.1)
+    replace(SMALL, algorithm=replace(AS_PUBLISHED, over="members"), protection=Masked(), validation=0.1)
 
 
 def test_a_rule_that_remembers_updates_about_the_origin_is_told_what_to_leave_out() -> None:

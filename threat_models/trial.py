@@ -46,7 +46,7 @@ class Clean:
 class Judged:
     """One round under attack. clients: all who answered; members: who of them was corrupt in it. weights: what the rule gave to
     whom, empty where it gives none or had no result. rejected: whose vectors the protocol could not use. silent: who is corrupt,
-    was asked, and did not answer. arrived: whose updates the server was told of, alone or in a sum; empty where that is not known.
+    was asked, and did not answer. arrived: whose updates the server was told of, alone or in a sum; empty where nobody knows.
     """
 
     clients: frozenset[int]

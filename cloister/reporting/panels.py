@@ -121,7 +121,7 @@ def traffic_charts(run: Run) -> tuple[Markup, ...]:
 
 def why_no_split(run: Run) -> str:
     """When nothing was split: a sentence that says so and, as far as the run recorded it, why. Empty when something was."""
-    if run.splits or has_clusters(run):  # else clusters are parted otherwise than by splits
+    if run.splits or (has_clusters(run) and not run.pairs):  # clusters may be parted otherwise than by splits
         return ""
     start = f"No cluster was split in {len(run.rounds)} round{'s' * (len(run.rounds) != 1)}."
     if why := turned_down_in_words(run.rounds):
