@@ -499,13 +499,29 @@ def test_means_of_last_models_hold_the_floor_together() -> None:
     assert isinstance(few, BelowFloor)
 
 
+def kept_in(frames: list[Frame]) -> Any:
+    """A tap that passes everything on."""
+
+    def tap(frame: Frame) -> list[Frame]:
+        frames.append(frame)
+        return [frame]
+
+    return tap
+
+
 @everywhere
 @pytest.mark.parametrize("at", [1, 12])
 def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection: Protection, at: int, tmp_path: Path) -> None:
+    """To the sessions of its frames: a coordinator that was killed says the same again, or clients take it for another's.
+
+    Before: pulls that go out before a round begins had other numbers in the next life, and no run went on.
+    """
     algorithm = FPFC(rounds=20, penalty=TOY, rho=1.5, nu=0.05, participation=0.5)
-    first, second = Run(algorithm, protection), Run(algorithm, protection)
+    sent: tuple[list[Frame], list[Frame]] = [], []
+    first, second = (Run(algorithm, protection, kept_in(of)) for of in sent)
     for _ in range(at):
         first.step()
+    sent[0].clear()
     path = write(tmp_path, Checkpoint(at, to_plain(first.state), first.view.harness.save(), {}, {}))
     found = read(path)
     second.state = from_plain(State, found.state)
@@ -515,6 +531,9 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection: Pr
         second.step()
     one, other = first.models(), second.models()
     assert first.state.clusters == second.state.clusters
+    moved = [[(f.receiver, decode(f.data, f.sender, 1 << 20).session) for f in of if f.kind == "Recipe"] for of in sent]
+    assert moved[0]
+    assert moved[0] == moved[1]
     assert all(np.array_equal(one[i], other[i]) for i in CLIENTS)
 
 

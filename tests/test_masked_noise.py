@@ -362,7 +362,9 @@ def test_updates_of_whom_no_sum_can_come_are_not_compared(tmp_path: Path) -> Non
     told = {what: {line["round"] for line in lines if line["what"] == what} for what in ("sums", "gram", "sketches")}
     assert all(rounds == {0, 1, 2} for rounds in told.values()), told
     page = write_report(tmp_path).read_text()
-    assert page.count("reckoned as if sums had no noise: with it the server knows less") == 3, "of single updates, habits and taking part"
+    assert page.count("reckoned as if sums had no noise: with it the server knows less") == 3, (
+        "of single updates, habits and taking part"
+    )
     assert "reckoned as if sums had no noise" in str(dict(face.load(tmp_path).client(3).rows))
 
 

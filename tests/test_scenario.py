@@ -498,7 +498,7 @@ def test_a_client_without_training_examples_is_named() -> None:
 def test_overlapping_means_are_refused_under_masks_when_the_scenario_is_built() -> None:
     """Before: without samples they were accepted, and refused in the first round in words that did not say what to do."""
     for by_samples in (True, False):
-        with pytest.raises(Refused, match='means over neighbourhoods overlap.*set algorithm.over="members"'):
+        with pytest.raises(Refused, match=r'means over neighbourhoods overlap.*set algorithm\.over="members"'):
             replace(SMALL, algorithm=replace(AS_PUBLISHED, by_samples=by_samples), protection=Masked(), validation=0.1)
     replace(SMALL, algorithm=replace(AS_PUBLISHED, over="members"), protection=Masked(), validation=0.1)
 

@@ -5,11 +5,14 @@ from typing import Any
 
 from ..threat_models.audit.clusters import DECIDED
 from ..threat_models.audit.experiment import Anchor
+from ..threat_models.audit.scoring import GOOD
 from .sought import CALLED, SOUGHT, sought
 
 SUMS: Anchor = "sums alone"
 CHANCE: Anchor = "chance"
 UPDATES = "updates"
+LITTLE = 0.75
+"""An area from which on it is not called little."""
 TOLD = 0.01
 """Of what sets updates apart, by sums alone, from which on it is said."""
 
@@ -26,7 +29,7 @@ def little(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row in rows:
         if not row["leakage"] or row["leakage"]["valid"] or row.get("anchor") != CHANCE or not row.get("told"):
             continue
-        if (area := row["told"]["here"]["area"])["low"] > 0.5:
+        if (area := row["told"]["here"]["area"])["value"] < LITTLE and area["low"] > 0.5:
             what = sought(row["experiment"])
             how = f"{what} (AUC {area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}, where 0.50 is a guess)"
             found.setdefault(CALLED.get(row["observer"], row["observer"]), []).append(how)
@@ -42,6 +45,10 @@ def of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if area is not None and area["low"] > 0.5:
             how = f"AUC {area['value']:.2f}, {area['low']:.2f} to {area['high']:.2f}"
             known.setdefault(sought(row["experiment"]), how)
+        if read := (row.get("records") or {}).get(SUMS, {}).get("read", 0):
+            of = row["records"][SUMS]
+            whose = f"of {of['clients']} of {of['victims']} clients"
+            known.setdefault("single records", f"{read} of {of['of']}, {whose}, at {GOOD:.0f} dB or better")
         if row["experiment"] != UPDATES or row.get("anchor") != SUMS or not row["leakage"]:
             continue
         if (share := row["leakage"]["aggregate"]) >= TOLD:

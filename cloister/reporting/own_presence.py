@@ -25,6 +25,7 @@ READY = (
 NOT_ASKED = "it was there, and asked for nothing: others were drawn, or it counted as absent while it was slow"
 DECLINED = "it was asked, and declined"
 LATE = f"{DECLINED}: whoever is not there when clients are split lacks the key of that split, and cannot be compared with them"
+TOO_LONG = "its update is not finite, or longer than max_norm"
 NOTHING = "it was asked, and sent nothing of an update"
 ALONE = "it trained for itself alone, and nothing of that was sent"
 BEFORE = "before it was first asked for anything: it was not there yet, or others were asked"
@@ -105,6 +106,7 @@ def rounds_of(lines: Sequence[Line]) -> list[Rounds]:
             asked[t] = asked.get(t, (k, k))[0], k
         sent.setdefault(t, set()).update(told)
         why |= {t: why_declined(str(line["said"]))} if has_declined(told) and line.get("said") else {}
+        why |= {t: TOO_LONG} if "Withheld" in told else {}
     why |= dict.fromkeys((t for t in alone if not sent.get(t, set()) - AFTERWARDS), ALONE)
     return joined(_each(lines, asked, sent, why, any(SIGNED in kinds for kinds in sent.values())))
 
@@ -152,7 +154,7 @@ def _came(kinds: set[str], signs: bool) -> str:
 
 def has_declined(kinds: Iterable[str]) -> bool:
     """Whether it declined, what it was asked for or the weights that come before."""
-    return any(kind.partition(",")[0] == "Declined" for kind in kinds)
+    return any(kind.partition(",")[0] in ("Declined", "Withheld") for kind in kinds)
 
 
 def _missed(between: Sequence[Line]) -> str:

@@ -18,6 +18,7 @@ from .gaps import gaps
 from .headline import (
     MADE_OWN,
     attacked_in_words,
+    in_slots,
     privacy_in_words,
     trouble_in_words,
     turned_down_in_words,
@@ -249,6 +250,8 @@ def _elsewhere(run: Run) -> bool:
 
 def _unsplit(run: Run) -> str:
     """What there is to say where nothing was split."""
+    if in_slots(run):
+        return "each client by the model that it chooses, or mixes by itself"
     if final_clusters(run) and len(final_clusters(run)) > 1:
         return "each client by its cluster's model"
     if run.pairs or has_clusters(run):
@@ -382,6 +385,8 @@ def _one_cluster(run: Run, clients: str) -> str:
     """A run that ended with all in one cluster: whether it looked for more, and what it missed."""
     chose = bool(run.pairs) or has_clusters(run)
     if not chose and not looks_for_splits(run):
+        if in_slots(run):
+            return f"{clients} ended with one model that they go by most."
         return f"{clients} shared one model to the end{MADE_OWN if run.summary.get('adapts') else ''}."
     words = f"{clients} ended in one cluster" if chose else f"{clients} shared one model to the end; nothing was split"
     there = {str(i) for members in final_clusters(run).values() for i in members} or run.groups.keys()

@@ -77,6 +77,8 @@ class State(Flat):
 class PACFL(Averaging):
     """beta: in degrees. vectors: p. measure: of two bases, as above. choice: what clients release. The rest as in `Averaging`."""
 
+    shown: ClassVar[str] = SHOWN
+    decided: ClassVar[str] = DECIDED
     alone_if_few: ClassVar[bool] = True
 
     beta: float
@@ -129,7 +131,7 @@ class PACFL(Averaging):
         pairs = tuple(p for p in combinations(everyone.members, 2) if p not in state.angles and not waiting.isdisjoint(p))
         judge = Angles(smallest_angle if self.measure == "smallest" else aligned_angle)
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
-        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, SHOWN, DECIDED))
+        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, self.shown, self.decided))
         state = replace(state, angles={**state.angles, **judge.found})
         single = len(everyone.members) == 1  # nobody is there to be compared with
         known = tuple(i for i in everyone.members if single or any(i in pair for pair in state.angles))

@@ -80,6 +80,8 @@ class PrivateCFL(Averaging):
     The others as in `Averaging`.
     """
 
+    shown: ClassVar[str] = SHOWN
+    decided: ClassVar[str] = DECIDED
     alone_if_few: ClassVar[bool] = True
 
     noise: Noise
@@ -145,7 +147,7 @@ class PrivateCFL(Averaging):
         pairs = tuple(combinations(everyone.members, 2))
         judge = SketchJudge(lambda vectors, clients: bipartitions(vectors, clients, null, rng))
         work = {ALL: Assignment(everyone.model, everyone.members, everyone.members)}
-        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, SHOWN, DECIDED))
+        view.pairs(state.round, work, {}, PairQuestion(pairs, self.choice, Unmeasured(), judge, self.shown, self.decided))
         if not judge.looks and len(everyone.members) > 1:
             return {}, {}
         found = leaves(judge.looks, everyone.members)

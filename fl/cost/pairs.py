@@ -35,7 +35,8 @@ EXACT = ExactEmd(COSINE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairLoad:
     """What clients are compared by. d: coordinates of an embedding. inputs: of an example. rows: of a sample. weights: floats of
-    an embedding model, at most those of the whole model. choice, distance, eps: the algorithm's.
+    an embedding model, at most those of the whole model. choice, distance, eps: the algorithm's. shown, decided: as in
+    `PairQuestion`.
     """
 
     choice: Choice
@@ -45,6 +46,8 @@ class PairLoad:
     weights: int
     distance: Distance = EXACT
     eps: Tolerance = 0.025
+    shown: str = ""
+    decided: str = ""
 
     def __post_init__(self) -> None:
         if min(self.d, self.inputs, self.rows, self.weights) < 1:
@@ -60,7 +63,16 @@ def pair_load_of(scenario: Scenario, folder: Path | None) -> PairLoad | None:
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model"))
     if hasattr(algorithm, "embedders"):
         shown: Embedders = algorithm.embedders(population, module)
-        return PairLoad(choice=algorithm.choice, d=shown.d, inputs=shown.inputs, rows=shown.rows, weights=1)
+        said, decided = (str(getattr(algorithm, name, "")) for name in ("shown", "decided"))
+        return PairLoad(
+            choice=algorithm.choice,
+            d=shown.d,
+            inputs=shown.inputs,
+            rows=shown.rows,
+            weights=1,
+            shown=said,
+            decided=decided,
+        )
     measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
     if measures and not scenario.validation > 0:
         raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
@@ -136,7 +148,9 @@ def compared(
     if not pairs:
         return 0
     judge = Judging(load.distance, load.eps, Cores(), float(load.eps) if isinstance(load.eps, float | int) else None)
-    found = view.pairs(t, work, updates, PairQuestion(pairs, load.choice, tau_of(load.distance, load.eps), judge))
+    found = view.pairs(
+        t, work, updates, PairQuestion(pairs, load.choice, tau_of(load.distance, load.eps), judge, load.shown, load.decided)
+    )
     decided = {(a, b) for a, b in found.accepts if a < b}
     if not isinstance(load.choice, PerRound):
         known |= decided | set(found.lost)

@@ -73,6 +73,12 @@ class Workload:
         return {str(k): tuple(range(k, self.clients, self.clusters)) for k in range(self.clusters)}
 
 
+def _slots(scenario: Scenario) -> int:
+    """Models that clients choose among by themselves."""
+    found = getattr(scenario.algorithm, "models", 2)
+    return found if Functionality.SLOTS in scenario.algorithm.needs and isinstance(found, int) and found > 0 else 2
+
+
 def workload_of(scenario: Scenario, clients: int | None, parameters: int | None, folder: Path | None) -> Workload:
     """What the scenario would play: its algorithm's needs, its numbers of clients and parameters where none are given.
 
@@ -96,4 +102,5 @@ def workload_of(scenario: Scenario, clients: int | None, parameters: int | None,
         compared=getattr(scenario.algorithm, "similarity", "update"),
         pairs=pair_load_of(scenario, folder),
         energy=getattr(scenario.algorithm, "similarities", "") == "when ripe",
+        slots=_slots(scenario),
     )

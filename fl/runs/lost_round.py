@@ -156,6 +156,10 @@ def _unusable(unused: Mapping[int, str], floor: int, scenario: Scenario) -> str:
     reason = next(iter(unused.values()))
     heavy = all(why.endswith(OF_FLOOR) for why in unused.values())
     ways = _more(scenario, True) if heavy else f"inputs of one scale, a smaller training.lr{clip}"
+    if all(PAST_BUDGET in why for why in unused.values()):
+        ways = "a larger budget, a larger noise multiplier or fewer rounds"
+    if all("protection.max_samples" in why for why in unused.values()):
+        ways = "a larger protection.max_samples"
     if all(why == OF_TRAINING for why in unused.values()):
         ways = "what those say of the client's model, loss and data"
     return f"{who} could not be used ({reason}), and a sum of the others is below the floor of {floor}; {ways} may help"

@@ -64,11 +64,16 @@ class Handles:
         if round != self.round:
             self.round, self._plays = round, 0
 
-    def restart(self, known: Mapping[str, Iterable[int]], owners: Mapping[str, int]) -> None:
-        """Go on from what was kept between two rounds."""
+    @property
+    def at(self) -> tuple[int, int]:
+        """The round, and how often clients were told to move models since it began: some are told before the next one begins."""
+        return self.round, self._plays
+
+    def restart(self, known: Mapping[str, Iterable[int]], owners: Mapping[str, int], at: tuple[int, int]) -> None:
+        """Go on from what was kept between two rounds, `at` included: what is said then has the same names in either life."""
         self.known = {name: set(clients) for name, clients in known.items()}
         self.owners = dict(owners)
-        self.round, self._plays = 0, 0
+        self.round, self._plays = at
         self._met.clear()
 
     def make(self, recipe: Recipe, among: Collection[int], owner: int | None = None) -> None:

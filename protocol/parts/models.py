@@ -8,12 +8,16 @@ from itertools import chain, count
 import numpy as np
 
 from ..core.errors import NobodyAnswered, Refused
+from ..core.session import SERVER
 from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Sum, Traffic, Updates, Vector
 from ..wire.recipes import Recipe
 from ..work.making import combined, weights_of
 from ..work.owned import starts_of
 from .handles import Handles
 from .run import Ids, Run
+
+MOVES = ("moves of round", "moves")
+"""By what a snapshot has the `Handles.at`."""
 
 
 class Models:
@@ -197,13 +201,15 @@ class Models:
     def save(self) -> Snapshot:
         """See `Part`."""
         known = {name: tuple(sorted(clients)) for name, clients in self.handles.known.items()}
-        return Snapshot(dict(self.held), {}, {}, Traffic(), own=dict(self.handles.owners), known=known)
+        at = {SERVER: dict(zip(MOVES, self.handles.at, strict=True))}
+        return Snapshot(dict(self.held), {}, at, Traffic(), own=dict(self.handles.owners), known=known)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         self._forget_round()
         self.held.clear()
-        self.handles.restart(snapshot.known, snapshot.own)
+        numbers = snapshot.next_round.get(SERVER, {})
+        self.handles.restart(snapshot.known, snapshot.own, (numbers.get(MOVES[0], 0), numbers.get(MOVES[1], 0)))
         self.held |= snapshot.models
 
     def _forget_round(self) -> None:

@@ -61,7 +61,7 @@ EMPTY = "score of nothing"
 """In the place of a protocol, of a score by which a client says that it does not say."""
 _LASTING = frozenset({BEGUN, LINK, COMPUTER})
 _VECTOR = "vector "
-_BRING = ("vector", "vectors", "content", "ciphertexts")
+_BRING = ("vector", "vectors", "content", "ciphertexts", "total")
 """Fields of messages that bring a client what others made."""
 
 

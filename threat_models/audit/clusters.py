@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class ClusterInference:
     side: str = "the ids of all clients"
     source: str = "rosters, sessions, order and length of frames"
     anchor: Anchor = "chance"
+    whole_is_all: ClassVar[bool] = True  # everything is what the server decided: 1, and not what a run in clear came to
 
     def applies(self, evidence: Evidence, /) -> str:
         if reason := unread(evidence):

@@ -40,12 +40,18 @@ class MadeUp:
         return np.array([len(part) for part in self.parts], np.float64)
 
 
+class NoExamples(ValueError):
+    """There is nothing to make up clients of."""
+
+
 def made_up(public: Public, sizes: Sequence[int], count: int, rng: np.random.Generator, rounds: int = 1) -> MadeUp:
     """Clients of label mixtures drawn at random, each of one planted group's kind, who train as the run's clients do.
 
     sizes: how many examples such clients have, as the attacker knows of its own run. count: how many, fewer of a large model or
     one that is no perceptron.
     """
+    if not len(public.auxiliary):
+        raise NoExamples("nobody holds out enough records to make up clients of: take a larger test_share, or more records")
     d = dimension(public.module)
     count = min(count, max(FEWEST, LARGEST // (d * rounds)), count if linear_layers(public.module) else IN_TURN)
     y, groups = public.auxiliary.y.numpy(), public.groups

@@ -20,6 +20,8 @@ BOUND = 0.1
 APART = 0.2
 """Least difference between everything and sums alone for a leakage to mean something."""
 
+KNOWN = 0.5
+"""Of what there is to find, from which on it is said that it is known without the view."""
 GOOD = 30.0
 """dB of PSNR at which a picture counts as recovered: hardly to be told from the original."""
 
@@ -238,6 +240,9 @@ def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
         if (apart := max(0.0, found.plain - found.aggregate)) >= APART:
             by_chance = f"which {found.victims} victims may show by chance: take more than {seeds} seed{'s' * (seeds > 1)}"
             return f"in clear the attack finds {apart:.2f} more than is known without it, {by_chance}"
+        if found.aggregate >= KNOWN:
+            both = f"{found.aggregate:.2f} is known without the view already, and {found.plain:.2f} in clear"
+            return f"{both}: too little between them to take shares of"
         words = f"in clear the attack finds only {apart:.2f} more than is known without it, too little to take shares of"
         if found.lone:
             return words

@@ -121,10 +121,13 @@ def stages(
                 dealt = replace(this, partition=HeldOut(this.training.batch, evenly))
                 try:
                     one_of = kept.run(f"{name}, evenly" if evenly else name, dealt, partial(_played, dealt, data, 0, over))
-                except NothingLearned:
-                    if evenly:
+                except ValueError as error:  # those made up may also have too few records
+                    if not evenly:
+                        continue
+                    if isinstance(error, NothingLearned):
                         raise
-                    continue
+                    whose = "in the attacker's own run, of clients that are made up of what yours hold out"
+                    raise ValueError(f"{whose}: {error}; a larger test_share may help") from error
                 played.append(one_of)
                 even = evenly
                 break

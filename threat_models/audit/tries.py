@@ -13,6 +13,7 @@ from ...fl.near_names import in_short, meant
 from ...fl.own_code import has_own
 from .experiment import Anchor, Budget, Evidence, Experiment, Finding, Values
 from .kept import NOTHING_KEPT, Kept
+from .made_up import NoExamples
 from .observer import Observer
 from .stage import Stage
 from .truth import Truth
@@ -131,6 +132,8 @@ class Tries:
                 return Untried(when + failure(error), failed=True)
         try:
             return made()
+        except NoExamples as error:
+            return Untried(str(error))
         except Exception as error:
             scenario = self.played[0].scenario
             if not has_own((scenario.model, scenario.training.loss)):
