@@ -532,6 +532,8 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(protection: Pr
     one, other = first.models(), second.models()
     assert first.state.clusters == second.state.clusters
     moved = [[(f.receiver, decode(f.data, f.sender, 1 << 20).session) for f in of if f.kind == "Recipe"] for of in sent]
+    if isinstance(protection, Plain):  # clients of a simulation that goes on are handed the server's own model anew
+        moved = [of[:1] for of in moved]
     assert moved[0]
     assert moved[0] == moved[1]
     assert all(np.array_equal(one[i], other[i]) for i in CLIENTS)

@@ -69,11 +69,14 @@ class Handles:
         """The round, and how often clients were told to move models since it began: some are told before the next one begins."""
         return self.round, self._plays
 
-    def restart(self, known: Mapping[str, Iterable[int]], owners: Mapping[str, int], at: tuple[int, int]) -> None:
-        """Go on from what was kept between two rounds, `at` included: what is said then has the same names in either life."""
+    def restart(
+        self, known: Mapping[str, Iterable[int]], owners: Mapping[str, int], at: tuple[int, int], given: Iterable[str]
+    ) -> None:
+        """Go on from what was kept between two rounds, `at` and `given` included: what is said then is as in the life before."""
         self.known = {name: set(clients) for name, clients in known.items()}
         self.owners = dict(owners)
         self.round, self._plays = at
+        self.given = set(given)
         self._met.clear()
 
     def make(self, recipe: Recipe, among: Collection[int], owner: int | None = None) -> None:

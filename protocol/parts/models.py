@@ -16,8 +16,8 @@ from ..work.owned import starts_of
 from .handles import Handles
 from .run import Ids, Run
 
-MOVES = ("moves of round", "moves")
-"""By what a snapshot has the `Handles.at`."""
+MOVES, GIVEN = ("moves of round", "moves"), "given "
+"""By what a snapshot has the `Handles.at`, and the models that tasks named."""
 
 
 class Models:
@@ -201,15 +201,16 @@ class Models:
     def save(self) -> Snapshot:
         """See `Part`."""
         known = {name: tuple(sorted(clients)) for name, clients in self.handles.known.items()}
-        at = {SERVER: dict(zip(MOVES, self.handles.at, strict=True))}
-        return Snapshot(dict(self.held), {}, at, Traffic(), own=dict(self.handles.owners), known=known)
+        numbers = dict(zip(MOVES, self.handles.at, strict=True)) | {f"{GIVEN}{name}": 1 for name in sorted(self.handles.given)}
+        return Snapshot(dict(self.held), {}, {SERVER: numbers}, Traffic(), own=dict(self.handles.owners), known=known)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         self._forget_round()
         self.held.clear()
         numbers = snapshot.next_round.get(SERVER, {})
-        self.handles.restart(snapshot.known, snapshot.own, (numbers.get(MOVES[0], 0), numbers.get(MOVES[1], 0)))
+        given = {name.removeprefix(GIVEN) for name in numbers if name.startswith(GIVEN)}
+        self.handles.restart(snapshot.known, snapshot.own, (numbers.get(MOVES[0], 0), numbers.get(MOVES[1], 0)), given)
         self.held |= snapshot.models
 
     def _forget_round(self) -> None:
