@@ -7,7 +7,7 @@ clients say how well they predict, if they do (protocol/specs/scores.md). What e
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             attempts.pause(hosts.listener)
 
     hosts = LinkedHosts(journal, clients, name, begin, due, more, control.halt, listening.scores)
-    watched = Watched(hosts, len(clients), scenario.rounds, journal.life)
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life, _last_line(out) if resumed else {})
     control.vitals = watched.vitals
     over = done = in_vain = False
     said = ""
@@ -171,6 +171,13 @@ def _check_listed(directory: Directory | None) -> None:
         raise Refused("two servers are two by their certificates: TwoServer is played with --keys alone")
     if away := [name_of(party) for party in HELPERS if party not in directory.entries]:
         raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
+
+
+def _last_line(out: Path) -> Mapping[str, Any]:
+    """Of metrics.jsonl, of an earlier life; empty where no round was over, or the machine lost some of it."""
+    with suppress(OSError, ValueError, IndexError):
+        return RunFolder(out).read("metrics.jsonl")[-1]
+    return {}
 
 
 def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) -> None:

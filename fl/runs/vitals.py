@@ -79,16 +79,29 @@ class Control:
 
 @dataclass(slots=True)
 class Watched:
-    """What a coordinator's vitals are read from. hosts: of linked_hosts.py. clients: how many. played: what was told after the
-    last round; `serve` sets it, and `running`.
+    """What a coordinator's vitals are read from. hosts: of linked_hosts.py. clients: how many. before: the line of metrics.jsonl
+    of the last round of an earlier life, if there was one. played: what was told after the last round of this one; `serve` sets
+    it, and `running`.
     """
 
     hosts: "LinkedHosts"
     clients: int
     rounds: int
     life: int
+    before: Mapping[str, Any] = field(default_factory=dict)
     played: "Round | None" = None
     running: bool = True
+
+    def _before(self) -> dict[str, Any]:
+        """What is known of the run until a round of this life is over."""
+        clusters = self.before.get("clusters") or {}
+        placed = {i for members in clusters.values() for i in members}
+        return {
+            "clusters": len(clusters),
+            "accuracy": self.before.get("accuracy_mean"),
+            "stopped": dict(self.before.get("stopped") or {}),
+            "unplaced": self.clients - len(placed) if clusters else 0,
+        }
 
     def vitals(self) -> Vitals:
         """At this moment."""
@@ -97,10 +110,7 @@ class Watched:
             round=self.hosts.round,
             rounds=self.rounds,
             cohort=self.clients,
-            clusters=0 if played is None else played.clusters,
-            accuracy=None if played is None else played.accuracy,
-            stopped={} if played is None else {of.cluster: of.since for of in played.stopped},
-            unplaced=0 if played is None else len(played.unplaced),
+            **(self._before() if played is None else _after(played)),
             stage=linked.stage,
             unanswered=sum(list(linked.absent.values())),
             late=linked.late,
@@ -114,3 +124,12 @@ class Watched:
         counted: dict[str, Any] = listener.counted
         barred = len(listener.barred())
         return replace(found, connected=there, owing=owing, missing=listener.missing(), stalled=stalled, barred=barred, **counted)
+
+
+def _after(played: "Round") -> dict[str, Any]:
+    return {
+        "clusters": played.clusters,
+        "accuracy": played.accuracy,
+        "stopped": {of.cluster: of.since for of in played.stopped},
+        "unplaced": len(played.unplaced),
+    }
