@@ -28,8 +28,9 @@ from cloister.reporting.headline import comparisons, rejected_in_words
 from cloister.reporting.matrix_picture import MATRIX_PIXELS, draw_matrix
 from cloister.reporting.of_client import of_client
 from cloister.reporting.panels import cluster_lines, why_no_split
-from cloister.reporting.report import read_run, tiles, write_report
+from cloister.reporting.report import read_run, write_report
 from cloister.reporting.run_data import scores
+from cloister.reporting.run_tiles import tiles
 from cloister.reporting.tree_drawing import draw_tree
 from cloister.tables_out import print_table
 

@@ -9,8 +9,9 @@ import pytest
 from cloister.reporting.curves import NARROW, draw_curves
 from cloister.reporting.matrices import filling_panels
 from cloister.reporting.panels import accuracy_chart
-from cloister.reporting.report import verdict, write_report
+from cloister.reporting.report import write_report
 from cloister.reporting.run_data import evaluated, final_clusters, hue_of_groups, read_run
+from cloister.reporting.run_verdict import verdict
 
 CLIENTS, CORRUPT = 6, [1, 4]
 COMMUNITIES = [[0, 2, 3, 5], [1, 4]]

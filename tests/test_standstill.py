@@ -20,8 +20,9 @@ from cloister.protocol import Masked
 from cloister.protocol.view.answers import BelowFloor, Model
 from cloister.reporting.headline import turned_down_in_words
 from cloister.reporting.panels import why_no_split
-from cloister.reporting.report import stood_still, verdict, write_report
+from cloister.reporting.report import write_report
 from cloister.reporting.run_data import Run
+from cloister.reporting.run_verdict import stood_still, verdict
 
 from .served import SMALL
 

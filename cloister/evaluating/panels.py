@@ -140,7 +140,14 @@ def curves(grid: Grid) -> list[Panel]:
         under = f" under {protection}" if len(grid.protections) > 1 else ""
         clean = {d: [grid.clean(d, protection)] if from_zero(grid) else [] for d in grid.defences}
         of = {d: clean[d] + [_of_worst(grid, d, s, protection) for s in strengths] for d in grid.defences}
-        panels.append(_panel(grid, f"Each defence{under} against the attack that leaves it least in the mean at each strength", f"worst{number}", of))
+        panels.append(
+            _panel(
+                grid,
+                f"Each defence{under} against the attack that leaves it least in the mean at each strength",
+                f"worst{number}",
+                of,
+            )
+        )
         for k, defence in enumerate(grid.defences):
             each = {a: clean[defence] + [grid.attacked(a, defence, s, protection) for s in strengths] for a in grid.attacks}
             panels.append(_panel(grid, f"{defence}{under} against each attack", f"attacks{number}-{k}", each))

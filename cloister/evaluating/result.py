@@ -120,7 +120,11 @@ class Evaluated:
         if high - low < NARROW:  # differences of a point are no landscape
             axes.set_ylim((low + high - NARROW) / 2, (low + high + NARROW) / 2)
         title = f"{grid.about['name']}, under {name}"
-        axes.set(xlabel=str(grid.about["strength"]), ylabel="accuracy under the attack that leaves least, %\n(higher is better)", title=title)
+        axes.set(
+            xlabel=str(grid.about["strength"]),
+            ylabel="accuracy under the attack that leaves least, %\n(higher is better)",
+            title=title,
+        )
         axes.set_xticks(sorted(grid.strengths))
         axes.legend(frameon=False, title=LEGEND, loc="center left", bbox_to_anchor=(1, 0.5))
         return figure

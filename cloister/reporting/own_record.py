@@ -18,8 +18,8 @@ from .own_presence import absences, exact_without_it, is_left, outcome, rounds_o
 from .own_second import absences_there
 from .own_words import BESIDE_COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
-from .report import Tile
 from .run_data import DASH, number
+from .run_tiles import Tile
 
 RECORD = "join.jsonl"
 MOST = 200
