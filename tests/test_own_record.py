@@ -1,5 +1,6 @@
 """What a client's own record says, and its report: what it was sent, when it was not there, that it was revoked."""
 
+import html
 import json
 import re
 from dataclasses import fields, is_dataclass
@@ -387,6 +388,17 @@ def test_after_the_last_round_that_is_named_others_went_on_where_it_left():
     """Before: the rounds after one that it was not told of were left out."""
     left = [JOINED, task(0), update(0), task(1), {"left": "stopped"}]
     assert "1 (perhaps: it was not told) and after 1, if there were any," in without_it(rounds_of(left), "Masked()", True)
+
+
+def test_a_sum_of_two_is_on_the_page_of_either():
+    """Before: "all others in a sum and the coordinator together could take theirs off", where one other client alone had it."""
+    among = lambda count, t: {"received": {"what": "Survivors", "bytes": 9, "among": [count, f"{count}"]}, "round": t}  # noqa: E731
+    lines = [JOINED, task(0), among(6, 0), update(0), task(1), among(2, 1), update(1)]
+    two = "The smallest sum with its update is over 2 clients, in 1 round; each of the two takes its own part off"
+    assert two in html.unescape(render(lines))
+    assert "The smallest sum with its update" not in render([JOINED, task(0), update(0)])
+    damaged = {"received": {"what": "Survivors", "among": ["x"]}, "round": 0}
+    assert "The smallest sum with its update" not in render([JOINED, task(0), damaged])
 
 
 def test_its_number_of_records_is_told_exactly_by_sums_with_it_and_without_it_and_by_no_others():

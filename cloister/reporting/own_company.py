@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from .headline import hides_from_one
+
 SUMMED = {"Masked": "Survivors", "Encrypted": "EncryptedSum", "TwoServer": "Task"}
 """By protection, the message that says with whom; under two servers a client is told no more than who is asked with it."""
 UNTOLD = (
@@ -32,6 +34,27 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
             *([untold] if untold else []),
         ]
     )
+
+
+def smallest_company(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
+    """Over how few clients a sum with it was, and what one of them has by it, in a sentence; empty where it was in none."""
+    name = protection.partition("(")[0]
+    kind = SUMMED.get(name, "")
+    got = [(line.get("received") or {}, line.get("round")) for line in lines]
+    sizes = [(of["among"][0], t) for of, t in got if kind and of.get("what") == kind and type(t) is int and _counted(of)]
+    if not sizes:
+        return ""
+    least = min(size for size, _ in sizes)
+    often = len({t for size, t in sizes if size == least})
+    rounds = f"in {often} round{'s' * (often != 1)}"
+    if kind == "Task":
+        return f"The fewest that were asked together with it, itself included, are {least}, {rounds}{hides_from_one(least)}."
+    return f"The smallest sum with its update is over {least} client{'s' * (least != 1)}, {rounds}{hides_from_one(least)}."
+
+
+def _counted(of: Mapping[str, Any]) -> bool:
+    among = of.get("among")
+    return isinstance(among, list) and bool(among) and type(among[0]) is int and among[0] > 0
 
 
 def _each(lines: Sequence[Mapping[str, Any]], kind: str) -> Iterator[tuple[int, object]]:

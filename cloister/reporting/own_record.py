@@ -13,7 +13,7 @@ from ..protocol.pairs.noise import OF
 from .headline import up
 from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
-from .own_company import others_changed
+from .own_company import others_changed, smallest_company
 from .own_presence import absences, exact_without_it, is_left, outcome, rounds_of, without_it
 from .own_second import absences_there
 from .own_words import BESIDE_COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
@@ -87,8 +87,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
-    company = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
-    apart = " ".join(filter(None, [*company, exact_without_it(lines, rounds)]))
+    others = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
+    apart = " ".join(filter(None, [*others, exact_without_it(lines, rounds)]))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
@@ -96,7 +96,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     revealing, bounds = in_short(rows, spent), bounded(protection, sent, sent_to_it)
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
-    first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, apart]
+    company = smallest_company(lines, protection)
+    first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, company, apart]
     return (
         environment()
         .get_template("own_record.html.j2")
