@@ -50,6 +50,8 @@ def _scores(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     before, accuracy = summary["accuracy_before_clustering"], f"{100 * summary['accuracy_mean']:.1f} %"
     worst = f"worst client {100 * summary['accuracy_worst']:.1f} %"
+    if said := summary.get("scored"):
+        worst += f"; told by {said['clients']} of {said['of']} clients"
     if before is not None and len(summary["clusters"]) > 1:
         yield "accuracy before clustering", f"{100 * before:.1f} %"
         yield "accuracy after clustering", f"{accuracy}  ({worst})"

@@ -82,7 +82,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         "seconds": progress.seconds,
         "accuracy_mean": final["accuracy_mean"],
         "accuracy_worst": final["accuracy_worst"],
-        "accuracy_before_clustering": progress.before,
+        "accuracy_before_clustering": _before(lines, final, progress.before),
         "loss_mean": float(np.mean(losses)) if losses and None not in losses else None,
         **({"not_finite": broken} if (broken := _not_finite(simulation, final)) else {}),
         **({"diverged": grown} if (grown := _diverged(simulation, [*lines[:-1], final])) and not rows else {}),
@@ -119,6 +119,15 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     }
     folder.write_json("summary.json", summary)
     return summary
+
+
+def _before(lines: Sequence[Mapping[str, Any]], final: Mapping[str, Any], known: float | None) -> float | None:
+    """Mean accuracy in the last round in which all were in one cluster, of the clients whose accuracy is known at the end: others
+    may have been there, or have said how well they predict, then. known: of all of them.
+    """
+    alone = [line["accuracy"] for line in lines if line.get("accuracy") and len(line.get("clusters") or ()) == 1]
+    common = [value for i, value in alone[-1].items() if i in final["accuracy"] and value is not None] if alone else []
+    return float(np.mean(common)) if known is not None and common else known
 
 
 def _corrupt(simulation: Simulation, folder: RunFolder, final: Mapping[str, Any]) -> dict[str, Any]:
