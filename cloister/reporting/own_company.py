@@ -29,8 +29,7 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
         [
             f"With whom its update {asked} changed {often} round {changes[0]}, as others were away or back, drawn or not, or",
             "parted from it: whoever has sums of before and after can subtract them, and if updates hardly changed, what is left",
-            "is of few clients, and may set its own update apart though it was itself in all of them. How far all sums isolate",
-            "it, the coordinator's report measures; this record has no others' sums.",
+            "is of few clients, and may set its own update apart though it was itself in all of them.",
             *([untold] if untold else []),
         ]
     )

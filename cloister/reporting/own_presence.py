@@ -181,8 +181,7 @@ def without_it(rounds: Sequence[Rounds], protection: str, left: bool = False) ->
     return (
         f"Round{'' if one else 's'} {named} went on without it, and others with it: whoever has the sums of one with it and"
         " of one without it, if any was opened, over the same others, can subtract them, and if updates hardly changed, what is"
-        " left is close to its update alone. How far all sums isolate it, the coordinator's report measures; this record has no"
-        " sums without it."
+        " left is close to its update alone."
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..grids.panels import Said
 from ..protocol.pairs.noise import OF
 from .headline import up
 from .own_bounds import IN_SUMS, bounded
@@ -24,6 +25,7 @@ from .run_tiles import Tile
 RECORD = "join.jsonl"
 MOST = 200
 """Rows of what was refused, of when it was away, and of rounds."""
+MEASURES = "How far all sums isolate it, the coordinator's report measures; this record has no sums without it."
 CHOSE = " Which models it chose it revealed, too: who can tell that, is said below."
 
 
@@ -88,7 +90,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     others = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
-    apart = " ".join(filter(None, [*others, exact_without_it(lines, rounds)]))
+    measures = MEASURES if any("subtract them" in words for words in others) else ""
+    apart = " ".join(filter(None, [*others, exact_without_it(lines, rounds), measures]))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
@@ -97,14 +100,15 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
     company = smallest_company(lines, protection)
-    first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}", bounds, company, apart]
+    first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}"]
+    paragraphs = [" ".join(filter(None, several)) for several in (first, (bounds, company), (apart,))]
     return (
         environment()
         .get_template("own_record.html.j2")
         .render(
             kind="client report",
             title=f"Client {last.get('client', DASH)}",
-            verdict=" ".join(filter(None, first)),
+            said=Said(tuple((words, ()) for words in paragraphs if words)),
             tiles=[
                 Tile("messages sent", str(sum(row.times for row in rows)), f"{len(rows)} kinds"),
                 Tile("bytes sent", grouped(sum(row.bytes for row in rows))),
