@@ -44,6 +44,32 @@ def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
     assert standing_still(before, now, [], {"00": 4}, 7) == ()
 
 
+def test_a_cluster_that_is_dealt_anew_stands_still_since_the_one_whose_model_it_has():
+    before = {"community 5": Cluster("a"), "community 6": Cluster("b", (1, 3))}
+    now = {"community 7": Cluster("a"), "community 8": Cluster("b", (1, 3)), "community 9": Cluster("c", (5,))}
+    refused = [BelowFloor("community 5@7/update", (1, 3), 3)]
+    assert [(of.cluster, of.since) for of in standing_still(before, now, refused, {"community 5": 4}, 7)] == [("community 7", 4)]
+    assert [(of.cluster, of.since) for of in standing_still(before, now, refused, {"community 6": 4}, 7)] == [("community 7", 7)]
+    moved = {"community 7": Cluster("a moved")}  # its sum was opened: the refused one is of a fork that nobody goes on with
+    assert standing_still(before, moved, refused, {"community 5": 4}, 7) == ()
+
+
+def test_the_log_follows_a_cluster_that_is_dealt_anew_by_its_clients(caplog):
+    told = Told(logging.getLogger("cloister.test"))
+    halves = replace(STILL, cluster="02", clients=(0,)), replace(STILL, cluster="03", clients=(2,))
+    with caplog.at_level(logging.INFO, "cloister.test"):
+        for stopped in ((STILL,), (replace(STILL, cluster="01"),), halves, halves[:1], ()):
+            told.round(Round(5, 9, 2, 0.5, {}, stopped))
+    said = [(r.getMessage(), r.cluster, r.clients) for r in caplog.records if r.getMessage() != "round"]
+    assert said == [
+        ("stopped training", "00", [0, 2]),
+        ("stopped training", "02", [0]),
+        ("stopped training", "03", [2]),
+        ("trains again", "03", [2]),
+        ("trains again", "02", [0]),
+    ]
+
+
 def test_the_log_says_once_that_training_stopped_and_that_it_goes_on(caplog):
     told = Told(logging.getLogger("cloister.test"))
     with caplog.at_level(logging.INFO, "cloister.test"):
@@ -124,6 +150,29 @@ def test_pauses_that_are_over_are_told_too():
     (small,) = stood_still(Run("x", {}, floor, [earlier, rounds[-1]], [{}], [], [], [], [], {}))
     assert small.endswith("too few were there for a sum, or one of them has too many samples for it.")
     assert stood_still(Run("x", {}, {}, many, [], [], [], [], [], {}))[-1] == "So it was 2 times more."
+
+
+def test_a_pause_under_several_names_is_told_once_with_who_trained_for_the_sum():
+    def line(t, cluster, since, trained):
+        row = {"cluster": f"{cluster}@{t}", "members": trained, "why": "a sum over 2 clients is below the floor of 3"}
+        return {"round": t, "clusters": {name: [0, 1] for name in since or ("c",)}, "stopped": since, "below_floor": [row]}
+
+    rounds = [
+        line(5, "a", {"b": 5}, [2, 3]),
+        line(6, "b", {"b": 5}, [0, 1]),
+        line(7, "b", {"c": 5}, [2, 3]),
+        line(8, "c", {}, []),
+    ]
+    asked = "a sum over 2 clients is below the floor of 3 (of 2, 3, who trained for it)"
+    told = f"Cluster c (clients 0, 1; under other names before) learned nothing in rounds 5 to 7: {asked}."
+    assert stood_still(Run("x", {}, {}, rounds, [], [], [], [], [], {})) == [told]
+    (lasting,) = stood_still(Run("x", {}, {}, rounds[:3], [], [], [], [], [], {}))
+    assert lasting == told.replace("in rounds 5 to 7", "from round 5 on")
+    apart = [rounds[0], line(6, "b", {"b": 6}, [0, 1])]  # it began anew: two pauses
+    assert [words.split(": ")[0][-13:] for words in stood_still(Run("x", {}, {}, apart, [], [], [], [], [], {}))] == [
+        "ng in round 5",
+        "om round 6 on",
+    ]
 
 
 def test_a_cut_that_was_turned_down_is_said_once_for_each_cluster():

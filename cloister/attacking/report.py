@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..fl.runs.results_folder import Row, write
-from ..grids.panels import Tile
 from ..grids.spread import in_points
 from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
+from ..reporting.headings import Tile
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..tables_out import csv_of

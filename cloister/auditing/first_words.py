@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ..grids.panels import Said
+from ..reporting.headings import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.scoring import BOUND, GOOD, SEEDS
 from ..threat_models.audit.uncovered import leaks, left_open, read_records

@@ -11,8 +11,8 @@ import numpy as np
 from jinja2 import TemplateError
 from markupsafe import Markup
 
-from ..grids.panels import Tile
 from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
+from ..reporting.headings import Tile
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import BOUND, SEEDS

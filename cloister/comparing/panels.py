@@ -4,9 +4,9 @@ from math import isfinite, nan
 from typing import Any
 
 from ..fl.runs.results_folder import Row
-from ..grids.panels import Tile
 from ..grids.spread import metric
 from ..grids.words import learned_words
+from ..reporting.headings import Tile
 from ..reporting.run_data import DASH, time_words
 from .data import Found, Spot
 from .lines import Line, block_lines, columns, marked

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from ..grids.panels import Said
+from ..reporting.headings import Said
 from .data import Found, Spot
 
 LEVEL = 0.05

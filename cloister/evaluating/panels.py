@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
-from ..grids.panels import Tile
 from ..grids.spread import Spread, metric, percent, spread
 from ..grids.words import learned_words
 from ..reporting.curves import NARROW, WIDE, Band, Chart, Line, draw_curves
+from ..reporting.headings import Tile
 from ..reporting.hues import HUES
 from ..reporting.run_data import DASH, time_words
 from ..threat_models.broken import Bounds, broken_words

@@ -7,8 +7,8 @@ It says "holds against every attack played", and never that a defence is safe.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..grids.panels import Said
 from ..grids.spread import spread
+from ..reporting.headings import Said
 from ..threat_models.broken import CLEAN, LOWER
 from ..threat_models.chance import NOTHING
 from .caveats import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..grids.panels import Said
 from ..protocol.pairs.noise import OF
+from .headings import Said, Tile
 from .headline import up
 from .own_bounds import IN_SUMS, bounded
 from .own_choices import choices, who_can_tell
@@ -20,7 +20,6 @@ from .own_second import absences_there
 from .own_words import BESIDE_COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .run_data import DASH, number
-from .run_tiles import Tile
 
 RECORD = "join.jsonl"
 MOST = 200

@@ -38,6 +38,7 @@ from .panels import (
     tree_panel,
     why_no_split,
 )
+from .pauses import of_cluster
 from .repeat import how_to_repeat
 from .run_data import (
     DASH,
@@ -58,7 +59,7 @@ from .run_data import (
     worst,
 )
 from .run_tiles import UNKNOWN, tiles
-from .run_verdict import of_cluster, stood_still, verdict
+from .run_verdict import stood_still, verdict
 from .told_by import partly_told
 from .who_scored import told_scores, who_scored
 from .who_was_there import differing, in_ranges, revoked_in_words, who_was_there, without_model

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from .agreement import agreement_in_words
 from .byte_words import byte_words
+from .headings import Tile
 from .headline import MADE_OWN, in_slots
 from .panels import has_clusters, looks_for_splits
 from .run_data import (
@@ -25,15 +25,6 @@ from .run_data import (
 )
 
 UNKNOWN = "which way is better, the metric does not say"
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One number of the headline: what it is, its value and a line of detail."""
-
-    label: str
-    value: str
-    detail: str = ""
 
 
 def tiles(run: Run, final: Mapping[str, Sequence[str]]) -> list[Tile]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from .headline import MADE_OWN, in_slots, turned_down_in_words, unmoved_in_words
 from .panels import has_clusters, looks_for_splits
-from .run_data import DASH, Run, client_ids, final_clusters, number, round_of
+from .pauses import Pause, pauses
+from .run_data import Run, client_ids, final_clusters, number, round_of
 from .who_was_there import in_ranges, never_there
 
 MOST_PAUSES = 3
@@ -16,7 +17,6 @@ MOST_PAUSES = 3
 def stood_still(run: Run) -> list[str]:
     """A sentence on each cluster whose training stood still, for some rounds or at the end, on each that was not split as a side
     would have had no sum, and one on clients in no cluster."""
-    last = run.rounds[-1] if run.rounds else {}
     protection = run.scenario.get("protection")
     rules = protection if isinstance(protection, Mapping) else {}
     floor, corrupt = number(rules.get("floor")), number(rules.get("corrupt"))
@@ -33,23 +33,16 @@ def stood_still(run: Run) -> list[str]:
             return f"the split made it smaller than the floor of {least:.0f} clients, so that it had no sum, whoever was there"
         return reason or f"too few were there for a sum{uneven}"
 
-    found = []
-    paused: dict[tuple[str, int], tuple[int, Sequence[Any], str]] = {}
-    for line in run.rounds:
-        for name, since in (line.get("stopped") or {}).items():
-            members = (line.get("clusters") or {}).get(name) or []
-            paused[name, since] = int(number(line.get("round", since))), members, reason_of(line, name)
-    over = {of: until for of, until in sorted(paused.items()) if (last.get("stopped") or {}).get(of[0]) != of[1]}
-    for (name, since), (until, whom, silent) in [*over.items()][:MOST_PAUSES]:
-        when = f"round {since}" if until <= since else f"rounds {since} to {until}"
-        names = ", ".join(run.name_of(i) for i in whom)
-        found.append(f"Cluster {name} (clients {names}) learned nothing in {when}: {why(name, whom, silent)}.")
+    def learned_nothing(of: Pause) -> str:
+        names = ", ".join(run.name_of(i) for i in of.clients) + "; under other names before" * of.renamed
+        return f"Cluster {of.cluster} (clients {names}) learned nothing {of.when}: {why(of.cluster, of.clients, of.reason)}."
+
+    paused = pauses(run)
+    over = [of for of in paused if not of.lasts]
+    found = [learned_nothing(of) for of in over[:MOST_PAUSES]]
     if len(over) > MOST_PAUSES:
         found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
-    for name, since in sorted((last.get("stopped") or {}).items()):
-        whom = (last.get("clusters") or {}).get(name) or []
-        names, reason = ", ".join(run.name_of(i) for i in whom), why(name, whom, reason_of(last, name))
-        found.append(f"Cluster {name} (clients {names}) learned nothing from round {since} on: {reason}.")
+    found += [learned_nothing(of) for of in paused if of.lasts]
     found += unanswered_in_words(run)
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
@@ -65,17 +58,6 @@ def unanswered_in_words(run: Run) -> list[str]:
     paused = {line.get("round") for line in run.rounds if line.get("stopped")}
     rows = in_ranges([row for row in silent if row["round"] not in paused])
     return [f"In round {row['round']} {row['why']}: sums that it was asked for were not made." for row in rows]
-
-
-def reason_of(line: Mapping[str, Any], cluster: str) -> str:
-    """Why a cluster had no sum in a round, as far as its line says so: who did not answer, or what was wanting."""
-    of_sums = (str(row["why"]) for row in line.get("below_floor") or () if of_cluster(row) == cluster and "why" in row)
-    return str(line.get("unanswered") or "") or next(of_sums, "")
-
-
-def of_cluster(row: Mapping[str, Any]) -> str:
-    """Of a sum that was not opened: its cluster's name, which stands before the round."""
-    return str(row.get("cluster", DASH)).partition("@")[0]
 
 
 def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:

@@ -29,14 +29,22 @@ def standing_still(
     silent: str = "",
     why: Callable[[BelowFloor], str] = lambda of: of.words,
 ) -> tuple[Standstill, ...]:
-    """Clusters whose model is that of before the round, and of which a sum was refused in it. Not of sums into slots.
+    """Clusters whose model is one of before the round, and of which a sum was refused in it. Not of sums into slots.
+
+    A cluster that was dealt anew, under another name, is known by its model: a sum was refused of one that had it, and it stands
+    still since that one did.
 
     before, now: clusters of the algorithm's state, by name. refused: in this round. since: of those that stood still before it,
     by name. round: that is over, counted from 0. silent: that the second server did not answer in it, if it did not: a sum
     that has clients enough, or none, is for want of it then. why: of any other sum.
     """
     last = {of.name.partition("@")[0]: of for of in refused}  # sums are named by their cluster and round
-    same = (name for name in sorted(now.keys() & before.keys()) if before[name].model == now[name].model)
-    wanting = {name: silent and (not of.clients or len(of.clients) >= of.floor) for name, of in last.items()}
-    words = {name: silent if wanting[name] else why(of) for name, of in last.items()}
-    return tuple(Standstill(name, since.get(name, round), tuple(now[name].members), words[name]) for name in same if name in last)
+    found = []
+    for name, cluster in sorted(now.items()):
+        had = [name, *(other for other in sorted(before) if other != name and before[other].model == cluster.model)]
+        of = next((last[other] for other in had if other in last), None)
+        if of is None or all(other.model != cluster.model for other in before.values()):
+            continue
+        words = silent if silent and (not of.clients or len(of.clients) >= of.floor) else why(of)
+        found.append(Standstill(name, min((since[o] for o in had if o in since), default=round), tuple(cluster.members), words))
+    return tuple(found)
