@@ -590,7 +590,8 @@ class Drive:
             or (np.abs(found - rows @ rows.T) > self.case.cosine * np.outer(norms, norms)).any()
         ):
             raise NotIdeal(f"inner products of {compared} and of sums of {kept.clients} are off in round {self.round}")
-        if not any({*compared, *kept.clients} <= set(entry.about) for entry in self.view.record.log[logged:]):
+        about = {*compared, *kept.clients}  # of nobody nothing is told, and nothing logged
+        if about and not any(about <= set(entry.about) for entry in self.view.record.log[logged:]):
             raise NotIdeal("inner products with sums of earlier updates are not in the disclosure log")
 
     def advance(self, model: Model, mean: Sum) -> Model:

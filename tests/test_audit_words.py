@@ -74,6 +74,14 @@ def bare(observer, experiment, value, **leak):
 # --- first words ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_claims_remedy_counts_the_seeds_that_were_played():
+    """Before: "take more than 1 seed" of three, as victims of one alone could be compared."""
+    by_chance = leakage(np.array([0.1, 0.2]), np.zeros(2), np.array([0.9, -0.1]), np.random.default_rng(0))
+    assert not by_chance.valid
+    assert "more than 3 seeds" in judged(claim, by_chance, seeds=3).witness
+    assert "more than 1 seed" in judged(claim, by_chance).witness
+
+
 def test_a_leak_that_no_claim_covers_comes_first():
     rows = [row("not refuted"), bare("network", "clusters", 1.0), bare("server and client 0", "labels", 0.62)]
     words = headline(found(*rows))

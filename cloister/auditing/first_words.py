@@ -31,6 +31,8 @@ OPENED = (
 SERVERS = ("the server alone", "the first server alone")
 NAMED = 3
 """Things that are named of each observer; the rest are counted."""
+NEARLY_ALL = 0.9
+"""Of updates, from which on the share says that they are known."""
 FURTHER = 0.05
 """Of everything, by which what was found of one client is above what was found in the mean, from which on it is said."""
 
@@ -49,7 +51,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
     places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
     by = {(row["observer"], row["experiment"]): row["by"] for row in found["rows"] if row.get("by")}
     worst = {(row["observer"], row["experiment"]): row["worst"] for row in found["rows"] if row.get("worst")}
-    if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"])):
+    if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"]), *_whole_updates(found)):
         places.append((f"{LEAKS}:", told))
     parts += _records_in_words(found)
     parts += _open_in_words(found["rows"])
@@ -227,7 +229,7 @@ def _percent(share: float) -> str:
 def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
     """Records that were read, and whose, in a sentence: of one client alone it counts as well."""
     parts, names = [], found.get("names", {})
-    for row in read_records(found["rows"])[:NAMED]:
+    for row in [row for row in read_records(found["rows"]) if row["experiment"] != UPDATES][:NAMED]:
         of, alone = row["records"]["here"], row["records"][row["anchor"]].get("read", 0)
         whose = [str(Victim(one["client"], one["seed"], names.get(str(one["client"]), ""))) for one in of["whose"]]
         owners = ", ".join(whose) if len(whose) <= NAMED else f"{of['clients']} of {of['victims']} clients"
@@ -235,6 +237,21 @@ def _records_in_words(found: Mapping[str, Any]) -> Iterator[str]:
         parts.append(f"{of['read']} of {of['of']}, of {owners}, by {row['observer']} ({row['experiment']}){more}")
     if parts:
         yield f"Records were recovered at {GOOD:.0f} dB or better: {'; '.join(parts)}."
+
+
+def _whole_updates(found: Mapping[str, Any]) -> Iterator[str]:
+    """Who knows whole updates, of whom and of how many rounds, where the share of all that is known of them does not say so."""
+    alike, names = dict[str, list[str]](), found.get("names", {})
+    for row in read_records(found["rows"]):
+        if row["experiment"] != UPDATES or (row["leakage"] or {}).get("value", 1.0) > NEARLY_ALL:
+            continue
+        most = sorted(row["records"]["here"]["whose"], key=lambda one: (-one["read"], one["seed"], one["client"]))
+        parts = [
+            f"{one['read']} of {Victim(one['client'], one['seed'], names.get(str(one['client']), ''))}" for one in most[:NAMED]
+        ]
+        more = [f"those of {len(most) - NAMED} more"] if len(most) > NAMED else []
+        alike.setdefault(", ".join([*parts, *more]), []).append(CALLED.get(row["observer"], row["observer"]))
+    yield from (f"{' / '.join(observers)} can tell whole updates: {words}" for words, observers in alike.items())
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:

@@ -29,7 +29,8 @@ class Masked:
     clients in a sum, held by clients too. clip: largest absolute coordinate of an update; a client whose update exceeds it
     sits out and says so. max_samples: likewise for its number of samples, in sums that count them. ring_bits: 32 or 64.
     corrupt: clients of the run, at most, that collude with the server and tell it all they know; 0: the server alone. A sum then
-    needs floor + corrupt clients. dropped: largest share of a sum's clients that drops out. noise: what the
+    needs floor + corrupt clients, and more where so many could be gone that the others are too few (5 for floor=3, corrupt=1,
+    and 4 with dropped=0.1). dropped: largest share of a sum's clients that drops out. noise: what the
     clients add to every sum, so that all sums of a run together are differentially private for a client; a client is in one
     sum a round then, with uniform weights. Updates are scaled down to noise.l2 and not held against clip. Sketches and choices
     have no noise, and are not given beside it unless noise.acknowledge names them.

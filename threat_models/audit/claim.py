@@ -102,9 +102,15 @@ class Worst:
 
 
 def judged(
-    claim: Claim, found: Leakage | None, reason: str = "", worst: Worst | None = None, victims: Sequence[Victim] = ()
+    claim: Claim,
+    found: Leakage | None,
+    reason: str = "",
+    worst: Worst | None = None,
+    victims: Sequence[Victim] = (),
+    seeds: int = 0,
 ) -> Judged:
-    """The verdict; "not refuted" is never "proven". reason: why nothing was found. victims: of every value, in order.
+    """The verdict; "not refuted" is never "proven". reason: why nothing was found. victims: of every value, in order. seeds:
+    that were played, if not those of the victims.
 
     Refuted where the whole interval is above the bound, or where single victims are exposed: a claim is of each of them.
     Not refuted where its upper bound is not above; everything between, and all where the attack does not even succeed in
@@ -114,7 +120,7 @@ def judged(
         return Judged(
             claim, "not covered", f"not tried: {reason or f'no experiment on {claim.experiment} could be made of this run'}"
         )
-    seeds = len({victim.seed for victim in victims}) or 1
+    seeds = seeds or len({victim.seed for victim in victims}) or 1
     if not found.valid and not found.lone:
         return Judged(claim, "inconclusive", remedy(found, seeds, claim.bound))
     upper = max(0.0, found.upper)

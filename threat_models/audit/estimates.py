@@ -3,8 +3,8 @@
 From the best that the view has: the update itself, also where a protection was to hide it and did not; its transform, with the
 seed that undoes it; but for its head the model that a corrupt client was shown; linear measurements of it, with the seed that
 draws them; sketches under a key of which sums are known beside their sketches; inner products with known sums; what sets its
-cluster apart in rounds in which that has a sum of its own; and where there is nothing of all this, the mean of the smallest sum
-that it is in, without what corrupt clients put in.
+cluster apart in rounds in which that has a sum of its own; what a sum leaves of the one in it that is none of its own; and
+where there is nothing of all this, the mean of the smallest sum that it is in, without what corrupt clients put in.
 """
 
 from collections import defaultdict
@@ -24,6 +24,7 @@ from .coalitions import decrypted, joined_shares
 from .dealt import dealt_rows
 from .dealt import measured as measured_rows
 from .hidden_counts import counts_of
+from .left_alone import left_alone
 from .other_rounds import apart_in_other_rounds, own_in_other_rounds
 from .reading import Instance, sketch_sets, uploads
 from .shown_models import updates_shown
@@ -44,7 +45,7 @@ RIDGE = 1e-3
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """vector: float64 (d,). how: "update", "opened", "transform", "bare", "measurements", "span", "products", "other rounds",
-    "shown" or "mean".
+    "shown", "left alone" or "mean".
     """
 
     vector: Matrix = field(repr=False)
@@ -67,6 +68,7 @@ def estimates(view: CorruptView, prior: Matrix | None = None) -> dict[Instance, 
     found |= dict(_lasting(known, found, own_in_other_rounds(view, {i: e.vector for i, e in measured.items()}, known)))
     found |= dict(_dealt(view, known, prior))
     found |= {i: Estimate(v, "shown") for i, v in updates_shown(view, {i: e.vector for i, e in found.items()})}
+    found |= {i: Estimate(v, "left alone") for i, v in left_alone(view)}
     found |= {i: Estimate(v, "bare") for i, v in bare(view, known)}
     found |= dict(_uploaded(view))
     return {instance: e for instance, e in found.items() if instance[2] not in view.observer.clients}

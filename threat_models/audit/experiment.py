@@ -93,7 +93,8 @@ class Finding:
     """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
-    by what they are called. pictures: to look at. records: of a victim, how many of its records were read, and how many it has.
+    by what they are called. pictures: to look at. records: of a victim, how many of its records, or of its updates
+    where these are sought, were read, and how many it has.
     examined: what is judged in the place of values. noticed: what refutes a claim however much was recovered, in words. moves:
     (n,), of values that come from comparing victims with each other, what each adds to their mean; empty of any other. chances:
     (n,), of values that come from ranking a few of a victim's, how likely a guess is to rank them as well; empty of any other.

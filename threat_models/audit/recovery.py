@@ -15,6 +15,9 @@ from .reading import Instance
 from .truth import Truth
 from .unread import unread
 
+WHOLE = 1e-3
+"""Of what sets an update apart, at most so much is missing of one that is known wholly."""
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateRecovery:
@@ -56,9 +59,10 @@ def noticed(evidence: Evidence, found: Mapping[Instance, Estimate]) -> str:
 
 
 def recovered(evidence: Evidence, found: Mapping[Instance, Estimate], truth: Truth) -> Finding:
-    """Of every honest client, the share of what sets its updates apart that these estimates have."""
+    """Of every honest client, the share of what sets its updates apart that these estimates have, and how many have it WHOLE."""
     alone = means(evidence.sums)
     left, whole = defaultdict[int, float](float), defaultdict[int, float](float)
+    known, all_ = defaultdict[int, int](int), defaultdict[int, int](int)
     for (t, kind, client), x in truth.updates.items():
         if client in evidence.view.observer.clients:
             continue
@@ -69,5 +73,8 @@ def recovered(evidence: Evidence, found: Mapping[Instance, Estimate], truth: Tru
         missed = apart if guess is None or len(guess.vector) != len(wide) else float(np.square(guess.vector - wide).sum())
         left[client] += min(missed, apart)
         whole[client] += apart
+        known[client] += missed <= WHOLE * apart and apart > 0
+        all_[client] += 1
     victims = tuple(sorted(whole))
-    return Finding(victims, np.array([1 - left[i] / whole[i] if whole[i] else 0.0 for i in victims]))
+    values = np.array([1 - left[i] / whole[i] if whole[i] else 0.0 for i in victims])
+    return Finding(victims, values, records={i: (known[i], all_[i]) for i in victims})

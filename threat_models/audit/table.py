@@ -39,10 +39,10 @@ class Row:
     """One experiment on one observer's view, all seeds together. reason: why there is nothing, if there is not.
 
     leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
-    same three. records: that were read, on the view and on its anchors, as `counted` has them. by: of a coalition, the member
-    that found alone what stands here, as all together found less; else empty. failed: an attack of the user's ended in an error,
-    which is the reason. remedy: where nothing can be said, what it would take. tested: by
-    exact tests, and no leakage is measured: the reason says of what.
+    same three. records: that were read, or whole updates, on the view and on its anchors, as `counted` has them. by: of a
+    coalition, the member that found alone what stands here, as all together found less; else empty. failed: an attack of the
+    user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take. tested: by exact tests,
+    and no leakage is measured: the reason says of what.
     """
 
     observer: str
@@ -104,7 +104,7 @@ class Row:
 
 
 def counted(found: Sequence[Finding], seeds: Sequence[int]) -> dict[str, Any]:
-    """Of findings of records, one a seed: how many were read, of how many, of how many of the victims, and whose; else empty."""
+    """Of findings of records or updates, one a seed: how many were read, of how many and whom, and whose; else empty."""
     of = [(seed, i, *f.records[i]) for seed, f in zip(seeds, found, strict=True) for i in f.victims if i in f.records]
     whose = [{"seed": seed, "client": i, "read": read} for seed, i, read, _ in of if read]
     sums = {"read": sum(one["read"] for one in whose), "of": sum(one[3] for one in of)}
@@ -215,7 +215,9 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
         verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, f"{measured.value:.2f} beyond {anchor}")
     else:
-        verdicts = tuple(Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims) for c in claims)
+        verdicts = tuple(
+            Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims, len(tries.played)) for c in claims
+        )
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
     seeds, needed = [stage.seed for stage in tries.played], remedy(measured, len(tries.played), bound)
     if measured.valid and measured.value > bound and told and told[0].area.low <= 0.5:

@@ -88,7 +88,7 @@ def left_open(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[t
 
 
 def read_records(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows in which some record was read that the row's anchor does not have, whatever the share of all records is.
+    """Rows in which some record, or some whole update, was read that the row's anchor has not, whatever the share of all is.
 
     rows: as `Row.as_dict`. Those of most clients first.
     """
