@@ -53,7 +53,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
     from .fl.data.own import TableSchema
     from .fl.models.fit import needs_two
     from .fl.models.vector import dimension
-    from .fl.runs.feasibility import fewest_in_a_sum
+    from .fl.runs.feasibility import doubts, fewest_in_a_sum
     from .fl.runs.greeting import Greeting, maker_of, own_parties
     from .fl.runs.hosts import OF_NUMBERS
     from .fl.runs.listening import greeting_of
@@ -100,7 +100,7 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
         yield "agreed", f"labels {', '.join(table.kinds)}; {of}"
         if lacking and data is not None:
             yield "not here", f"no record of {', '.join(lacking)}: fine, if that is so"
-    for words in tried(found, mine):
+    for words in (*doubts(scenario, len(clients), {}), *tried(found, mine)):
         yield "note", words
     last = records % batch or batch
     yield "train on", f"{records} records, in batches of {batch}{f', the last of {last}' if last != batch else ''}"

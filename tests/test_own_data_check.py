@@ -172,6 +172,19 @@ def test_data_that_fit_are_said_to(folder):
     assert "predicts" not in words(fits(load(str(folder / "agreed.py")), folder / "mine.csv", None, None))
 
 
+@pytest.mark.trains
+def test_what_a_run_doubts_of_is_said_before_it(folder):
+    """Before: "it fits" of a run whose first line is that every split of its clients will be turned down."""
+    mine = table(folder / "mine.csv", of(40))
+    assert "note" not in words(fits(load(str(folder / "agreed.py")), mine, None, None))
+    (folder / "agreed.py").write_text(
+        AGREED.replace("FedAvg(by_samples=False)", "CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.74))")
+    )
+    assert words(fits(load(str(folder / "agreed.py")), mine, None, None))["note"].startswith(
+        "every split of 3 clients leaves a side below the floor of 2"
+    )
+
+
 @pytest.mark.parametrize(
     ("rows", "names", "message"),
     [
