@@ -30,7 +30,7 @@ from cloister.fl.runs.under_attack import deeds, under_attack
 from cloister.grids.spread import in_points, percent, spread
 from cloister.parts_from_text import made, tree_of
 from cloister.protocol.core.errors import Refused
-from cloister.reporting.headline import corrupt_in_words, loyal_in_words
+from cloister.reporting.headline import corrupt_in_words, down, loyal_in_words, up
 from cloister.reporting.tree_drawing import PHONE, draw_outline
 from cloister.summary import _scores, summary_rows
 from cloister.tables_out import SHARE, print_table
@@ -337,3 +337,11 @@ def test_the_whole_of_a_tree_of_splits_is_on_a_phone(depth: int) -> None:
     spots = {box.name: box for box in drawn.boxes}
     assert all(parent is None or spots[parent].x < spots[name].x for name, parent in parents.items())
     assert len({box.y for box in drawn.boxes}) == len(parents)
+
+
+@pytest.mark.parametrize("value", [1.1366, 6.8634, 0.099951, 8.0, 1e-5, 12345.6, 0.9999, 1.0001])
+def test_what_is_spent_is_rounded_up_and_what_is_left_down(value):
+    """Before: 6.87 was spent of a budget of 8, and 1.14 was left."""
+    assert float(down(value)) <= value <= float(up(value))
+    assert float(up(value)) - float(down(value)) <= 0.02 * value
+    assert down(0.0) == "0"

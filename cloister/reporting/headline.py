@@ -295,6 +295,14 @@ def up(value: float) -> str:
     return f"{value + 10 ** (math.floor(math.log10(value)) - 2):.3g}"
 
 
+def down(value: float) -> str:
+    """With three digits, and not above the value."""
+    short = f"{value:.3g}"
+    if not math.isfinite(value) or float(short) <= value:
+        return short
+    return f"{value - 10 ** (math.floor(math.log10(abs(value))) - 2):.3g}"
+
+
 def _type(run: Run) -> str:
     protection = run.scenario.get("protection")
     return str(protection.get("type", "")) if isinstance(protection, dict) else ""

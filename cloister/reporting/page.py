@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from .byte_words import byte_words
-from .headline import up
+from .headline import down, up
 from .run_data import DASH, number, time_words
 
 _JOINTS = re.compile(r"(?<=[^\W\d_][(_=/,.])(?=\w)|(?<=[a-z])(?=[A-Z])")
@@ -25,6 +25,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
     found.filters.update(
         percent=lambda v: f"{round(100 * v, 1) + 0.0:.1f}" if math.isfinite(v := number(v)) else DASH,
+        down=lambda v: down(v) if math.isfinite(v := number(v)) else DASH,
         up=lambda v: up(v) if math.isfinite(v := number(v)) else DASH,
         short=lambda v: f"{v:.3g}" if math.isfinite(v := number(v)) else DASH,
         bytes=lambda v: byte_words(v) if math.isfinite(v := number(v)) else DASH,
