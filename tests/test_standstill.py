@@ -195,3 +195,12 @@ def test_a_client_in_no_cluster_is_not_counted_among_those_that_ended_in_one():
 
     assert after(a=[0, 2], b=[1]).startswith("3 of 4 clients ended in 2 clusters")
     assert after(a=[0, 2], b=[1, 3]).startswith("4 clients ended in 2 clusters")
+
+
+def test_a_page_says_that_the_coordinator_was_started_again():
+    """Before: only link.json and a metric had it."""
+    run = Run("x", {}, {}, [{"round": 0, "clusters": {"0": [0, 1]}}], [], [], [], [], [], {})
+    assert stood_still(replace(run, link={"life": 1})) == stood_still(run) == []
+    assert stood_still(replace(run, link={"life": 3})) == [
+        "The coordinator was started 3 times for this run, which went on where it was."
+    ]

@@ -16,7 +16,7 @@ MOST_PAUSES = 3
 
 def stood_still(run: Run) -> list[str]:
     """A sentence on each cluster whose training stood still, for some rounds or at the end, on each that was not split as a side
-    would have had no sum, and one on clients in no cluster."""
+    would have had no sum, one on a coordinator that was started again, and one on clients in no cluster."""
     protection = run.scenario.get("protection")
     rules = protection if isinstance(protection, Mapping) else {}
     floor, corrupt = number(rules.get("floor")), number(rules.get("corrupt"))
@@ -47,6 +47,8 @@ def stood_still(run: Run) -> list[str]:
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
+    if math.isfinite(life := number(run.link.get("life"))) and life > 1:
+        found.append(f"The coordinator was started {life:.0f} times for this run, which went on where it was.")
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
