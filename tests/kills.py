@@ -29,6 +29,7 @@ from pathlib import Path
 
 import cbor2
 import numpy as np
+import torch
 from safetensors.numpy import load_file
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL
@@ -444,6 +445,7 @@ def main():
     options.add_argument("--only", choices=SCENARIOS)
     options.add_argument("--seconds", type=float, default=3600.0)
     asked = options.parse_args()
+    torch.set_num_threads(1)  # a life that is forked would wait for threads that its parent alone has
     draw, total, wrong, plays, begun = random.Random(asked.seed), Counter(), [], 0, time.monotonic()
     while total["kills"] < asked.kills and time.monotonic() - begun < asked.seconds:
         name = asked.only or ("masked", "plain")[plays % 4 == 3]

@@ -206,3 +206,13 @@ def test_a_server_that_compares_about_the_origin_is_not_weakened_by_a_client() -
     of = dict(zip(alone.findings[0].victims, alone.findings[0].values, strict=True))
     assert both.leakage is not None
     assert both.leakage.here >= np.mean([of[i] for i in victims]) - 1e-12
+
+
+def test_of_a_victim_of_whom_a_coalition_read_more_it_has_what_it_read_whoever_finds_more_in_the_mean():
+    """Before: the server's guess was better in the mean, and a client that three others knew wholly had its guess alone."""
+    mine = Finding((1, 2, 9), np.array([0.0, 0.0, 0.5]), records={1: (0, 30), 2: (0, 30), 9: (24, 30)})
+    server = Finding((1, 2, 9), np.array([0.4, 0.4, 0.2]), records={1: (0, 30), 2: (0, 30), 9: (0, 30)})
+    (best,), by = strongest((mine,), {"server": (server,)})
+    assert (best.values.tolist(), best.records, by) == ([0.4, 0.4, 0.5], {1: (0, 30), 2: (0, 30), 9: (24, 30)}, "server")
+    (best,), by = strongest((server,), {"clients 3, 4": (mine,)})
+    assert (best.values.tolist(), best.records[9], by) == ([0.4, 0.4, 0.5], (24, 30), "")

@@ -170,13 +170,17 @@ def members_first(observers: Iterable[Observer]) -> list[Observer]:
 
 def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings, str]:
     """Of what a coalition found and what members of it found alone, on the coalition's victims, what is most in the mean; and
-    whose it is, empty for the coalition's own or what is as good. Whoever has all that a member has can make the member's guess.
+    whose it is, empty for the coalition's own or what is as good. Whoever has all that a member has can make the member's guess;
+    and of a victim of which another read more, as of an update that is left alone in a sum, what that one found.
     """
     best, name = own, ""
+    all_ = {"": own}
     for member, theirs in members.items():
         also = tuple(_on_victims(alone, mine) for alone, mine in zip(theirs, own, strict=True))
+        all_[member] = also
         if _mean(also) > _mean(best):
             best, name = also, member
+    best = tuple(_read_most(of) for of in zip(best, *all_.values(), strict=True))
     if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
         pairs = zip(own, best, strict=True)
         as_good = (
@@ -185,6 +189,19 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
         )
         return tuple(as_good), ""
     return best, name
+
+
+def _read_most(found: Sequence[Finding]) -> Finding:
+    """The first of these, on the same victims; of one of whom another read more records, or updates, what that one found."""
+    best, *others = found
+    values, records = best.values.copy(), dict(best.records)
+    if len(best.moves) or len(best.chances):
+        return best
+    for other in others:
+        for k, i in enumerate(best.victims):
+            if i in records and other.records.get(i, (0, 0))[0] > records[i][0]:
+                values[k], records[i] = max(values[k], other.values[k]), other.records[i]
+    return best if records == dict(best.records) else replace(best, values=values, records=records)
 
 
 def _on_victims(alone: Finding, mine: Finding) -> Finding:
