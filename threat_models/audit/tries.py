@@ -180,7 +180,9 @@ def strongest(own: Findings, members: Mapping[str, Findings]) -> tuple[Findings,
         all_[member] = also
         if _mean(also) > _mean(best):
             best, name = also, member
-    best = tuple(_read_most(of) for of in zip(best, *all_.values(), strict=True))
+    most = tuple(_read_most(of) for of in zip(best, *all_.values(), strict=True))
+    if any(of is not one for of, one in zip(most, best, strict=True)):
+        best, name = most, ""  # nobody's alone
     if name and _mean(best) <= _mean(own) + ALIKE:  # as good: its own attack with the member's values
         pairs = zip(own, best, strict=True)
         as_good = (
