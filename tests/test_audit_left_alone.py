@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,8 +60,8 @@ def test_noise_and_a_corrupt_client_that_is_not_held_leave_nobody_alone() -> Non
 
     def left(of: PublishedSum, protection: object, held: dict[int, object]) -> dict[object, list[float]]:
         public, observer = SimpleNamespace(protection=protection), SimpleNamespace(clients=frozenset({0}))
-        view = SimpleNamespace(public=public, observer=observer, sums=[of], held=held)
-        return {key: vector.tolist() for key, vector in left_alone(view)}  # type: ignore[arg-type]
+        view: Any = SimpleNamespace(public=public, observer=observer, sums=[of], held=held)
+        return {key: vector.tolist() for key, vector in left_alone(view)}
 
     held: dict[int, object] = {0: SimpleNamespace(updates=own, examples=range(30))}
     assert left(told, Masked(), held) == {(0, "update", 1): [-1.0, 4.0]}

@@ -392,7 +392,10 @@ def test_after_the_last_round_that_is_named_others_went_on_where_it_left():
 
 def test_a_sum_of_two_is_on_the_page_of_either():
     """Before: "all others in a sum and the coordinator together could take theirs off", where one other client alone had it."""
-    among = lambda count, t: {"received": {"what": "Survivors", "bytes": 9, "among": [count, f"{count}"]}, "round": t}  # noqa: E731
+
+    def among(count: int, t: int) -> dict[str, object]:
+        return {"received": {"what": "Survivors", "bytes": 9, "among": [count, f"{count}"]}, "round": t}
+
     lines = [JOINED, task(0), among(6, 0), update(0), task(1), among(2, 1), update(1)]
     two = "The smallest sum with its update is over 2 clients, in 1 round; each of the two takes its own part off"
     assert two in html.unescape(render(lines))

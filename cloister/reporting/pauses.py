@@ -58,17 +58,13 @@ def _reason(run: Run, line: Mapping[str, Any], cluster: str, members: Sequence[A
     if line.get("unanswered"):
         return str(line["unanswered"])
     rows = [row for row in line.get("below_floor") or () if "why" in row]
-    of = [row for row in rows if of_cluster(row) == cluster] or [row for row in rows if of_cluster(row) not in _others(line)]
+    others = line.get("clusters") or {}  # of the round's end: a sum of any other name was of one that was dealt anew in it
+    of = [row for row in rows if of_cluster(row) == cluster] or [row for row in rows if of_cluster(row) not in others]
     if not of:
         return ""
     trained = of[0].get("members") or []
     strangers = ", ".join(run.name_of(i) for i in trained) if {*trained} - {*members} else ""
     return f"{of[0]['why']}{f' (of {strangers}, who trained for it)' if strangers else ''}"
-
-
-def _others(line: Mapping[str, Any]) -> set[str]:
-    """Clusters of the round's end: a sum of any other name was of one that was dealt anew in it."""
-    return {*(line.get("clusters") or {})}
 
 
 def of_cluster(row: Mapping[str, Any]) -> str:

@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .reading import Instance
-from .view import CorruptView
-
-Matrix = NDArray[np.float64]
+from .view import CorruptView, Matrix
 
 
 def left_alone(view: CorruptView) -> Iterator[tuple[Instance, Matrix]]:
