@@ -17,6 +17,7 @@ from cloister.fl.runs.experiment import Round, run
 from cloister.fl.runs.standstill import Standstill, standing_still
 from cloister.fl.runs.vitals import Vitals
 from cloister.protocol import Masked
+from cloister.protocol.view.account import Asked
 from cloister.protocol.view.answers import BelowFloor, Model
 from cloister.reporting.headline import turned_down_in_words
 from cloister.reporting.panels import why_no_split
@@ -35,23 +36,27 @@ class Cluster:
 
 
 def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
-    before = {"00": Cluster("a"), "01": Cluster("b"), "02": Cluster("c")}
-    now = {"00": Cluster("a"), "01": Cluster("moved"), "02": Cluster("c"), "03": Cluster("d")}
+    before = {"00": Cluster("a"), "01": Cluster("b", (1,)), "02": Cluster("c", (3,))}
+    now = {"00": Cluster("a"), "01": Cluster("moved", (1,)), "02": Cluster("c", (3,)), "03": Cluster("d", ())}
     refused = [BelowFloor(f"{name}@7/update", (), 2) for name in ("00", "01", "03")]
-    found = standing_still(before, now, refused, {}, 7)
+    found = standing_still(before, now, {}, 7, refused=refused, opened=["01"])
     assert found == (Standstill("00", 7, (0, 2), "a sum over 0 clients is below the floor of 2"),)
-    assert standing_still(before, now, refused, {"00": 4}, 7)[0].since == 4
-    assert standing_still(before, now, [], {"00": 4}, 7) == ()
+    assert standing_still(before, now, {"00": 4}, 7, refused=refused, opened=["01"])[0].since == 4
+    assert standing_still(before, now, {"00": 4}, 7) == ()
 
 
 def test_a_cluster_that_is_dealt_anew_stands_still_since_the_one_whose_model_it_has():
     before = {"community 5": Cluster("a"), "community 6": Cluster("b", (1, 3))}
     now = {"community 7": Cluster("a"), "community 8": Cluster("b", (1, 3)), "community 9": Cluster("c", (5,))}
     refused = [BelowFloor("community 5@7/update", (1, 3), 3)]
-    assert [(of.cluster, of.since) for of in standing_still(before, now, refused, {"community 5": 4}, 7)] == [("community 7", 4)]
-    assert [(of.cluster, of.since) for of in standing_still(before, now, refused, {"community 6": 4}, 7)] == [("community 7", 7)]
+    assert [(of.cluster, of.since) for of in standing_still(before, now, {"community 5": 4}, 7, refused=refused)] == [
+        ("community 7", 4)
+    ]
+    assert [(of.cluster, of.since) for of in standing_still(before, now, {"community 6": 4}, 7, refused=refused)] == [
+        ("community 7", 7)
+    ]
     moved = {"community 7": Cluster("a moved")}  # its sum was opened: the refused one is of a fork that nobody goes on with
-    assert standing_still(before, moved, refused, {"community 5": 4}, 7) == ()
+    assert standing_still(before, moved, {"community 5": 4}, 7, refused=refused, opened=["community 5.1"]) == ()
 
 
 def test_the_log_follows_a_cluster_that_is_dealt_anew_by_its_clients(caplog):
@@ -63,8 +68,6 @@ def test_the_log_follows_a_cluster_that_is_dealt_anew_by_its_clients(caplog):
     said = [(r.getMessage(), r.cluster, r.clients) for r in caplog.records if r.getMessage() != "round"]
     assert said == [
         ("stopped training", "00", [0, 2]),
-        ("stopped training", "02", [0]),
-        ("stopped training", "03", [2]),
         ("trains again", "03", [2]),
         ("trains again", "02", [0]),
     ]
@@ -121,7 +124,10 @@ def test_a_run_says_of_a_cluster_whose_clients_are_gone_since_when_it_learns_not
             seen.append([(of.cluster, of.since, of.clients) for of in done.stopped])
     assert seen == [[], [("group 0", 1, (0, 1))], [("group 0", 1, (0, 1))]]
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
-    assert [line.get("stopped") for line in lines] == [None, {"group 0": 1}, {"group 0": 1}]
+    assert [[(of["cluster"], of["since"], of["clients"]) for of in line.get("stood_still", [])] for line in lines] == [
+        [],
+        *([("group 0", 1, [0, 1])],) * 2,
+    ]
     assert json.loads((tmp_path / "run/summary.json").read_text())["stopped"] == {"group 0": 1}
     text = write_report(tmp_path / "run").read_text()
     assert "Cluster group 0 (clients 0, 1) learned nothing from round 1 on" in text
@@ -129,7 +135,9 @@ def test_a_run_says_of_a_cluster_whose_clients_are_gone_since_when_it_learns_not
 
 def test_pauses_that_are_over_are_told_too():
     def line(t, **stopped):
-        return {"round": t, "clusters": {"a": [0, 1], "b": [2]}, "stopped": stopped}
+        members = {"a": [0, 1], "b": [2]}
+        still = [{"cluster": name, "since": since, "clients": members[name], "why": ""} for name, since in stopped.items()]
+        return {"round": t, "clusters": members, "stood_still": still}
 
     rounds = [line(0), line(1, a=1), line(2, a=1), line(3), line(4, b=4), line(5, a=5), line(6, a=5)]
     assert stood_still(Run("x", {}, {}, rounds, [], [], [], [], [], {})) == [
@@ -140,7 +148,7 @@ def test_pauses_that_are_over_are_told_too():
     many = [line(t, **({"a": t} if t % 2 else {})) for t in range(11)]
     floor = {"protection": {"type": "Masked", "floor": 2, "corrupt": 0}}
     (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
-    assert "from round 5 on" in small
+    assert "from round 6 on" in small
     assert "too few were there for a sum" in small  # it has two, just as many as it needs
     floor["protection"]["corrupt"] = 1
     (small,) = stood_still(Run("x", {}, floor, rounds[-1:], [{}], [], [], [], [], {}))
@@ -154,8 +162,10 @@ def test_pauses_that_are_over_are_told_too():
 
 def test_a_pause_under_several_names_is_told_once_with_who_trained_for_the_sum():
     def line(t, cluster, since, trained):
-        row = {"cluster": f"{cluster}@{t}", "members": trained, "why": "a sum over 2 clients is below the floor of 3"}
-        return {"round": t, "clusters": {name: [0, 1] for name in since or ("c",)}, "stopped": since, "below_floor": [row]}
+        why = "a sum over 2 clients is below the floor of 3"
+        still = [{"cluster": name, "since": of, "clients": [0, 1], "why": why} for name, of in since.items()]
+        below = [{"cluster": f"{cluster}@{t}", "members": trained, "why": why}] if trained else []
+        return {"round": t, "clusters": {name: [0, 1] for name in since or ("c",)}, "stood_still": still, "below_floor": below}
 
     rounds = [
         line(5, "a", {"b": 5}, [2, 3]),
@@ -164,15 +174,52 @@ def test_a_pause_under_several_names_is_told_once_with_who_trained_for_the_sum()
         line(8, "c", {}, []),
     ]
     asked = "a sum over 2 clients is below the floor of 3 (of 2, 3, who trained for it)"
-    told = f"Cluster c (clients 0, 1; under other names before) learned nothing in rounds 5 to 7: {asked}."
+    told = f"Cluster c (clients 0, 1; under other names before) learned nothing in rounds 5 to 7: in the last of them, {asked}."
     assert stood_still(Run("x", {}, {}, rounds, [], [], [], [], [], {})) == [told]
     (lasting,) = stood_still(Run("x", {}, {}, rounds[:3], [], [], [], [], [], {}))
     assert lasting == told.replace("in rounds 5 to 7", "from round 5 on")
-    apart = [rounds[0], line(6, "b", {"b": 6}, [0, 1])]  # it began anew: two pauses
-    assert [words.split(": ")[0][-13:] for words in stood_still(Run("x", {}, {}, apart, [], [], [], [], [], {}))] == [
-        "ng in round 5",
-        "om round 6 on",
+
+
+def test_a_pause_is_of_whose_cluster_stood_still_and_names_who_came_to_it_later_apart():
+    def line(t, **still):
+        return {"round": t, "stood_still": [{"cluster": c, "since": 3, "clients": of, "why": "w"} for c, of in still.items()]}
+
+    rounds = [line(3, a=[0, 1]), line(4, b=[0, 1, 2]), line(5, b=[0, 2], c=[1]), line(6, b=[0])]
+    assert stood_still(Run("x", {}, {}, rounds, [], [], [], [], [], {})) == [
+        "Cluster c (clients 1; under other names before) learned nothing in rounds 3 to 5: w.",
+        "Cluster b (clients 2) learned nothing in rounds 4 to 5: w.",
+        "Cluster b (clients 0; under other names before) learned nothing from round 3 on: w.",
     ]
+
+
+def test_a_cluster_stands_still_of_which_no_sum_was_asked_for_as_its_clients_are_gone():
+    """Before: the log said "trains again", and pages nothing."""
+    before = {"00": Cluster("a"), "01": Cluster("b", (1,)), "02": Cluster("c", (3, 4))}
+    gone = [Asked(7, "00", "update", (0, 2), ()), Asked(7, "01", "update", (1,), (1,)), Asked(7, "02", "update", (3, 4), (3,))]
+    now = {"00": Cluster("a"), "01": Cluster("b moved", (1,)), "02": Cluster("c", (3, 4))}
+    still = standing_still(before, now, {"00": 5}, 7, asked=gone)
+    assert [(of.cluster, of.since, of.clients) for of in still] == [("00", 5, (0, 2)), ("02", 7, (3, 4))]
+    assert still[0].words == "none of the 2 clients that were asked to train answered"
+    assert "1 of the 2 clients" in still[1].words
+    assert standing_still(before, now, {}, 7, asked=gone[1:2]) == ()  # nobody was asked: it had nothing to learn
+    assert standing_still(before, now, {}, 7, asked=gone[2:], measured=["02"]) == ()  # it was compared, and not to be summed
+
+
+def test_of_a_fork_whose_sum_was_refused_those_stand_still_who_keep_its_model():
+    before = {"community 9": Cluster("a", (0, 1, 2, 3, 4, 5))}
+    now = {"community 10": Cluster("a", (2, 3, 5)), "community 11": Cluster("a.2", (0, 1, 4))}
+    (still,) = standing_still(before, now, {}, 7, refused=[BelowFloor("community 9.1@7", (1, 4), 2)], opened=["community 9.2"])
+    assert (still.cluster, still.clients, still.gone) == ("community 10", (2, 3, 5), False)
+
+
+def test_a_cluster_whose_sum_was_refused_and_whose_clients_went_to_others_stood_still_in_that_round():
+    before = {"c5": Cluster("a", (0, 1)), "c6": Cluster("b", (2, 3))}
+    now = {"c7": Cluster("b moved", (0, 1, 2, 3))}
+    (still,) = standing_still(before, now, {"c5": 4}, 7, refused=[BelowFloor("c5@7", (0,), 2)], opened=["c6"])
+    assert (still.cluster, still.since, still.clients, still.gone) == ("c5", 4, (0, 1), True)
+    # and who comes to an old model only now has not stood still
+    (still,) = standing_still(before, {"c8": Cluster("a", (0, 2))}, {}, 7, refused=[BelowFloor("c5@7", (0,), 2)], opened=["c6"])
+    assert still.clients == (0,)
 
 
 def test_a_cut_that_was_turned_down_is_said_once_for_each_cluster():

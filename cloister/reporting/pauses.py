@@ -1,5 +1,6 @@
-"""Rounds in which clusters learned nothing, as no sum of theirs could be opened, each pause told once whatever its names were."""
+"""Rounds in which clients' clusters learned nothing, as no sum of theirs was opened, each told once whatever their names."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,9 +10,10 @@ from .run_data import DASH, Run, number
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Of one cluster. since, until: its first and last round. clients: its members, then, and reason, of the last.
+    """Of clients that were in one cluster when it ended, which has that name then. since, until: its first and last round.
 
-    lasts: that it went on at the end of the run. renamed: that the cluster was dealt anew meanwhile, under another name.
+    reason: of the last. lasts: that it went on at the end of the run. renamed: that their cluster had another name before, as it
+    was dealt anew. changed: that the reason was another one before.
     """
 
     cluster: str
@@ -21,6 +23,7 @@ class Pause:
     reason: str
     lasts: bool = False
     renamed: bool = False
+    changed: bool = False
 
     @property
     def when(self) -> str:
@@ -33,38 +36,39 @@ class Pause:
 def pauses(run: Run) -> list[Pause]:
     """All of a run, by when they began; those that went on at its end last."""
     over: list[Pause] = []
-    open_: list[Pause] = []
+    going: dict[Any, Pause] = {}  # by client
     for line in run.rounds:
-        going = []
-        for cluster, since in sorted((line.get("stopped") or {}).items()):
-            members = (line.get("clusters") or {}).get(cluster) or []
-            until, reason = int(number(line.get("round", since))), _reason(run, line, cluster, members)
-            before = next((of for of in open_ if _goes_on(of, cluster, since, members)), None)
-            renamed = before is not None and (before.renamed or before.cluster != cluster)
-            going.append(Pause(cluster, since, until, members, reason, renamed=renamed))
-        over += [of for of in open_ if not any(_goes_on(of, now.cluster, now.since, now.clients) for now in going)]
-        open_ = going
-    last = sorted(open_, key=lambda of: of.cluster)
+        now: dict[Any, Pause] = {}
+        for entry in line.get("stood_still") or ():
+            cluster, reason, clients = str(entry.get("cluster", DASH)), _reason(run, line, entry), entry.get("clients") or []
+            until = int(number(line.get("round", entry.get("since"))))
+            for i in clients:
+                before = going.get(i, Pause(cluster, until, until, (), reason))
+                renamed, changed = before.renamed or before.cluster != cluster, before.changed or before.reason != reason
+                now[i] = Pause(cluster, before.since, until, (), reason, renamed=renamed, changed=changed)
+        over += _together({i: pause for i, pause in going.items() if i not in now})
+        going = now
+    last = sorted(_together(going), key=lambda of: (of.cluster, of.since))
     return sorted(over, key=lambda of: (of.since, of.cluster)) + [replace(of, lasts=True) for of in last]
 
 
-def _goes_on(of: Pause, cluster: str, since: int, members: Sequence[Any]) -> bool:
-    """Whether a cluster that stands still since then is one that did in the round before."""
-    return of.since == since and (of.cluster == cluster or not {*of.clients}.isdisjoint(members))
+def _together(of: Mapping[Any, Pause]) -> list[Pause]:
+    """Pauses that are alike, as one of all of their clients."""
+    alike: dict[Pause, list[Any]] = defaultdict(list)
+    for i, pause in of.items():
+        alike[pause].append(i)
+    return [replace(pause, clients=tuple(clients)) for pause, clients in alike.items()]
 
 
-def _reason(run: Run, line: Mapping[str, Any], cluster: str, members: Sequence[Any]) -> str:
-    """Why a cluster had no sum in a round, as far as its line says so: who did not answer, or what was wanting."""
-    if line.get("unanswered"):
-        return str(line["unanswered"])
-    rows = [row for row in line.get("below_floor") or () if "why" in row]
+def _reason(run: Run, line: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    """Why these clients' cluster had no sum in a round, and who trained for it if those were others."""
+    rows = line.get("below_floor") or ()
     others = line.get("clusters") or {}  # of the round's end: a sum of any other name was of one that was dealt anew in it
-    of = [row for row in rows if of_cluster(row) == cluster] or [row for row in rows if of_cluster(row) not in others]
-    if not of:
-        return ""
-    trained = of[0].get("members") or []
-    strangers = ", ".join(run.name_of(i) for i in trained) if {*trained} - {*members} else ""
-    return f"{of[0]['why']}{f' (of {strangers}, who trained for it)' if strangers else ''}"
+    of = [row for row in rows if of_cluster(row) == entry.get("cluster")]
+    of = of or [row for row in rows if of_cluster(row) not in others and row.get("why") == entry.get("why")]
+    trained = (of[0].get("members") or []) if of else []
+    strangers = ", ".join(run.name_of(i) for i in trained) if {*trained} - {*(entry.get("clients") or ())} else ""
+    return f"{entry.get('why') or ''}{f' (of {strangers}, who trained for it)' if strangers else ''}"
 
 
 def of_cluster(row: Mapping[str, Any]) -> str:

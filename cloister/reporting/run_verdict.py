@@ -35,7 +35,9 @@ def stood_still(run: Run) -> list[str]:
 
     def learned_nothing(of: Pause) -> str:
         names = ", ".join(run.name_of(i) for i in of.clients) + "; under other names before" * of.renamed
-        return f"Cluster {of.cluster} (clients {names}) learned nothing {of.when}: {why(of.cluster, of.clients, of.reason)}."
+        reason = why(of.cluster, of.clients, of.reason)
+        last = "in the last of them, " * (of.changed and reason == of.reason)
+        return f"Cluster {of.cluster} (clients {names}) learned nothing {of.when}: {last}{reason}."
 
     paused = pauses(run)
     over = [of for of in paused if not of.lasts]
@@ -57,7 +59,7 @@ def stood_still(run: Run) -> list[str]:
 def unanswered_in_words(run: Run) -> list[str]:
     """A sentence on rounds in which a second server did not answer, and no cluster is told to stand still for it."""
     silent = [{"round": line.get("round"), "why": str(line["unanswered"])} for line in run.rounds if line.get("unanswered")]
-    paused = {line.get("round") for line in run.rounds if line.get("stopped")}
+    paused = {line.get("round") for line in run.rounds if line.get("stood_still")}
     rows = in_ranges([row for row in silent if row["round"] not in paused])
     return [f"In round {row['round']} {row['why']}: sums that it was asked for were not made." for row in rows]
 

@@ -171,6 +171,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     scenario, t = simulation.scenario, simulation.state.round
     record = simulation.view.record
     before, logged, known, refused = record.traffic, len(record.log), len(record.faults), len(record.below_floor)
+    asked, opened = len(record.asked), len(record.opened)
     try:
         if hosts is not None:
             hosts.admit(simulation.view)
@@ -192,12 +193,24 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     all_summed = all(not summed.isdisjoint(cluster.members) for cluster in earlier.clusters.values())
     servers = (SECOND_SERVER,) if summed and all_summed else (SECOND_SERVER, DEALER)  # without the dealer there may be sums
     silent = unanswered(record.faults[known:], servers, missed)
-    stopped = standing_still(earlier.clusters, state.clusters, record.below_floor[refused:], progress.stopped, t, silent, why)
-    progress.stopped = {of.cluster: of.since for of in stopped}
+    stopped = standing_still(
+        earlier.clusters,
+        state.clusters,
+        progress.stopped,
+        t,
+        refused=record.below_floor[refused:],
+        opened=[of.cluster for of in record.opened[opened:]],
+        asked=record.asked[asked:],
+        measured=state.measured,
+        silent=silent,
+        why=why,
+    )
+    progress.stopped = {of.cluster: of.since for of in stopped if not of.gone}
     privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
-    line |= {"stopped": dict(progress.stopped)} if stopped else {}
+    still = [{"cluster": of.cluster, "since": of.since, "clients": list(of.clients), "why": of.words} for of in stopped]
+    line |= {"stood_still": still} if still else {}
     line |= {"unanswered": silent} if silent else {}
     line |= {"epsilon": epsilon} if epsilon else {}
     beside = {unit: of["acknowledged"] for unit, of in privacy.items() if of["acknowledged"]}
@@ -214,7 +227,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
         folder.write_json("privacy.json", privacy)
     extra: dict[str, Any] = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     extra |= {"went by": sorted(simulation.went.items())} if simulation.went else {}
-    extra |= {"stopped": sorted(progress.stopped.items())} if stopped else {}
+    extra |= {"stopped": sorted(progress.stopped.items())} if progress.stopped else {}
     extra |= {"spent on training": spending} if (spending := simulation.spending.save()) else {}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()

@@ -130,6 +130,6 @@ def _after(played: "Round") -> dict[str, Any]:
     return {
         "clusters": played.clusters,
         "accuracy": played.accuracy,
-        "stopped": {of.cluster: of.since for of in played.stopped},
+        "stopped": {of.cluster: of.since for of in played.stopped if not of.gone},
         "unplaced": len(played.unplaced),
     }

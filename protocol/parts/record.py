@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import Fault
 from ..drivers.in_process import InProcess
-from ..view.account import Opened, Sketched, kind_of
-from ..view.answers import BelowFloor, Cost, Sum, Traffic, Updates
+from ..view.account import Asked, Opened, Sketched, kind_of
+from ..view.answers import BelowFloor, Cost, Sum, Traffic, Updates, Work
 from ..view.disclosure import Disclosure
 from ..view.disclosure import Party as Recipient
 from ..work.uploads import UNUSABLE
@@ -23,9 +23,10 @@ class Record:
     """log: every answer so far, in order. below_floor: every sum that rested on too few clients.
 
     sketched: every set of updates that the server has sketches or all inner products of; opened: every sum that was published;
-    both in order, and not kept by snapshots. sees_updates: whether the server holds clients' updates as they are;
-    holds_transformed: transformed by a secret of the clients. with_a_client: what server and one client together learn beyond
-    what the server does, in words; empty for nothing. ledgers_of: where privacy ledgers are kept. least: as views say it.
+    asked: whom it asked for work; all in order, and not kept by snapshots. sees_updates: whether the server holds clients'
+    updates as they are; holds_transformed: transformed by a secret of the clients. with_a_client: what server and one client
+    together learn beyond what the server does, in words; empty for nothing. ledgers_of: where privacy ledgers are kept. least:
+    as views say it.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Record:
         self.below_floor: list[BelowFloor] = []
         self.sketched: list[Sketched] = []
         self.opened: list[Opened] = []
+        self.asked: list[Asked] = []
         self.sees_updates = sees_updates
         self.holds_transformed = holds_transformed
         self.with_a_client = with_a_client
@@ -87,6 +89,10 @@ class Record:
         width = 8 if what.startswith("gram") or what == "scores" else 4
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
         self.noted(self.log[-1])
+
+    def ask(self, round: int, cluster: str, kind: Work, clients: Iterable[int], answered: Iterable[int]) -> None:
+        """Enter who of a cluster was asked for work, and who answered."""
+        self.asked.append(Asked(round, cluster, kind, tuple(clients), tuple(answered)))
 
     def open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
         """Enter a published sum, with the weights of those that are in it."""

@@ -48,9 +48,10 @@ class HeldShares:
             if collected.alone:
                 run.record.fault(SECOND_SERVER, f"it did not say whose keys of {cluster}@{round} it holds")
             self._disclose(round, kind, collected)
-            if not collected.received:
-                continue
             survivors = tuple(sorted(collected.received))
+            run.record.ask(round, cluster, kind, work[cluster].participants, survivors)
+            if not survivors:
+                continue
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, survivors, work[cluster].members)
             self.shares[updates.name] = collected
             run.gate.begin(updates.name)

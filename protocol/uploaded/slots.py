@@ -38,6 +38,7 @@ class UploadSlots:
         self._uploads.play({name: work}, "slots", {name: session}, {name: party}, most=most)
         collected: UploadsCollected = party.state
         run.record.reject(collected.rejected)
+        run.record.ask(round, name, "slots", work.participants, collected.received)
         uploads = {i: unpacked(vector, count) for i, (vector, _) in collected.received.items()}
         for i in [i for i, (_, shares) in uploads.items() if unfair(shares.tolist(), most) is not None]:
             run.record.reject([i], f"its shares are not whole numbers from 0 to {most}")

@@ -54,6 +54,17 @@ def kind_of(words: str) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Clients of a cluster whom the server asked for work in a round, and those of them who answered. kind: of `COMPUTED`."""
+
+    round: int
+    cluster: str
+    kind: Work
+    clients: tuple[int, ...]
+    answered: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """One published sum. row: its weights other than 0, of the clients that are in it; times their samples if `times_samples`.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..core.errors import Fault
-from .account import Opened, Sketched
+from .account import Asked, Opened, Sketched
 from .answers import BelowFloor, Cost, Model, Remembered, Snapshot, Traffic, Vector
 from .disclosure import Disclosure
 
@@ -30,6 +30,11 @@ class Recorded(Protocol):
     @property
     def opened(self) -> Sequence[Opened]:
         """Every sum that was published, in order. Not kept by snapshots."""
+        ...
+
+    @property
+    def asked(self) -> Sequence[Asked]:
+        """Whom the server asked for work, in order. Not kept by snapshots."""
         ...
 
     @property
