@@ -76,6 +76,7 @@ def serve(
         from .fl.data.given import CsvClients, FolderClients
         from .fl.runs.listening import Listening
         from .fl.runs.outweighing import least_share
+        from .fl.runs.serving import last_line
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
@@ -95,7 +96,7 @@ def serve(
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         raise_limit()
         log, control = log_to_stderr(), Control()
-        told = Told(log)
+        told = Told(log, {i: of["cluster"] for of in last_line(folder).get("stood_still") or () for i in of["clients"]})
         where = Listening(
             listen,
             standing,

@@ -1,7 +1,7 @@
 """Clients behind a link: what they answer, whatever they are told, and what a coordinator takes of whatever they answer."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cbor2
 import numpy as np
@@ -15,14 +15,17 @@ from cloister.fl.data.own import Alone, OwnData, TableSchema
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.in_process import NOT_PUBLISHED, InProcess, no_work
 from cloister.protocol.drivers.journal import InMemory
-from cloister.protocol.drivers.roles import Posted, Refusal
+from cloister.protocol.drivers.roles import Posted, Refusal, Send
 from cloister.protocol.masked.clients import masking_clients
 from cloister.protocol.parts.clients import Clients
 from cloister.protocol.seeding.group_seed import seat
 from cloister.protocol.uploaded.clients import transforming_clients, uploading_clients
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
+from cloister.protocol.wire.codec import Envelope
+from cloister.protocol.wire.messages import MESSAGES, Ready
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.journalled import Logged
 from cloister.protocol.work.linked import MOST_REFUSED, Linked, well_formed
@@ -206,6 +209,28 @@ def test_a_client_says_of_others_neither_what_they_alone_can_say_nor_without_end
     assert len(many) == MOST_REFUSED
     kept = Linked(Scripted([cbor2.dumps([[3, "its training failed, as its own log and record say"]])]), (2, 3))
     assert kept(masking_clients(Masked(floor=2)))[2].left_out() == ((2, told[1].reason),)
+
+
+def test_who_says_that_it_was_sent_a_sum_where_none_is_sent_is_at_fault_and_ends_nothing():
+    """One such answer ended a coordinator for good: it stood in its journal. What a client says of another has its name, too."""
+    answers = [[[], [["x", bytes(32)]], [[3, "a share that was not the one it was dealt"]]], [[], [], []]]
+    hosts = Linked(Scripted(map(cbor2.dumps, answers)), (2, 3))
+    clients = hosts(masking_clients(Masked(floor=2)))
+    network = InProcess(kinds=MESSAGES, max_bytes=1 << 16)
+    ready = Envelope(bytes(32), SERVER, 2, Ready())
+    roles = {i: client.roles["work"] for i, client in clients.items()}
+    network.run(roles, {}, [(SERVER, Send(replace(ready, receiver=i))) for i in roles], no_work)
+    assert [(f.blame, f.by, f.as_dict()["reason"]) for f in network.faults] == [
+        (2, None, NOT_PUBLISHED),
+        (3, 2, "a share that was not the one it was dealt"),
+    ]
+    assert network.faults[1].as_dict()["by"] == 2
+    seen: list[tuple[int, str]] = []
+    again = Linked(Scripted(map(cbor2.dumps, answers)), (2, 3))(masking_clients(Masked(floor=2)))
+    roles = {i: client.roles["work"] for i, client in again.items()}
+    opening = [(SERVER, Send(replace(ready, receiver=i))) for i in roles]
+    network.run(roles, {}, opening, no_work, lambda i, effect: seen.append((i, effect.name)))
+    assert seen == [(2, "x")]
 
 
 def test_who_is_absent_answers_nothing_and_holds_nothing():

@@ -554,6 +554,32 @@ def test_pieces_out_of_order_end_a_stream(pieces):
         asyncio.run(taken(pieces))
 
 
+def test_a_grant_of_a_message_that_is_over_admits_no_piece_of_the_next():
+    """It did, and where no slot was free the receiver ended the stream of an honest client for good."""
+
+    async def play():
+        of, total = 3, 3 * PIECE_BYTES
+        wrote, come = [], asyncio.Queue()
+
+        async def write(said):
+            wrote.append(HEAD.unpack_from(said)[:3])
+
+        flow = Flow(come.get, write, 1 << 30, asyncio.Semaphore(1), lambda: None)
+        hearing = asyncio.create_task(anext(flow.messages()))
+        sending = [asyncio.create_task(flow.send(bytes(total))) for _ in range(2)]
+        for grant in (piece(4, 0, of, 0, total), piece(4, 0, 2 * of, 0, total)):
+            await asyncio.sleep(0.01)
+            come.put_nowait(grant)
+        await asyncio.sleep(0.01)
+        assert wrote == [(3, 0, 0), *((2, 0, k) for k in range(of)), (3, 1, 0)]  # the second is offered, and waits
+        come.put_nowait(piece(4, 1, of, 0, total))
+        await asyncio.gather(*sending)
+        assert wrote[-of:] == [(2, 1, k) for k in range(of)]
+        hearing.cancel()
+
+    asyncio.run(play())
+
+
 def test_a_length_that_is_only_declared_reserves_nothing_until_it_is_admitted():
     async def play():
         offered = [piece(3, total=1 << 30)]

@@ -115,7 +115,11 @@ def test_a_coordinator_is_not_healthy_before_it_listens():
 def test_a_new_life_says_what_the_last_round_of_the_one_before_left():
     """Before: no cluster, and none that stands still, until a round was over: an alarm resolved by itself at a restart."""
     hosts = SimpleNamespace(listener=None, linked=SimpleNamespace(stage="", absent={}, late=0), round=3)
-    line = {"clusters": {"0": [0, 1, 2], "1": [3, 4]}, "stopped": {"1": 2}, "accuracy_mean": 0.75}
+    still = [
+        {"cluster": "1", "since": 2, "clients": [3, 4], "why": ""},
+        {"cluster": "gone", "since": 1, "clients": [2], "why": ""},
+    ]
+    line = {"clusters": {"0": [0, 1, 2], "1": [3, 4]}, "stood_still": still, "accuracy_mean": 0.75}
     found = Watched(hosts, 8, 10, 2, line).vitals()
     assert (found.clusters, found.stopped, found.unplaced, found.accuracy) == (2, {"1": 2}, 3, 0.75)
     fresh = Watched(hosts, 8, 10, 1).vitals()

@@ -29,7 +29,7 @@ def unanswered(
     missed: of those of which it is known that they gave no answer in time, as `Hosts` says, what is known.
     """
     names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
-    silent = sorted({f.blame for f in faults}.intersection(servers), reverse=True)
+    silent = sorted({f.blame for f in _seen(faults)}.intersection(servers), reverse=True)
     why = {party: missed.get(party, "did not answer as it should") for party in silent}
     if len({*why.values()}) == 1 < len(silent):
         words = why[silent[0]].replace("it should", "they should").replace("was not", "were not")
@@ -77,7 +77,7 @@ def why_lost(
     and are, the initial ones alone. faults, refused: of the round. clients: of the population. declined: who would not train,
     past its budget.
     """
-    clusters = list(state.clusters.values())
+    clusters, faults = list(state.clusters.values()), _seen(faults)
     below = [sum_ for sum_ in refused if sum_.clients]
     own = [f for f in faults if f.blame in clients]  # and not the server's of a sum that nobody was left for
     unused = _unused_of(own)
@@ -109,6 +109,11 @@ def after_a_loss(state: State) -> State:
     frozen = cast("DataclassInstance", state)
     measured = {"measured": dict[str, object]()} if any(field.name == "measured" for field in fields(frozen)) else {}
     return cast(State, replace(frozen, **measured, round=state.round + 1))
+
+
+def _seen(faults: Iterable[Fault]) -> list[Fault]:
+    """Those that are not a client's word of another: it may be false."""
+    return [f for f in faults if f.by is None or f.by < 0]
 
 
 def _spent(faults: Iterable[Fault]) -> set[int]:

@@ -112,7 +112,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             attempts.pause(hosts.listener)
 
     hosts = LinkedHosts(journal, clients, name, begin, due, more, control.halt, listening.scores)
-    watched = Watched(hosts, len(clients), scenario.rounds, journal.life, _last_line(out) if resumed else {})
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life, last_line(out) if resumed else {})
     control.vitals = watched.vitals
     over = done = in_vain = False
     said = ""
@@ -173,7 +173,7 @@ def _check_listed(directory: Directory | None) -> None:
         raise Refused(f"the directory lists no {' and no '.join(away)}: make keys with `cloister keys init --two-servers`")
 
 
-def _last_line(out: Path) -> Mapping[str, Any]:
+def last_line(out: Path) -> Mapping[str, Any]:
     """Of metrics.jsonl, of an earlier life; empty where no round was over, or the machine lost some of it."""
     with suppress(OSError, ValueError, IndexError):
         return RunFolder(out).read("metrics.jsonl")[-1]

@@ -99,7 +99,7 @@ class Watched:
         return {
             "clusters": len(clusters),
             "accuracy": self.before.get("accuracy_mean"),
-            "stopped": dict(self.before.get("stopped") or {}),
+            "stopped": {of["cluster"]: of["since"] for of in self.before.get("stood_still") or () if of["cluster"] in clusters},
             "unplaced": self.clients - len(placed) if clusters else 0,
         }
 

@@ -51,14 +51,17 @@ class Fault:
     """A message that a party refused. blame: the party id that it came from.
 
     rejected: the message was in order, but the vector in it cannot be used (it is not finite, or too large to compare), or there
-    is none, since the party declined. declined: the latter.
+    is none, since the party declined. declined: the latter. by: another party that says so, of what nobody else saw: its word,
+    which may be false; None for what whoever keeps the record saw.
     """
 
     blame: int
     reason: str
     rejected: bool = False
     declined: bool = field(default=False, compare=False)
+    by: int | None = field(default=None, compare=False)
 
     def as_dict(self) -> dict[str, object]:
-        """Of its reason; that it declined is said where it did."""
-        return {"reason": self.reason, "rejected": self.rejected, **({"declined": True} if self.declined else {})}
+        """Of its reason; that it declined is said where it did, and by whom, where that is another's word."""
+        said = {"by": self.by} if self.by is not None else {}
+        return {"reason": self.reason, "rejected": self.rejected, **({"declined": True} if self.declined else {}), **said}

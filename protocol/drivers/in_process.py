@@ -47,6 +47,9 @@ Computers = Callable[[Sequence[Any]], Iterator[tuple[int, Any]]]
 """The clients' own computers: a `Workers` of view/work.py."""
 Judging = Callable[[Any], int | None]
 """The clients' own opinions: a `Judgement` of view/work.py."""
+Learn = Callable[[int, Learned], None]
+"""Told which client was sent what."""
+NOT_PUBLISHED = "it says that it was sent a sum where none is sent to it"
 MOST_OVER = 4096
 """Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 
@@ -106,12 +109,13 @@ class InProcess:
         sessions: Mapping[bytes, Role],
         opening: Iterable[tuple[int, Effect]],
         perform: Callable[[list[tuple[int, Task]]], Iterator[tuple[int, Worked]]],
-        learned: Callable[[int, Learned], None],
+        learned: Learn | None = None,
     ) -> None:
         """Play sessions from their opening effects, each (party, effect), to the deadline, or to the last of their stages.
 
         clients: the client parties by id. sessions: the server's parties by session digest. perform: the local work of all
-        clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent.
+        clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent;
+        None where none is sent a vector: one that says it was is at fault.
         """
         queue: deque[tuple[int, Send | Posted] | None] = deque()  # None: here comes what was late
         late: list[Frame] = []
@@ -138,9 +142,12 @@ class InProcess:
                         chosen = None if self._judge is None else self._judge(offer)
                         act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
                     case Learned():
-                        learned(party, effect)
+                        if learned is None:
+                            self.faults.append(Fault(party, NOT_PUBLISHED))
+                        else:
+                            learned(party, effect)
                     case Refusal(blame, reason):
-                        self.faults.append(Fault(blame, reason))
+                        self.faults.append(Fault(blame, reason, by=None if blame == party else party))
 
         def frames() -> Iterator[Frame]:  # each made when it is its turn: shares relayed to a thousand clients are a gigabyte
             while queue:

@@ -169,8 +169,9 @@ class Flow:
             case 3:
                 self._offered(number, total)
             case 4:
-                self._granted = max(self._granted, index)
-                self._grant.set()
+                if number == self._sent - 1:  # else of a message that is over: the next one is not admitted by it
+                    self._granted = max(self._granted, index)
+                    self._grant.set()
             case 5:
                 pass
             case 6:

@@ -16,7 +16,7 @@ from ...crypto.identity import SigningKey, Verify, verify
 from ..core.link import Tap
 from ..core.session import SERVER
 from ..drivers.in_process import InProcess
-from ..drivers.roles import Deadline, Learned, Party, Worked
+from ..drivers.roles import Deadline, Party, Worked
 from ..parts.charter import Charter
 from ..parts.members import Members
 from ..wire.messages import HEAD_BYTES, Task
@@ -77,11 +77,7 @@ def masked_sum(
     def perform(tasks: list[tuple[int, Task]]) -> Iterator[tuple[int, Worked]]:
         return ((client, Worked(vectors(client), 0)) for client, _ in tasks)
 
-    network.run(parties, {session.digest: server}, ((SERVER, send) for send in propose(plan)), perform, _no_lesson)
+    network.run(parties, {session.digest: server}, ((SERVER, send) for send in propose(plan)), perform)
     for client in session.roster:
         parties[client].handle(Deadline())
     return server.state, network
-
-
-def _no_lesson(_: int, __: Learned) -> None:
-    raise ValueError("nothing is published in a masked sum")

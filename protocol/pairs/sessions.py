@@ -48,13 +48,13 @@ class Sessions:
         sealed = 4 * max(terms.rows * terms.d if terms.released == "distances" else 0, terms.weights)
         self.network.allow(max(2 * terms.cloud_bytes, sealed + 2 * TAG_BYTES * (1 + sealed // CHUNK_BYTES)) + HEAD_BYTES)
         opening: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in offer(terms))
-        self.network.run(self.clients, {terms.session.digest: server}, opening, _no_work, _no_lesson)
+        self.network.run(self.clients, {terms.session.digest: server}, opening, _no_work)
         return server.state
 
     def tell(self, terms: PairTerms, edge: bool) -> None:
         """Both clients of a pair hear whether they are joined."""
         effects = ((SERVER, effect) for effect in tell(terms, edge))
-        self.network.run(self.clients, {}, effects, _no_work, _no_lesson)
+        self.network.run(self.clients, {}, effects, _no_work)
 
     def reject(self, clients: Iterable[int], reason: str = UNUSABLE) -> None:
         self._record.reject(sorted(clients), reason)
@@ -86,7 +86,3 @@ def _within(distance: float, reference: Reference) -> float:
 
 def _no_work(_: Any) -> Iterator[Any]:
     return iter(())
-
-
-def _no_lesson(_: int, __: Any) -> None:
-    raise ValueError("nothing is published to clients in a comparison of pairs")

@@ -135,10 +135,10 @@ class Clients:
         self.seated = {i for i, client in self.all.items() if client.begin()}
         return tuple(sorted(self.seated))
 
-    def left_out(self, name: str = SEED) -> list[tuple[int, str]]:
-        """Whom clients did not seal to, and why."""
+    def left_out(self, name: str = SEED) -> list[tuple[int, int, str]]:
+        """Who did not seal to whom, and why."""
         self.ahead(self.all, "left out", name)
-        return [reason for client in self.all.values() for reason in client.left_out(name)]
+        return [(i, blame, reason) for i, client in self.all.items() for blame, reason in client.left_out(name)]
 
     def holders(self, name: str) -> tuple[int, ...]:
         """Who holds the seed."""

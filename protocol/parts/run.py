@@ -11,8 +11,7 @@ from typing import Protocol, TypeVar
 
 from ...crypto.entropy import KeptEntropy
 from ..core.session import SERVER
-from ..drivers.in_process import InProcess
-from ..drivers.roles import Learned
+from ..drivers.in_process import InProcess, Learn
 from ..view.answers import Model, Remembered, Snapshot, Traffic, Vector
 from ..view.functionality import Functionality
 from ..view.protection import Setup
@@ -28,14 +27,6 @@ Ids = tuple[int, ...]
 P = TypeVar("P")
 
 
-Learn = Callable[[int, Learned], None]
-
-
-def nothing_learned(client: int, effect: Learned) -> None:
-    """Of a run in which clients are sent no vector."""
-    raise ValueError("no sum is published to clients under this protection")
-
-
 def anything(*_: Functionality) -> None:
     """Of a run that gives whatever its view answers."""
 
@@ -44,7 +35,7 @@ def anything(*_: Functionality) -> None:
 class Run:
     """One run in progress. network: carries every message. clients: the other side. gate: what may be published. record: what
     was. allow: raises Refused for an answer that none of these names allows in this run. learn: what is done with a vector that
-    a client was sent, whenever it arrives.
+    a client was sent, whenever it arrives; None where clients are sent none.
     """
 
     setup: Setup
@@ -53,7 +44,7 @@ class Run:
     gate: Gate
     record: Record
     allow: Callable[..., None] = field(default=anything, repr=False)
-    learn: Learn = field(default=nothing_learned, repr=False)
+    learn: Learn | None = field(default=None, repr=False)
 
     def timed(self, *parties: int) -> AbstractContextManager[None]:
         """Count the CPU seconds of what runs inside as these parties'; the server's if none are named."""

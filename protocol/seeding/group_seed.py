@@ -13,7 +13,7 @@ from ..core.errors import Fault, ProtocolError, Silent
 from ..core.link import Tap
 from ..core.session import SERVER, Session
 from ..drivers.in_process import InProcess, no_work
-from ..drivers.roles import Effect, Event, Learned, Party, Role
+from ..drivers.roles import Effect, Event, Party, Role
 from ..parts.clients import Clients
 from ..view.disclosure import Disclosure
 from ..view.protection import Setup
@@ -221,9 +221,9 @@ def _joined(agreed: AgreedSeed, joining: Sequence[int]) -> AgreedSeed:
     """Let these clients join, each with a fresh key, and play to the last deadline."""
     parties, network = agreed.parties, agreed.network
 
-    known = _left_out(reason for party in parties.values() for reason in party.left_out)
+    known = _left_out((i, *reason) for i, party in parties.items() for reason in party.left_out)
     _play(network, agreed.relay, agreed.session, parties, joining, lambda i: parties[i].hello())
-    left_out = _left_out(reason for party in parties.values() for reason in party.left_out)
+    left_out = _left_out((i, *reason) for i, party in parties.items() for reason in party.left_out)
     network.faults += [fault for fault in left_out if fault not in known]
     seeds = {i: party.seed for i, party in sorted(parties.items()) if party.seed}
     return replace(agreed, seed=next(iter(seeds.values()), b""), holders=tuple(seeds))
@@ -237,7 +237,7 @@ def _play(
         with network.timed(i):
             said = hello(i)
         hellos += [(i, effect) for effect in said]
-    network.run(parties, {session.digest: relay}, hellos, no_work, _no_lesson)
+    network.run(parties, {session.digest: relay}, hellos, no_work)
 
 
 def _check(network: InProcess, relay: Relay, session: Session, holders: Sequence[int], known: int = 0) -> None:
@@ -278,14 +278,13 @@ def _some(clients: Sequence[int]) -> str:
     return f"{list(clients[:MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
-def _left_out(told: Iterable[tuple[int, str]]) -> list[Fault]:
-    """Why clients did not seal to others, each once."""
-    return [Fault(blame, reason) for blame, reason in dict.fromkeys(told)]
+def _left_out(told: Iterable[tuple[int, int, str]]) -> list[Fault]:
+    """Why clients did not seal to others, each once, with the first that says so. told: who says it, of whom, and why."""
+    first: dict[tuple[int, str], int] = {}
+    for by, blame, reason in told:
+        first.setdefault((blame, reason), by)
+    return [Fault(blame, reason, by=by if by != blame else None) for (blame, reason), by in first.items()]
 
 
 def _report(network: InProcess, holders: Sequence[int], asked: Iterable[int]) -> None:
     network.faults += [Fault(i, f"client {i} lacks the group seed") for i in asked if i not in holders]
-
-
-def _no_lesson(_: int, __: Learned) -> None:
-    raise ValueError("nothing is published in a seed exchange")

@@ -12,7 +12,7 @@ from ...crypto.entropy import Entropy
 from ..core.errors import Fault
 from ..core.session import DEALER, SECOND_SERVER, SERVER, Session
 from ..drivers.in_process import InProcess, no_work
-from ..drivers.roles import Effect, Learned, Party, Role, Step, Worked
+from ..drivers.roles import Effect, Party, Role, Step, Worked
 from ..wire.messages import HEAD_BYTES, Task
 from ..work.uploads import Policy
 from .asking import GramAnswered, SumAnswered, Unanswered, ask_gram, ask_sum, asking_step, keep
@@ -68,7 +68,7 @@ def collect(
     }
     most = 0 if slots is None else slots.most
     first = ((SERVER, effect) for session in sessions for effect in opening(*session, most=most))
-    network.run(parties, servers, first, perform, _no_lesson)
+    network.run(parties, servers, first, perform)
     ended: list[SharesCollected] = [server.state for server in servers.values()]
     if slots is None:
         return ended
@@ -119,16 +119,12 @@ def slot_sums(
 
 def forget(network: InProcess, parties: Mapping[int, Role], run: bytes, number: int, rows: Sequence[Row]) -> None:
     """Make the second server forget everything but these rows, which must be grouped by session."""
-    network.run(parties, {}, [(SERVER, keep(run, number, rows))], no_work, _no_lesson)
+    network.run(parties, {}, [(SERVER, keep(run, number, rows))], no_work)
 
 
 def _play(
     network: InProcess, parties: Mapping[int, Role], state: Any, effects: Iterable[Effect], step: Step = asking_step
 ) -> Any:
     server = Party(SERVER, state, step)
-    network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), no_work, _no_lesson)
+    network.run(parties, {state.question: server}, ((SERVER, effect) for effect in effects), no_work)
     return server.state
-
-
-def _no_lesson(_: int, __: Learned) -> None:
-    raise ValueError("nothing is published to clients by two servers")

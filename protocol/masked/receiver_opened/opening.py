@@ -167,7 +167,7 @@ class ReceiverOpened:
     def _opened_sum(self, updates: Updates, question: PersonalQuestion, agreed: SendersAgreed, summed: Unmasked) -> Sum | None:
         """What the receiver makes of the total; None, and a fault on record, if it did not get it or could not open it."""
         opening, receiver = agreed.opening, question.receiver
-        if opening.session.digest not in self._carry({}, [forward(agreed, summed)]):
+        if (receiver, opening.session.digest) not in self._carry({}, [forward(agreed, summed)]):
             self._run.record.fault(receiver, f"the sum for client {receiver} was not opened")
             return None
         d = opening.d
@@ -179,11 +179,11 @@ class ReceiverOpened:
         name = self._models.taught(question.label, (receiver,), opening.session.digest.hex())
         return Sum(name, receiver, clients, weight, 0.0, None, error)
 
-    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> set[bytes]:
-        """Play these sessions; returns those whose sum its receiver opened."""
-        opened: set[bytes] = set()
+    def _carry(self, servers: Mapping[bytes, Party], effects: Iterable[Effect]) -> set[tuple[int, bytes]]:
+        """Play these sessions; returns who says of which that it opened the sum."""
+        opened: set[tuple[int, bytes]] = set()
         sent = ((SERVER, effect) for effect in effects)
-        self._run.network.run(self.openers, servers, sent, no_work, lambda _, effect: opened.add(effect.session))
+        self._run.network.run(self.openers, servers, sent, no_work, lambda i, effect: opened.add((i, effect.session)))
         return opened
 
     # --- keeping ------------------------------------------------------------------------------------------------------
