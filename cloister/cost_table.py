@@ -5,6 +5,7 @@ from dataclasses import asdict, astuple, dataclass, fields
 from statistics import fmean
 from typing import Any, cast
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -70,24 +71,33 @@ def cost_table(measured: MeasuredCost, name: str) -> Table:
     return table
 
 
-def comparison_table(measured: Sequence[MeasuredCost], load: Workload, name: str) -> Table:
-    """Several protections side by side: a section for each, of its last round (or mean of later ones), and its setup."""
+def comparison_table(measured: Sequence[MeasuredCost], load: Workload, name: str) -> Group:
+    """Several protections below each other, each of its last round (or mean of later ones), and its setup: tables of one width,
+    so that columns stand below each other, whose names have a line of their own.
+    """
     which = "each later round" if load.rounds > 1 else "the round"
-    table = Table(title=f"{name}: {which} under each protection", title_justify="left")
-    table.add_column("", overflow="fold")
     between = any(cost.bytes_between for one in measured for phase in one.rounds for cost in phase.costs.values())
-    for column in (*COLUMNS[: 3 + between], COLUMNS[-1], "setup s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for one in measured:
-        *_, (_, phase) = phases(one)
-        once = spent(one.setup)
-        table.add_row(Text(as_written(one.protection), style="bold"))
-        for role, cost in spent(phase).items():
-            shown = cells(cost)
-            kept = (*shown[: 3 + between], shown[-1], seconds(once.get(role, Cost()).cpu_seconds))
-            table.add_row(f"  {role}", *kept)
-        table.add_section()
-    return table
+    heads = ("", *COLUMNS[: 3 + between], COLUMNS[-1], "setup s")
+    found = {as_written(one.protection): list(_compared(one, between)) for one in measured}
+    widths = [max(map(len, column)) for column in zip(heads, *(row for rows in found.values() for row in rows), strict=True)]
+    parts: list[RenderableType] = [Text(f"{name}: {which} under each protection", style="italic")]
+    for title, rows in found.items():
+        table = Table(title=title, title_justify="left", title_style="bold", show_header=not parts[1:], pad_edge=False)
+        for head, width in zip(heads, widths, strict=True):
+            table.add_column(head, justify="right" if head else "left", no_wrap=True, min_width=width)
+        for row in rows:
+            table.add_row(*row)
+        parts.append(table)
+    return Group(*parts)
+
+
+def _compared(one: MeasuredCost, between: bool) -> Iterator[tuple[str, ...]]:
+    """The rows of one protection: a role, and its cells."""
+    *_, (_, phase) = phases(one)
+    once = spent(one.setup)
+    for role, cost in spent(phase).items():
+        shown = cells(cost)
+        yield role, *shown[: 3 + between], shown[-1], seconds(once.get(role, Cost()).cpu_seconds)
 
 
 def cells(cost: Cost) -> tuple[str, ...]:
