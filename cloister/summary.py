@@ -23,7 +23,8 @@ from .reporting.headline import (
 
 UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING = "not compared", "no result", "rejected", "not finite", "training"
 UNSUMMED = "no sum"
-WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING, UNSUMMED)
+STILL = "stands still"
+WARNED = (UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING, UNSUMMED, STILL)
 """The rows that warn."""
 
 
@@ -148,6 +149,9 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
         why = below[-1].get("why") or "too few clients for a sum that hides them"
         yield "without a sum", f"cluster{'s' * (',' in names)} {names}, {len(below)} time{'s' * (len(below) != 1)}: {why}"
+    if stopped := summary.get("stopped"):
+        names = ", ".join(f"{name} (from round {since:.0f} on)" for name, since in sorted(stopped.items()))
+        yield STILL, f"cluster{'s' * (len(stopped) != 1)} {names} learned nothing, and why stands in the report"
     yield "traffic", f"{byte_words(summary['bytes_up'])} up, {byte_words(summary['bytes_down'])} down"
     yield "time", f"{summary['seconds']:.1f} s for {summary['rounds']} round{'s' * (summary['rounds'] != 1)}"
 

@@ -24,6 +24,7 @@ from cloister.reporting.panels import why_no_split
 from cloister.reporting.report import write_report
 from cloister.reporting.run_data import Run
 from cloister.reporting.run_verdict import stood_still, verdict
+from cloister.summary import summary_rows
 
 from .served import SMALL
 
@@ -94,6 +95,14 @@ def test_the_log_says_once_that_training_stopped_and_that_it_goes_on(caplog):
     assert "below the floor" in stopped.why
 
 
+def test_a_log_that_begins_anew_goes_on_with_who_stood_still(caplog):
+    """Before: nobody was said to train again whose coordinator had been started again meanwhile."""
+    told = Told(logging.getLogger("cloister.test"), {0: "00", 2: "00"})
+    with caplog.at_level(logging.INFO, "cloister.test"):
+        told.round(Round(6, 9, 2, 0.5))
+    assert [(r.getMessage(), r.clients) for r in caplog.records[1:]] == [("trains again", [0, 2])]
+
+
 def test_metrics_and_view_have_it():
     vitals = Vitals(round=5, rounds=9, cohort=4, stopped={"00": 4}, unplaced=1)
     pytest.importorskip("prometheus_client")
@@ -101,7 +110,7 @@ def test_metrics_and_view_have_it():
     assert (found["cloister_stopped_clusters"], found["cloister_unplaced"]) == (1.0, 1.0)
     out = io.StringIO()
     Console(file=out, width=200).print(shown(vitals))
-    assert "groups 00 (since round 4): too few clients for a sum" in out.getvalue()
+    assert "groups 00 (since round 4): no sum of theirs is opened" in out.getvalue()
     assert "5 of 9 played, round 5 in progress" in out.getvalue()
     out = io.StringIO()
     Console(file=out, width=200).print(shown(replace(vitals, stopped={}, unplaced=0)))
@@ -129,6 +138,8 @@ def test_a_run_says_of_a_cluster_whose_clients_are_gone_since_when_it_learns_not
         *([("group 0", 1, [0, 1])],) * 2,
     ]
     assert json.loads((tmp_path / "run/summary.json").read_text())["stopped"] == {"group 0": 1}
+    said = dict(summary_rows(json.loads((tmp_path / "run/summary.json").read_text())))
+    assert said["stands still"].startswith("cluster group 0 (from round 1 on) learned nothing")
     text = write_report(tmp_path / "run").read_text()
     assert "Cluster group 0 (clients 0, 1) learned nothing from round 1 on" in text
 

@@ -55,7 +55,7 @@ def shown(vitals: Vitals) -> RenderableType:
     if vitals.stopped:
         still = ", ".join(f"{name} (since round {since})" for name, since in [*vitals.stopped.items()][:SHOWN])
         more = f" and {len(vitals.stopped) - SHOWN} more" if len(vitals.stopped) > SHOWN else ""
-        grid.add_row("stand still", Text(f"groups {still}{more}: too few clients for a sum", style="yellow"))
+        grid.add_row("stand still", Text(f"groups {still}{more}: no sum of theirs is opened", style="yellow"))
     if vitals.unplaced:
         grid.add_row("in no group", Text(f"{vitals.unplaced} clients", style="yellow"))
     grid.add_row("stage", vitals.stage or "-")

@@ -49,7 +49,7 @@ class Collected:
         vitals = self._now()
         for name, words in GAUGES.items():
             yield GaugeMetricFamily(f"cloister_{name}", words, float(getattr(vitals, name)))
-        words = "Clusters whose training stands still, as too few of their clients are there for a sum."
+        words = "Clusters whose training stands still, as no sum of theirs is opened."
         yield GaugeMetricFamily("cloister_stopped_clusters", words, float(len(vitals.stopped)))
         yield GaugeMetricFamily("cloister_owing", "Clients that owe an answer.", float(len(vitals.owing)))
         yield GaugeMetricFamily(

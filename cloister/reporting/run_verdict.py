@@ -43,7 +43,8 @@ def stood_still(run: Run) -> list[str]:
     over = [of for of in paused if not of.lasts]
     found = [learned_nothing(of) for of in over[:MOST_PAUSES]]
     if len(over) > MOST_PAUSES:
-        found.append(f"So it was {len(over) - MOST_PAUSES} times more.")
+        more = len(over) - MOST_PAUSES
+        found.append(f"So it was {more} time{'s' * (more != 1)} more.")
     found += [learned_nothing(of) for of in paused if of.lasts]
     found += unanswered_in_words(run)
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
