@@ -62,7 +62,7 @@ class Stage:
 
     def less_own_part(self, observer: Observer) -> Evidence:
         """Of its clients, if they are told the same and know their own part."""
-        target, shadow = (one.less_own_part(observer.clients) for one in (self.audited, self.shadow))
+        target, shadow = (one.less_own_part(observer) for one in (self.audited, self.shadow))
         return self._among(self.audited, target, self.shadow, shadow)
 
     @property
