@@ -9,6 +9,7 @@ import pytest
 from cloister.threat_models.audit.claim import judged
 from cloister.threat_models.audit.counts import SampleCounts
 from cloister.threat_models.audit.experiment import Finding
+from cloister.threat_models.audit.from_chance import from_chance
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import found_of
 from cloister.threat_models.audit.ranks import by_chance, shares_of_pairs
@@ -108,3 +109,25 @@ def test_what_a_member_found_alone_keeps_its_chances() -> None:
 def test_a_guess_in_the_blue_is_known_of_labels_and_counts() -> None:
     """Before: a party that is told nothing "refuted" what is promised of labels by guessing the usual shares."""
     assert set(BLIND) == {LabelInference().name, LabelShares().name, SampleCounts().name}
+
+
+def test_the_same_guess_by_sums_and_by_a_view_is_no_difference() -> None:
+    """Before: sums that did worse than a guess counted as one and the view did not: -0.53 of a property, [< -1, 1.63]."""
+    unlucky, plain, rng = np.array([0.4, -0.6, -0.8, 0.2] * 6), np.full(24, 0.9), np.random.default_rng(0)
+    for moved in (None, [unlucky, unlucky, plain]):
+        ways = from_chance(unlucky, unlucky, moved)
+        same = leakage(ways.here, ways.alone, plain, rng, moves=ways.moved, alone=ways.known)
+        assert (round(same.value, 9), round(same.low, 9), same.valid, same.exposed) == (0, 0, True, ())
+        assert same.upper < 0.13
+    assert ways.known - ways.lift == pytest.approx(np.maximum(unlucky, 0))
+
+
+@pytest.mark.parametrize(
+    ("here", "alone", "value"), [(0.3, -0.4, 1 / 3), (-0.1, -0.4, 0), (-0.4, -0.1, -1 / 3), (-0.2, 0.3, -5 / 6)]
+)
+def test_who_does_worse_than_a_guess_guesses(here: float, alone: float, value: float) -> None:
+    spread = np.array([-0.2, 0.2] * 10)
+    ways = from_chance(here + spread, alone - spread, None)
+    found = leakage(ways.here, ways.alone, np.full(20, 0.9), np.random.default_rng(0), alone=ways.known)
+    assert found.value == pytest.approx(value)
+    assert found.low < found.value < found.high, "whoever guesses has a spread"

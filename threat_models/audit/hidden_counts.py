@@ -54,6 +54,12 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
     return np.asarray(found.x)
 
 
+def told_of_counts(view: CorruptView) -> bool:
+    """Whether anything that the observer was sent or opened depends on counts that are not its own."""
+    summed = any(s.counts or (s.times_samples and s.weight > 0) for s in view.sums)
+    return summed or not samples(view).keys() <= view.held.keys()
+
+
 def _up_to_a_factor(view: CorruptView, own: Mapping[int, float], mean: float) -> dict[int, float]:
     """Counts that the observer is told but for a factor, which its own clients' tell; without such they are this on the mean."""
     found = dict[int, float]()
