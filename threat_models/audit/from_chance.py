@@ -10,7 +10,7 @@ from .experiment import Values
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ways:
-    """What is found of each victim, (n,), by the view and without it, to be compared in the mean; and what is known of each without,
+    """Of each victim, (n,): what is found by the view and without it, to be compared in the mean; and what is known without it,
     to be held against the view's. moved: what is resampled in the place of values: by the view, without it, in clear. lift: by
     how much the first are above what was found; known has it, too.
     """

@@ -37,12 +37,12 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
         return np.full(len(clients), usual)
     scale = usual * spread
     equations: list[Equation] = [(lambda n: (n - usual) / scale, lambda n: np.eye(len(n)) / scale)]
-    equations += _totals(counted, clients, own)
-    equations += _measured(view, counted, clients, own)
-    equations += _products(view, counted, clients, own)
-    equations += _energies(view, counted, clients, own)
     begin = np.full(len(clients), usual)
     with np.errstate(all="ignore"):
+        equations += _totals(counted, clients, own)
+        equations += _measured(view, counted, clients, own)
+        equations += _products(view, counted, clients, own)
+        equations += _energies(view, counted, clients, own)
         equations = [e for e in equations if np.isfinite(e[0](begin)).all() and np.isfinite(e[1](begin)).all()]  # of no update
     found = least_squares(
         lambda n: np.concatenate([missed(n) for missed, _ in equations]),
