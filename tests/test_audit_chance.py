@@ -15,6 +15,7 @@ from cloister.threat_models.audit.membership import found_of
 from cloister.threat_models.audit.ranks import by_chance, shares_of_pairs
 from cloister.threat_models.audit.scoring import auc_within, exposed_of, leakage
 from cloister.threat_models.audit.shares_of_labels import LabelShares
+from cloister.threat_models.audit.table import _chances
 from cloister.threat_models.audit.tries import BLIND, strongest
 from cloister.threat_models.claims import CLAIMS
 
@@ -71,6 +72,17 @@ def test_lucky_guesses_expose_nobody() -> None:
     assert sure <= 10
     known = found_of((0, 1), [np.arange(9.0) + 9, np.arange(9.0)], [np.arange(9.0), np.arange(9.0)])
     assert exposed_of(known.values, np.zeros(2), np.ones(2), known.chances) == (0,)
+
+
+def test_of_guesses_that_many_parties_make_one_is_lucky_sooner() -> None:
+    """Before: six records of one client of seven told from six others (one of 924 guesses) were said to be known to a party of
+    eight that were tried; three more runs showed nothing.
+    """
+    sides = [np.arange(6.0) + 6, *(np.arange(6.0) for _ in range(6))]
+    found = found_of(tuple(range(7)), sides, [np.arange(6.0)] * 7)
+    exposed = [exposed_of(found.values, np.zeros(7), np.ones(7), _chances([found], guesses)) for guesses in (1, 8)]
+    assert exposed == [(0,), ()]
+    assert _chances([found, Finding((0,), np.ones(1))], 1) is None
 
 
 def test_one_client_that_is_exposed_every_time_is_told_though_the_mean_is_little() -> None:

@@ -158,14 +158,18 @@ def rows(
         for experiment in asked:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.about(public, sums)]
-            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
+            guesses = sum(experiment in asked_of(each, experiments, mine) for each in everybody)
+            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment), guesses)
         for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
             if claim.about(public, sums):
                 lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
 
-def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried) -> Row:
+def _row(
+    tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried, guesses: int
+) -> Row:
+    """guesses: how many parties' are made in the audit, each of which may be lucky with somebody."""
     no_party = observer.network or observer.outsider  # who is of no party is not to learn sums either
     anchor: Anchor = "chance" if no_party else experiment.anchor
     words = (observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
@@ -206,7 +210,7 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     ways = from_chance(here, alone, moved) if any(len(f[1].members) for f in found) else Ways(here, alone, alone, moved)
     measured = leakage(
         ways.here, ways.alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], ways.moved,
-        [victim.client for victim in victims], own_data, ways.known, _chances([f[0] for f in found]),
+        [victim.client for victim in victims], own_data, ways.known, _chances([f[0] for f in found], guesses),
     )  # fmt: skip
     most = int(np.argmax(ways.here - ways.known))
     beyond = float(here[most]), float(ways.known[most] - ways.lift)
@@ -216,7 +220,8 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
-        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, f"{measured.value:.2f} beyond {anchor}")
+        beside = f"{measured.value:.2f} beyond {anchor}"
+        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, beside, guesses)
     else:
         verdicts = tuple(
             Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims, len(tries.played)) for c in claims
@@ -238,6 +243,7 @@ def _of_clients(
     victims: Sequence[Victim],
     unit: str,
     beside: str,
+    guesses: int,
 ) -> tuple[Judged, ...]:
     """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part.
 
@@ -252,7 +258,7 @@ def _of_clients(
     most = int(np.argmax(ways.here - ways.known))
     beyond = float(found[most]), float(ways.known[most] - ways.lift)
     worst = Worst(victims[most], *beyond, "sums less their own part", unit, beside)
-    seeds, whose, sure = [victim.seed for victim in victims], [victim.client for victim in victims], _chances(here)
+    seeds, whose, sure = [victim.seed for victim in victims], [victim.client for victim in victims], _chances(here, guesses)
     leaks = [
         leakage(
             ways.here,
@@ -277,9 +283,11 @@ def _same_clients(played: Sequence[Stage]) -> bool:
     return len(played) > 1 and isinstance(played[0].scenario.partition, Natural)
 
 
-def _chances(here: Sequence[Finding]) -> Values | None:
-    """How likely a guess is to find as much of each victim, all seeds together; None where that is not known."""
-    return np.concatenate([f.chances for f in here]) if all(len(f.chances) == len(f.victims) for f in here) else None
+def _chances(here: Sequence[Finding], guesses: int) -> Values | None:
+    """How likely one of so many guesses is to find as much of each victim, all seeds together; None where that is not known."""
+    if any(len(f.chances) != len(f.victims) for f in here):
+        return None
+    return np.asarray(np.minimum(1.0, guesses * np.concatenate([f.chances for f in here])), np.float64)
 
 
 def _moves(three: Sequence[Sequence[Finding]]) -> list[Values] | None:
