@@ -9,11 +9,13 @@ import pytest
 from cloister.threat_models.audit.claim import judged
 from cloister.threat_models.audit.counts import SampleCounts
 from cloister.threat_models.audit.experiment import Finding
+from cloister.threat_models.audit.from_chance import from_chance
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import found_of
 from cloister.threat_models.audit.ranks import by_chance, shares_of_pairs
 from cloister.threat_models.audit.scoring import auc_within, exposed_of, leakage
 from cloister.threat_models.audit.shares_of_labels import LabelShares
+from cloister.threat_models.audit.table import _chances
 from cloister.threat_models.audit.tries import BLIND, strongest
 from cloister.threat_models.claims import CLAIMS
 
@@ -72,6 +74,17 @@ def test_lucky_guesses_expose_nobody() -> None:
     assert exposed_of(known.values, np.zeros(2), np.ones(2), known.chances) == (0,)
 
 
+def test_of_guesses_that_many_parties_make_one_is_lucky_sooner() -> None:
+    """Before: six records of one client of seven told from six others (one of 924 guesses) were said to be known to a party of
+    eight that were tried; three more runs showed nothing.
+    """
+    sides = [np.arange(6.0) + 6, *(np.arange(6.0) for _ in range(6))]
+    found = found_of(tuple(range(7)), sides, [np.arange(6.0)] * 7)
+    exposed = [exposed_of(found.values, np.zeros(7), np.ones(7), _chances([found], guesses)) for guesses in (1, 8)]
+    assert exposed == [(0,), ()]
+    assert _chances([found, Finding((0,), np.ones(1))], 1) is None
+
+
 def test_one_client_that_is_exposed_every_time_is_told_though_the_mean_is_little() -> None:
     """Before: of six clients one whose label is its own was "inconclusive", and "no attack works even in clear"."""
     here = plain = np.ones(12)
@@ -108,3 +121,25 @@ def test_what_a_member_found_alone_keeps_its_chances() -> None:
 def test_a_guess_in_the_blue_is_known_of_labels_and_counts() -> None:
     """Before: a party that is told nothing "refuted" what is promised of labels by guessing the usual shares."""
     assert set(BLIND) == {LabelInference().name, LabelShares().name, SampleCounts().name}
+
+
+def test_the_same_guess_by_sums_and_by_a_view_is_no_difference() -> None:
+    """Before: sums that did worse than a guess counted as one and the view did not: -0.53 of a property, [< -1, 1.63]."""
+    unlucky, plain, rng = np.array([0.4, -0.6, -0.8, 0.2] * 6), np.full(24, 0.9), np.random.default_rng(0)
+    for moved in (None, [unlucky, unlucky, plain]):
+        ways = from_chance(unlucky, unlucky, moved)
+        same = leakage(ways.here, ways.alone, plain, rng, moves=ways.moved, alone=ways.known)
+        assert (round(same.value, 9), round(same.low, 9), same.valid, same.exposed) == (0, 0, True, ())
+        assert same.upper < 0.13
+    assert ways.known - ways.lift == pytest.approx(np.maximum(unlucky, 0))
+
+
+@pytest.mark.parametrize(
+    ("here", "alone", "value"), [(0.3, -0.4, 1 / 3), (-0.1, -0.4, 0), (-0.4, -0.1, -1 / 3), (-0.2, 0.3, -5 / 6)]
+)
+def test_who_does_worse_than_a_guess_guesses(here: float, alone: float, value: float) -> None:
+    spread = np.array([-0.2, 0.2] * 10)
+    ways = from_chance(here + spread, alone - spread, None)
+    found = leakage(ways.here, ways.alone, np.full(20, 0.9), np.random.default_rng(0), alone=ways.known)
+    assert found.value == pytest.approx(value)
+    assert found.low < found.value < found.high, "whoever guesses has a spread"

@@ -227,8 +227,16 @@ def test_totals_of_enough_different_clients_tell_all_counts():
 
 @pytest.mark.trains
 def test_there_is_nothing_to_find_of_equal_counts():
-    assert "as many samples" in SampleCounts().applies(played().evidence(SERVER_ALONE))
     assert "do not count" in SampleCounts().applies(played(None, WHEN_RIPE, True).evidence(SERVER_ALONE))
+
+
+@pytest.mark.trains
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_of_a_single_honest_client_labels_are_guessed_by_no_other():
+    """Before: warnings of means of empty slices, and numbers that are none."""
+    two = replace(small, partition=replace(small.partition, clients=2), algorithm=FedAvg(by_samples=False), protection=Plain())
+    stage = next(one for one in stages(replace(two, rounds=1), [0], None) if isinstance(one, Stage))
+    assert np.isfinite(found(LabelInference(), stage, Observer(clients=frozenset({0}))).values).all()
 
 
 # --- unlike models ------------------------------------------------------------------------------------------------------
@@ -380,6 +388,7 @@ def test_rows_say_what_they_are_measured_from():
 
 
 @pytest.mark.trains
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_counts_are_guessed_where_updates_vanish():
     """Products and energies of no update are no equations: an audit ended in "Residuals are not finite"."""
     x = np.random.default_rng(0).normal(size=(180, 2)).astype(np.float32)

@@ -16,8 +16,8 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked
 from cloister.threat_models.audit.experiment import QUICK
-from cloister.threat_models.audit.left_alone import left_alone
 from cloister.threat_models.audit.observer import Observer, server_and
+from cloister.threat_models.audit.own_part import left_alone
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows

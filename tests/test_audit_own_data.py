@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from cloister import Scenario, Training, algorithms, data, models, protections
+from cloister.fl.data.skew import Dirichlet
 from cloister.fl.runs.lost_round import NothingLearned
 from cloister.threat_models.audit import stage
-from cloister.threat_models.audit.stage import HeldOut, stages
+from cloister.threat_models.audit.kept import NOTHING_KEPT
+from cloister.threat_models.audit.own_run import SHADOW, TIMES, HeldOut, own_run, ways_of
+from cloister.threat_models.audit.stage import stages
 
 from .frame import Frame
 
@@ -62,6 +65,23 @@ def test_what_is_refused_whatever_sizes_are_is_not_played_for_ever(monkeypatch):
             raise NothingLearned("refused")
 
     monkeypatch.setattr(stage, "_played", refused)
-    with pytest.raises(NothingLearned, match="refused"):
+    with pytest.raises(NothingLearned, match=r"^the attacker's own run, of clients .* 6 times played anew: refused"):
         list(stages(owned(), [0], None))
-    assert tried == [False, True]
+    assert tried == [False, True] * TIMES
+
+
+def test_an_own_run_of_which_nothing_comes_is_played_anew_with_another_seed():
+    """Before: the audit of a recorded run of IFCA ended there, and advised to change the scenario of what had been played."""
+    of_nobody, found = replace(owned(), partition=Dirichlet(clients=6, alpha=0.5)), object()
+    for scenario, third in ((owned(), (2 * SHADOW, False)), (of_nobody, (3 * SHADOW, None))):
+        tried = []
+
+        def play(of, tried=tried, scenario=scenario):
+            tried.append((of.seed, getattr(of.partition, "even", None)))
+            if len(tried) < 3:
+                raise NothingLearned("too few chose it")
+            return found
+
+        ways = ways_of(scenario)
+        run, way = own_run(replace(scenario, seed=SHADOW), "own", NOTHING_KEPT, play, ways)
+        assert (run, tried[-1], way) == (found, third, ways[2])

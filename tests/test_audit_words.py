@@ -127,6 +127,14 @@ def test_a_coalition_that_was_tried_alone_has_the_tile_and_not_the_server():
     assert (tile.label, tile.value) == ("server and clients 0, 3", "0.31")
 
 
+def test_where_nothing_could_be_tried_the_tile_says_so():
+    """Before: "none: no attack works even in clear" of a run in slots, which no attack reads."""
+    unread = {"leakage": None, "reason": "sums of slots are not read yet"}
+    tile = report.tiles(found(*(bare("server", name, 0.0) | unread for name in ("updates", "labels"))))[4]
+    assert (tile.value, tile.detail) == ("not tried", "sums of slots are not read yet")
+    assert report.tiles(found(bare("server", "updates", 0.0, valid=False)))[4].detail == "no attack works even in clear"
+
+
 def test_what_could_not_be_tried_is_said_once_for_each_reason():
     rows = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": "the server decides it"} for who in ("server", "client 0")]
     assert untried(found(*rows)) == [("clusters", "the server decides it", ["server", "client 0"])]

@@ -9,7 +9,7 @@ import pytest
 import cloister
 from cloister import Scenario, Training, algorithms, data, models, protections
 from cloister.fl.runs.feasibility import Doubt
-from cloister.fl.runs.lost_round import NothingLearned
+from cloister.fl.runs.lost_round import NothingLearned, _more
 from cloister.fl.runs.outweighing import least_of_others, outweighed, outweighing
 from cloister.own_data_check import fits
 
@@ -75,7 +75,9 @@ def test_the_line_says_who_and_what_to_do():
     assert line.startswith(
         "sums count samples, and of 390 in all client north (150) has more than 1/3 of the squares of all counts:"
     )
-    assert line.endswith("take algorithm.by_samples=False or a lower protection.floor")
+    assert line.endswith("take algorithm.by_samples=False"), "before: or a lower floor, which does not help against so much"
+    (line,) = outweighed(owned({0: 8, 1: 8, 2: 8}), {**UNEVEN, 0: 110}, {})
+    assert line.endswith("take algorithm.by_samples=False or protection.floor=2")
     corrupt = owned({0: 8, 1: 8, 2: 8}, protection=protections.Masked(floor=2, corrupt=1))
     (line,) = outweighed(corrupt, EVEN, {})
     assert (
@@ -83,6 +85,13 @@ def test_the_line_says_who_and_what_to_do():
         in line
     )
     assert "protection.max_samples near what the largest client has (110)" in line
+
+
+def test_where_all_who_are_invited_are_needed_no_floor_is_advised():
+    """Before: "more clients or a lower protection.floor are needed", with which the same run ended likewise."""
+    complete = owned({0: 8, 1: 8, 2: 8}, algorithm=algorithms.FedAvg(by_samples=False, complete=True))
+    assert _more(complete, True) == "algorithm.complete=False, by which who falls silent is left out"
+    assert _more(replace(complete, algorithm=algorithms.FedAvg()), False) == "more clients or a lower protection.floor"
 
 
 @pytest.mark.trains

@@ -390,18 +390,19 @@ class OneHasMost:
 @pytest.mark.parametrize(
     ("algorithm", "protection", "helps"),
     [
-        (FedAvg(), Masked(), "algorithm.by_samples=False, protection.max_samples near what the largest client has or a lower"),
+        (FedAvg(), Masked(), "more clients, algorithm.by_samples=False or a lower protection.floor"),
+        (FedAvg(), Masked(floor=2), "more clients or algorithm.by_samples=False may help"),
         (FedAvg(), Plain(floor=3), "more clients, algorithm.by_samples=False or a lower protection.floor"),
         (FedEM(models=2), Plain(floor=3), "more clients, algorithm.most=1 or a lower protection.floor"),
     ],
-    ids=["Masked", "Plain", "slots"],
+    ids=["Masked", "the least floor", "Plain", "slots"],
 )
 def test_what_would_help_a_sum_that_one_client_outweighs_is_said_in_the_algorithms_own_fields(
     algorithm: Any, protection: Any, helps: str
 ) -> None:
     """And said, where K models stay at their starts, of which a run never spoke."""
     scenario = replace(SMALL, partition=OneHasMost(), algorithm=algorithm, protection=protection, rounds=2)
-    with pytest.raises(NothingLearned, match="the floor of 3") as caught:
+    with pytest.raises(NothingLearned, match=f"the floor of {protection.floor}") as caught:
         trained(scenario)
     assert helps in str(caught.value)
     assert "training.lr" not in str(caught.value)

@@ -24,6 +24,7 @@ from cloister.reporting.panels import why_no_split
 from cloister.reporting.report import write_report
 from cloister.reporting.run_data import Run
 from cloister.reporting.run_verdict import stood_still, verdict
+from cloister.reporting.shut_slots import shut_to_the_end
 from cloister.summary import summary_rows
 
 from .served import SMALL
@@ -262,3 +263,20 @@ def test_a_page_says_that_the_coordinator_was_started_again():
     assert stood_still(replace(run, link={"life": 3})) == [
         "The coordinator was started 3 times for this run, which went on where it was."
     ]
+
+
+def test_a_model_whose_slot_stayed_shut_is_named_where_somebody_goes_by_it():
+    """Before: "6 clients ended in 2 clusters", of which one went by a model that never learned."""
+
+    def line(t, *shut):
+        rows = [{"round": t, "cluster": f"models/{k}@{t}", "members": [], "why": f"{n} chose it"} for k, n in shut]
+        return {"round": t, "clusters": {"model 1": [2, 3], "model 3": [0, 1]}, "below_floor": rows}
+
+    def told(*rounds):
+        return shut_to_the_end(Run("x", {}, {}, [*rounds], [], [], [], [], [], {}))
+
+    assert told(line(0, (1, 0), (2, 1)), line(1, (2, 1)), line(2, (1, 0), (2, 2))) == [
+        "Model 3, which clients 0, 1 go by, learned nothing from round 0 on: 2 chose it."
+    ]
+    assert told(line(0, (2, 1)), line(1), line(2, (2, 1)))[0].endswith("learned nothing from round 2 on: 1 chose it.")
+    assert told(line(0, (2, 1)), line(1)) == []

@@ -113,6 +113,9 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
     detail = "no attack works even in clear"
+    if not tried:
+        untried = Counter(str(r["reason"]) for r in found["rows"] if r["observer"] == whose and not r.get("tested"))
+        value, detail = "not tried", "; ".join(reason for reason, _ in untried.most_common(1)) or "no attack is asked for"
     if most is not None:
         leak = most["leakage"]
         measured, low, high = (max(0.0, leak[name]) for name in ("value", "low", "high"))

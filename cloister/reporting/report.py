@@ -60,6 +60,7 @@ from .run_data import (
 )
 from .run_tiles import UNKNOWN, tiles
 from .run_verdict import stood_still, verdict
+from .shut_slots import shut_to_the_end
 from .told_by import partly_told
 from .who_scored import told_scores, who_scored
 from .who_was_there import differing, in_ranges, revoked_in_words, who_was_there, without_model
@@ -107,7 +108,9 @@ def render(run: Run) -> str:
         summary=run.summary,
         title=str(run.summary.get("name") or run.scenario.get("name") or run.folder),
         facts=[str(run.summary[k]) for k in ("algorithm", "protection") if run.summary.get(k)] + data_in_words(run),
-        verdict=" ".join([verdict(run, final), *worth_at_first(run.summary), *stood_still(run), *revoked_in_words(run)]),
+        verdict=" ".join(
+            [verdict(run, final), *worth_at_first(run.summary), *stood_still(run), *shut_to_the_end(run), *revoked_in_words(run)]
+        ),
         attacked=attacked_in_words(run),
         privately=privacy_in_words(run),
         tiles=tiles(run, final),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NAMED = 8
 """Clients that a line names."""
+LEAST_FLOOR = 2
+"""Below which no protection has its floor."""
 IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
@@ -94,8 +96,14 @@ def why_lost(
         hopeless = first and spent >= set(clients)
         words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
     elif faults and {c.model for c in clusters} <= before and not state.measured:
-        slots = "a larger algorithm.participation, fewer models, a lower protection.floor"
-        what = slots if shut else "inputs of one scale, or a smaller training.lr,"
+        spare = getattr(scenario.protection, "slot_spare", 0) > 0
+        slots = [
+            "a larger algorithm.participation",
+            "fewer models",
+            *["a lower protection.slot_spare"] * spare,
+            *_lower(scenario),
+        ]
+        what = ", ".join(slots) if shut else "inputs of one scale, or a smaller training.lr,"
         words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
@@ -133,20 +141,28 @@ def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
 
 def _too_few(sum_: BelowFloor, enough: bool, scenario: Scenario) -> str:
     """Of a sum that is below the floor though its clients had something to sum. enough: whether they are as many as the floor."""
-    return f"{sum_.words}, and there is no other: {_more(scenario, enough)} are needed"
+    return f"{sum_.words}, and there is no other; what may help: {_more(scenario, enough)}"
 
 
 def _more(scenario: Scenario, weighed: bool) -> str:
     """What lets a sum reach its floor. weighed: whether that hangs on what each client weighs in it."""
-    ways = ["more clients"]
+    protection, ways = scenario.protection, list[str]()
+    corrupt = getattr(protection, "corrupt", 0)
     if weighed and getattr(scenario.algorithm, "by_samples", False):
-        near = ["protection.max_samples near what the largest client has"] if hasattr(scenario.protection, "max_samples") else []
-        ways += ["algorithm.by_samples=False", *near]
+        near = corrupt and hasattr(protection, "max_samples")  # what counts beside what corrupt clients may claim
+        ways += ["algorithm.by_samples=False", *["protection.max_samples near what the largest client has"] * bool(near)]
     if weighed and Functionality.SLOTS in scenario.algorithm.needs and getattr(scenario.algorithm, "most", 1) > 1:
         ways.append("algorithm.most=1")
-    if getattr(scenario.protection, "corrupt", 0):
-        ways.append("a lower protection.corrupt")
-    return f"{', '.join(ways)} or a lower protection.floor"
+    if getattr(scenario.algorithm, "complete", False):  # whatever the floor, all who are invited are needed
+        ways.append("algorithm.complete=False, by which who falls silent is left out")
+    else:
+        ways = ["more clients", *ways, *["a lower protection.corrupt"] * bool(corrupt), *_lower(scenario)]
+    return " or ".join([", ".join(ways[:-1])] * (len(ways) > 1) + ways[-1:])
+
+
+def _lower(scenario: Scenario) -> list[str]:
+    """That the floor may be lower, where it can be: a sum of one update is that update."""
+    return ["a lower protection.floor"] if getattr(scenario.protection, "floor", 0) > LEAST_FLOOR else []
 
 
 def _unused_of(faults: Iterable[Fault]) -> dict[int, str]:

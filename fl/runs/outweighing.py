@@ -5,8 +5,12 @@ they would have to have.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
 
+from ...protocol.core.errors import Refused
 from ...protocol.masked.protection import Masked
 from ...protocol.masked.weighing import COARSEST, WeightEncoding
 from ...protocol.view.functionality import Functionality
@@ -46,14 +50,34 @@ def outweighed(scenario: Scenario, samples: Mapping[int, int], names: Mapping[in
     one = len(found) == 1
     who = ", ".join(f"{names.get(i, str(i))} ({samples[i]:,})" for i in found[:4]) + (", ..." if len(found) > 4 else "")
     share = f"1/{least_share(scenario)} of the squares of all counts"
-    corrupt = getattr(scenario.protection, "corrupt", 0)
-    near = f", protection.max_samples near what the largest client has ({max(samples.values()):,})" if corrupt else ""
-    beside = f", beside what {corrupt} corrupt may claim" if corrupt and near else ""
+    protection: Any = scenario.protection
+    claimed = protection.corrupt if isinstance(protection, Masked) else 0
+    beside = f", beside what {claimed} corrupt may claim" if claimed else ""
     return [
         f"sums count samples, and of {sum(samples.values()):,} in all client{'' if one else 's'} {who} ha{'s' if one else 've'}"
         f" more than {share}{beside}: every sum with {'it' if one else 'one of them'} is withheld, and a run without a sum ends"
-        f" by itself; take algorithm.by_samples=False{near} or a lower protection.floor"
+        f" by itself; take {' or '.join(_ways(scenario, samples))}"
     ]
+
+
+def _ways(scenario: Scenario, samples: Mapping[int, int]) -> Iterator[str]:
+    """What would do, by these numbers."""
+    protection, most = scenario.protection, max(samples.values())
+    yield "algorithm.by_samples=False"
+    if isinstance(protection, Masked) and protection.corrupt and _helps(scenario, samples, max_samples=most):
+        yield f"protection.max_samples near what the largest client has ({most:,})"
+    lower = (floor for floor in range(getattr(protection, "floor", 0) - 1, 1, -1) if _helps(scenario, samples, floor=floor))
+    yield from (f"protection.floor={floor}" for floor in islice(lower, 1))
+
+
+def _helps(scenario: Scenario, samples: Mapping[int, int], **changed: int) -> bool:
+    """Whether nobody would have too much of every sum if these fields of the protection were other ones."""
+    protection: Any = scenario.protection
+    try:
+        other = replace(scenario, protection=replace(protection, **changed))
+    except (ValueError, Refused):
+        return False
+    return not outweighing(other, samples)
 
 
 TRIED = 256

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .estimates import DIVERSE
 from .experiment import Anchor, Budget, Evidence, Finding
-from .hidden_counts import counts_of
+from .hidden_counts import counts_of, told_of_counts
 from .labels import honest
 from .reading import samples
 from .truth import Truth
@@ -17,14 +18,14 @@ ALIKE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """Of each client 1 - (n' - n)^2 / variance, n and n' less the means of all: in the mean R^2, so 0 for who knows how many
-    there are in all, 1 for who knows each, and of a client that is far from the mean less than 0.
+    """Of each client 1 - (n' - n)^2 / variance, n and n' less the means of all, also of corrupt ones: in the mean R^2, so 0 for
+    who knows how many there are in all, 1 for who knows each, and of a client that is far from the mean less than 0.
 
-    Counts that are sent in clear are read. Else they are those that fit best to all that is known of them at once, as far as it
-    goes by the spread of counts in the attacker's own run: totals of sums, which differ with who is in them; with the clients'
-    seed, sketches of the updates, of which that of the published mean is the weighted mean; without it, sketches under one key,
-    of which products of weighted means are those of the published ones; and differences in a Gram matrix, which with the right
-    weights are as far apart as the sum's energy says.
+    Counts that are sent in clear, or up to one factor, are read. Else they are those that fit best to all that is known of them
+    at once, as far as it goes by the spread of counts in the attacker's own run, or a usual one if all have as many there: totals
+    of sums, which differ with who is in them; with the clients' seed, sketches of the updates, of which that of the published
+    mean is the weighted mean; without it, sketches under one key, of which products of weighted means are those of the published
+    ones; and differences in a Gram matrix, which with the right weights are as far apart as the sum's energy says.
     """
 
     name: str = "counts"
@@ -36,9 +37,6 @@ class SampleCounts:
     def applies(self, evidence: Evidence, /) -> str:
         if reason := unread(evidence):
             return reason
-        counts = [len(c.train) for c in evidence.known.population.clients.values()]
-        if np.std(counts) <= ALIKE * np.mean(counts):
-            return "all clients have as many samples"
         told = samples(evidence.view).keys() & set(honest(evidence.view))
         if not told and not any(s.times_samples for s in evidence.sums.sums):
             return "sums do not count samples, and no count is sent to it"
@@ -46,10 +44,16 @@ class SampleCounts:
 
     def __call__(self, evidence: Evidence, truth: Truth, budget: Budget, rng: np.random.Generator, /) -> Finding:
         view = evidence.view
-        clients = honest(view)
-        true = np.array([len(truth.population.clients[i].train) for i in clients], np.float64)
+        clients, all_ = honest(view), view.public.clients
+        true = np.array([len(truth.population.clients[i].train) for i in all_], np.float64)
+        if true.std() <= ALIKE * true.mean():
+            return Finding((), np.zeros(0), why="all clients have as many samples")
         known = np.array([len(c.train) for c in evidence.known.population.clients.values()], np.float64)
-        guess = counts_of(view, clients, float(known.mean()), float(known.std() / known.mean()))
-        missed = (guess - guess.mean()) - (true - true.mean())
-        values = 1 - np.square(missed) / float(true.var()) if true.var() > 0 else np.zeros(len(true))
-        return Finding(clients, values)
+        spread = float(known.std() / known.mean())
+        guess = counts_of(view, clients, float(known.mean()), spread if spread > ALIKE else DIVERSE)
+        own = {i: float(len(held.examples)) for i, held in view.held.items()} if told_of_counts(view) else {}
+        of = dict(zip(clients, guess, strict=True)) | own
+        believed = np.array([of.get(i, guess.mean()) for i in all_], np.float64)  # who is told nothing tells nobody from its own
+        missed = (believed - believed.mean()) - (true - true.mean())
+        values = 1 - np.square(missed) / float(true.var())
+        return Finding(clients, values[[all_.index(i) for i in clients]])

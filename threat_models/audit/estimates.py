@@ -24,12 +24,12 @@ from .coalitions import decrypted, joined_shares
 from .dealt import dealt_rows
 from .dealt import measured as measured_rows
 from .hidden_counts import counts_of
-from .left_alone import left_alone
 from .other_rounds import apart_in_other_rounds, own_in_other_rounds
+from .own_part import left_alone, mean_of_others
 from .reading import Instance, sketch_sets, uploads
 from .shown_models import updates_shown
 from .sketch_reading import key_of, opened_sketches, seed_of, terms_of
-from .view import CorruptView, PublishedSum
+from .view import CorruptView
 
 Matrix = NDArray[np.float64]
 DENSE = 8192
@@ -78,25 +78,16 @@ def means(view: CorruptView) -> dict[Instance, Matrix]:
     """Of every client in a sum that the observer knows, the mean of the others in the smallest one: float64 (d,)."""
     found: dict[Instance, tuple[float, Matrix]] = {}
     for s in view.sums:
-        if s.mean is None or not (total := sum(s.row.values())):
-            continue
-        left, weight = without(view, s, total)
         size = float(sum(abs(a) for i, a in s.row.items() if i not in view.observer.clients))
+        if s.mean is None or not sum(s.row.values()) or not size:
+            continue
+        others = mean_of_others(view, s)
+        mean = np.asarray(s.mean, np.float64) if others is None else others
         for i in s.row:
             key = (s.round, s.kind, i)
-            if weight and (key not in found or size < found[key][0]):
-                found[key] = size, left / weight
+            if key not in found or size < found[key][0]:
+                found[key] = size, mean
     return {key: vector for key, (_, vector) in found.items()}
-
-
-def without(view: CorruptView, s: PublishedSum, total: float) -> tuple[Matrix, float]:
-    """The sum and its weight, without what corrupt clients put in, where weights are known."""
-    mean = np.asarray(s.mean, np.float64)
-    own = {i: held.updates.get((s.round, s.kind)) for i, held in view.held.items() if i in s.row}
-    if s.times_samples or any(v is None or len(v) != len(mean) for v in own.values()):
-        return mean, 1.0
-    summed = total * mean - sum((s.row[i] * np.asarray(v, np.float64) for i, v in own.items()), np.zeros(len(mean)))
-    return summed, total - sum(s.row[i] for i in own)
 
 
 def _uploaded(view: CorruptView) -> Iterator[tuple[Instance, Estimate]]:
@@ -163,11 +154,10 @@ def _along_sums(view: CorruptView, known: Mapping[Instance, Matrix]) -> Iterator
             if here and s.mean is not None and (total := sum(row.values())):
                 means_of.append(np.asarray(s.mean, np.float64))
                 shares.append([row.get(i, 0.0) / total for i in one.rows])
-                left, weight = without(view, s, total)
-                if not s.times_samples and weight and weight != total:
-                    # of the others alone, which is the mean that the observer knows of them
-                    others = {i: a for i, a in row.items() if i not in view.observer.clients}
-                    means_of.append(left / weight)
+                others = {i: a for i, a in row.items() if i not in view.held}
+                left = mean_of_others(view, s) if len(others) < len(row) else None
+                if left is not None:  # of the others alone, which is the mean that the observer knows of them
+                    means_of.append(left)
                     shares.append([others.get(i, 0.0) / sum(others.values()) for i in one.rows])
         for i, held in view.held.items():  # what a client of the observer's put in itself is a sum of one
             own = held.updates.get((one.round, one.kind))

@@ -90,7 +90,8 @@ class Examined:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """What an attack got. victims: whom it tried. values: of each, from 0 (nothing) to 1 (all), larger for more.
+    """What an attack got. victims: whom it tried; why: in words why nobody, if so. values: of each, from 0 (nothing) to 1 (all),
+    larger for more.
 
     members, others: scores of what it had to tell apart, where there is such a thing; (k,) each. figures: in units of their own,
     by what they are called. pictures: to look at. records: of a victim, how many of its records, or of its updates
@@ -111,6 +112,7 @@ class Finding:
     noticed: str = ""
     moves: Values = field(default_factory=lambda: np.zeros(0), repr=False)
     chances: Values = field(default_factory=lambda: np.zeros(0), repr=False)
+    why: str = ""
 
 
 def victims_of(view: CorruptView, count: int, rng: np.random.Generator) -> tuple[int, ...]:

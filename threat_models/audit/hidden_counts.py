@@ -19,29 +19,30 @@ SETS = 12
 
 
 def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: float) -> Matrix:
-    """The best guess of these clients' counts, float64 (clients,): by least squares about their mean, or as sent in clear.
+    """The best guess of these clients' counts, float64 (clients,): by least squares about their mean, or as they are told.
 
     mean, spread: of counts in a run of the attacker's own, the spread relative to the mean; the audited run's mean is taken from
     its totals where there are any.
     """
     from scipy.optimize import least_squares
 
-    if clear := {i: n for i, n in samples(view).items() if i in clients}:
-        usual = float(np.mean(list(clear.values())))
-        return np.array([clear.get(i, usual) for i in clients], np.float64)
-    counted = [s for s in view.sums if s.times_samples and s.weight > 0]
     own = {i: float(len(held.examples)) for i, held in view.held.items()}
+    in_clear = {i: float(n) for i, n in samples(view).items()}
+    if told := {i: n for i, n in (_up_to_a_factor(view, own, mean) | in_clear).items() if i in clients}:
+        usual = float(np.mean(list(told.values())))
+        return np.array([told.get(i, usual) for i in clients], np.float64)
+    counted = [s for s in view.sums if s.times_samples and s.weight > 0]
     usual = _usual(counted, own, mean)
     if not counted:
         return np.full(len(clients), usual)
     scale = usual * spread
     equations: list[Equation] = [(lambda n: (n - usual) / scale, lambda n: np.eye(len(n)) / scale)]
-    equations += _totals(counted, clients, own)
-    equations += _measured(view, counted, clients, own)
-    equations += _products(view, counted, clients, own)
-    equations += _energies(view, counted, clients, own)
     begin = np.full(len(clients), usual)
     with np.errstate(all="ignore"):
+        equations += _totals(counted, clients, own)
+        equations += _measured(view, counted, clients, own)
+        equations += _products(view, counted, clients, own)
+        equations += _energies(view, counted, clients, own)
         equations = [e for e in equations if np.isfinite(e[0](begin)).all() and np.isfinite(e[1](begin)).all()]  # of no update
     found = least_squares(
         lambda n: np.concatenate([missed(n) for missed, _ in equations]),
@@ -51,6 +52,22 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
         max_nfev=100,
     )
     return np.asarray(found.x)
+
+
+def told_of_counts(view: CorruptView) -> bool:
+    """Whether anything that the observer was sent or opened depends on counts that are not its own."""
+    summed = any(s.counts or (s.times_samples and s.weight > 0) for s in view.sums)
+    return summed or not samples(view).keys() <= view.held.keys()
+
+
+def _up_to_a_factor(view: CorruptView, own: Mapping[int, float], mean: float) -> dict[int, float]:
+    """Counts that the observer is told but for a factor, which its own clients' tell; without such they are this on the mean."""
+    found = dict[int, float]()
+    for s in view.sums:
+        inside = own.keys() & s.counts.keys()
+        factor = sum(own[i] for i in inside) / sum(s.counts[i] for i in inside) if inside else mean * len(s.counts)
+        found |= {i: factor * count for i, count in s.counts.items()}
+    return found
 
 
 def _usual(counted: Sequence[PublishedSum], own: Mapping[int, float], otherwise: float) -> float:

@@ -96,7 +96,7 @@ def _plain(found: Finding) -> dict[str, Any]:
     arrays = {name: getattr(found, name).tolist() for name in ARRAYS}
     records = [[i, *counts] for i, counts in found.records.items()]
     examined = None if found.examined is None else asdict(found.examined)
-    beside = {"figures": dict(found.figures), "pictures": dict(found.pictures), "noticed": found.noticed}
+    beside = {"figures": dict(found.figures), "pictures": dict(found.pictures), "noticed": found.noticed, "why": found.why}
     return {"victims": list(found.victims), **arrays, **beside, "records": records, "examined": examined}
 
 
@@ -105,5 +105,6 @@ def _finding(row: Row) -> Finding:
     records = {i: (read, of) for i, read, of in row["records"]}
     examined = None if row["examined"] is None else Examined(**row["examined"])
     figures = {name: float(value) for name, value in row["figures"].items()}
-    noticed, pictures, victims = row["noticed"], row["pictures"], tuple(row["victims"])
-    return Finding(victims, figures=figures, pictures=pictures, records=records, examined=examined, noticed=noticed, **arrays)
+    noticed, why, pictures, victims = row["noticed"], row.get("why", ""), row["pictures"], tuple(row["victims"])
+    beside: dict[str, Any] = {"records": records, "examined": examined, "noticed": noticed, "why": why, **arrays}
+    return Finding(victims, figures=figures, pictures=pictures, **beside)

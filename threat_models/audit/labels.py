@@ -58,8 +58,8 @@ class LabelInference:
         both = ((view, victims), (shadow, own))
         rows, of_own = (centred(features(seen(v, evidence.estimated(v)), at, about)) for v, at in both)
         parts = rng.permutation(len(own)) % FOLDS
-        crossed, usual = np.zeros_like(known), np.zeros_like(known)
-        for part in range(min(FOLDS, len(own))):
+        crossed, usual = (np.full_like(known, 1 / view.public.classes) for _ in range(2))
+        for part in range(min(FOLDS, len(own)) if len(own) > 1 else 0):  # of one client there is no other to learn from
             rest = parts != part
             crossed[~rest] = LabelRegression.learned(of_own[rest], known[rest]).histograms(of_own[~rest])
             usual[~rest] = known[rest].mean(axis=0)

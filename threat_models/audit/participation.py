@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ..inference.disaggregation import Published, disaggregated
 from ..inference.sum_lattice import isolating
-from .estimates import without
 from .experiment import Anchor, Budget, Evidence, Finding
+from .own_part import mean_of_others
 from .truth import Truth
 from .unread import unread
 from .view import CorruptView, PublishedSum
@@ -120,9 +120,9 @@ EXACT = ("update", "opened", "transform")
 def _published(view: CorruptView, s: PublishedSum) -> Published | None:
     """The sum's mean over the honest, as far as corrupt clients can take out what they put in."""
     honest = {i: a for i, a in s.row.items() if i not in view.held}
-    left, weight = without(view, s, sum(s.row.values()))
-    row = honest if np.isclose(weight, sum(honest.values())) else s.row
-    return Published(s.round, row, (left / weight).astype(np.float32), s.cluster) if weight and honest else None
+    others = mean_of_others(view, s)
+    row, mean = (s.row, s.mean) if others is None else (honest, others.astype(np.float32))
+    return Published(s.round, row, mean, s.cluster) if honest and mean is not None else None
 
 
 def _of_isolated(view: CorruptView, sums: Sequence[PublishedSum], scales: Mapping[tuple[int, int], float]) -> dict[int, Matrix]:

@@ -64,7 +64,7 @@ class PropertyInference:
         victims = honest(evidence.view)
         truly = np.array([bool(holds(clients[i].train, public.auxiliary)) for i in victims], bool)
         if truly.all() or not truly.any():
-            return Finding((), np.zeros(0))
+            return Finding((), np.zeros(0), why="all clients have the property, or none has")
         scores = read_property(evidence, made, holds, victims)
         values = placements(scores, truly)
         return Finding(victims, values, scores[truly], scores[~truly], moves=moves(values, truly))

@@ -4,21 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from ...protocol.core.link import Frame
 from ...protocol.core.session import SERVER
-from ...protocol.encrypted.protection import Encrypted
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Owner, Vector
 from .observer import SERVER_ALONE, Observer
+from .shown_sums import Models, shown_sums
 from .truth import Truth
 from .view import Answered, Compared, CorruptView, Held, MaskKeys, Public, PublishedSum
-
-SHOWN = 1e-4
-"""Of a difference between two models, relative to it, how much of it may not be a mean that it shows."""
-ROUNDED = 1e-6
-"""And relative to the model, for rounding to float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,10 +79,16 @@ class Recorded:
         """
         return CorruptView(SERVER_ALONE, self.public, models=self._starts, sums=self._several)
 
-    def less_own_part(self, clients: frozenset[int]) -> CorruptView:
-        """Of these clients, if they are told the same and hold their own updates, and nothing else that clients share."""
+    def less_own_part(self, observer: Observer) -> CorruptView:
+        """Of its clients, if they are told the same and hold their own updates, and nothing else that clients share. How many
+        samples sums are of is told to who has the server.
+        """
+        clients = observer.clients
         held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"", mask_keys={}) for i in sorted(clients)}
-        return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=self._several, held=held)
+        sums = self._several
+        if SERVER not in observer.servers:
+            sums = [replace(s, weight=0.0) if s.times_samples else s for s in sums]
+        return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=sums, held=held)
 
     @property
     def _several(self) -> list[PublishedSum]:
@@ -112,32 +111,12 @@ class Recorded:
                 yield from (f for f in new if f.receiver in observer.parties)
 
     def _shown(self, observer: Observer) -> Iterator[PublishedSum]:
-        """To clients without a server: the sums that they are sent, and those whose mean one of their next starts shows, or the
-        model that they end with. The sum of the weights they are told where they open the sum.
-        """
-        for s in self.sums:
-            told = s.to in observer.clients or (s.to == "clients" and not observer.clients.isdisjoint(s.row))
-            means = (self._between(s, i) for i in sorted(observer.clients))
-            mean = s.mean if told else next((mean for mean in means if mean is not None), None)
-            if mean is not None:
-                opened = (told and isinstance(self.public.protection, Encrypted)) or not s.times_samples
-                yield replace(s, mean=mean, weight=s.weight if opened else 0.0, energy=None)
+        """What clients without the server know of sums."""
+        models = Models(self.starts, self.released)
+        return shown_sums(self.sums, observer, self.public, models, self._counted)
 
-    def _between(self, s: PublishedSum, client: int) -> Vector | None:
-        """The way from what the client started from in the sum's round to what it started from next, if that is the sum's mean up
-        to a factor: of steps everybody knows the length.
-        """
-        start = self.starts.get((s.round, client))
-        after = min((t for t, i in self.starts if i == client and t > s.round), default=None)
-        then = self.released.get(client) if after is None else self.starts[after, client]
-        if start is None or then is None or s.mean is None or not len(start) == len(then) == len(s.mean):
-            return None
-        moved, mean = then.astype(np.float64) - start, s.mean.astype(np.float64)
-        factor = float(moved @ mean) / (float(mean @ mean) or 1.0)
-        allowed = SHOWN * np.linalg.norm(moved) + ROUNDED * np.linalg.norm(start)
-        if factor <= 0 or np.linalg.norm(moved - factor * mean) > allowed:
-            return None
-        return np.asarray(moved / factor, np.float32)
+    def _counted(self, s: PublishedSum) -> Mapping[int, int]:
+        return {i: self.truth.samples(s.round, s.kind, i) for i in s.row}
 
     def _held(self, client: int) -> Held:
         return Held(

@@ -151,7 +151,7 @@ def leakage(
 
     whose: (n,), the client that each victim is. same: whether clients are the same in all runs: then they are resampled, each
     with all of its runs, if that is wider. alone: what is known of each victim without the view, where that is not `aggregate`,
-    for who is exposed; chances: as in `Finding`.
+    for who is exposed; chances: of each, how likely one of the guesses that were made is to find as much.
     """
     n = len(here)
     stacked = np.stack([here, aggregate, plain])
@@ -161,7 +161,8 @@ def leakage(
     ways = np.abs(drawn[2] - drawn[1])
     ratios = np.where(ways > 0, (drawn[0] - drawn[1]) / np.where(ways > 0, drawn[2] - drawn[1], 1.0), 0.0)
     tail = (1 - CONFIDENCE) / 2
-    low, high, resampled = np.quantile(ratios, [tail, 1 - tail, CONFIDENCE])
+    with np.errstate(invalid="ignore"):  # of numbers that are none, none
+        low, high, resampled = np.quantile(ratios, [tail, 1 - tail, CONFIDENCE])
     if same and len(whose) == n:
         by_client = np.quantile(
             _of_clients(stacked if moves is None else np.stack(moves), whose, rng), [tail, 1 - tail, CONFIDENCE]
@@ -170,7 +171,7 @@ def leakage(
     apart = float(means[2] - means[1])
     value = float((means[0] - means[1]) / apart) if apart else 0.0
     found = exposed_of(here, aggregate if alone is None else alone, plain, chances)
-    upper = np.maximum(resampled, share_at_most(len(found), n))  # of numbers that are none, none
+    upper = np.maximum(resampled, share_at_most(len(found), n))
     there, sums, all_ = (float(mean) for mean in means)
     surely = float(np.mean(drawn[2] > drawn[1])) > CONFIDENCE
     valid = apart >= APART and (surely or (moves is None and bool(found)))

@@ -7,18 +7,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-import torch
 
-from ...fl.data.natural import Natural
-from ...fl.data.population import Client, Examples, Population, Source
-from ...fl.data.skew import Dirichlet
-from ...fl.runs.lost_round import NothingLearned
 from ...fl.runs.scenario import Scenario
 from ...protocol.uploaded.plain import Plain
 from .experiment import Evidence
 from .kept import NOTHING_KEPT, Kept
 from .made_up import MadeUp
 from .observer import SERVER_ALONE, Observer, server_and
+from .own_run import SHADOW, own_run, ways_of
 from .recorded import Recorded
 from .recorder import Recorder, again
 from .truth import Matrix, Truth
@@ -26,8 +22,6 @@ from .view import CorruptView
 
 READINGS = 6
 """How often meters are read in the audited run."""
-SHADOW = 1000
-"""Added to the seed of a run for the attacker's own."""
 PRIOR = 400
 """Deviations of updates that a prior is made of, at most."""
 
@@ -62,7 +56,7 @@ class Stage:
 
     def less_own_part(self, observer: Observer) -> Evidence:
         """Of its clients, if they are told the same and know their own part."""
-        target, shadow = (one.less_own_part(observer.clients) for one in (self.audited, self.shadow))
+        target, shadow = (one.less_own_part(observer) for one in (self.audited, self.shadow))
         return self._among(self.audited, target, self.shadow, shadow)
 
     @property
@@ -98,7 +92,7 @@ def stages(
     """
     for seed in seeds:
         played: list[Recorded] = []
-        clear, even = isinstance(scenario.protection, Plain) and scenario.training.privacy is None, False
+        clear, ways = isinstance(scenario.protection, Plain) and scenario.training.privacy is None, ways_of(scenario)
         for words, one in (
             ("the run", seed),
             ("the run in clear", seed),
@@ -114,23 +108,12 @@ def stages(
             yield seed, words
             this = replace(in_clear(scenario) if words.endswith("in clear") else scenario, seed=one)
             name, readings = f"seed {seed}, {words}", 0 if played else READINGS
-            if one == seed or not isinstance(this.partition, Natural):
+            if one == seed:
                 played.append(kept.run(name, this, partial(_played, this, data, readings, over)))
                 continue
-            for evenly in (True,) if even else (False, True):  # where one of those made up has too much of every sum
-                dealt = replace(this, partition=HeldOut(this.training.batch, evenly))
-                try:
-                    one_of = kept.run(f"{name}, evenly" if evenly else name, dealt, partial(_played, dealt, data, 0, over))
-                except ValueError as error:  # those made up may also have too few records
-                    if not evenly:
-                        continue
-                    if isinstance(error, NothingLearned):
-                        raise
-                    whose = "in the attacker's own run, of clients that are made up of what yours hold out"
-                    raise ValueError(f"{whose}: {error}; a larger test_share may help") from error
-                played.append(one_of)
-                even = evenly
-                break
+            found, way = own_run(this, name, kept, lambda of: _played(of, data, 0, over), ways)
+            played.append(found)
+            ways = ways[ways.index(way) :]  # in clear likewise
         yield Stage(seed, replace(scenario, seed=seed), data, *played)
 
 
@@ -139,37 +122,6 @@ def _played(scenario: Scenario, data: Path | None, readings: int, over: Callable
     for _ in recorder.rounds():
         over()
     return recorder.recorded
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Clients of the attacker's own, where clients have their own data whatever the seed is: as many, of what all hold out to
-    score by, dealt with skewed labels. None of it was trained on.
-
-    batch: records of one step. Where batches would leave one record of a client, which a `BatchNorm` cannot take, that one is
-    left out, or there twice if it is the only one. even: all have as many records as the run's clients in the mean, some of
-    them several times: where numbers of records that differ much, or are small beside what a client may claim, come to no sum.
-    """
-
-    batch: int
-    even: bool = False
-
-    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
-        pool = Examples(source.test.x, source.test.y)
-        dealt = Dirichlet(clients=len(source.clients), alpha=0.5, shared_test=True)(
-            Source(source.name, pool, pool, source.classes), rng
-        )
-        clients = dealt.clients
-        if self.even:
-            size = torch.arange(max(1, len(source.train) // len(clients)))
-            clients = {i: replace(client, train=client.train.take(size % len(client.train))) for i, client in clients.items()}
-        return replace(dealt, clients={i: self._in_batches(client) for i, client in clients.items()})
-
-    def _in_batches(self, client: Client) -> Client:
-        size = len(client.train)
-        if size > 1 and size % self.batch != 1:
-            return client
-        return replace(client, train=client.train.take(torch.arange(size - 1) if size > 1 else torch.zeros(2, dtype=torch.int64)))
 
 
 def in_clear(scenario: Scenario) -> Scenario:

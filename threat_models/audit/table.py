@@ -10,6 +10,7 @@ from ...fl.data.natural import Natural
 from .claim import Claim, Judged, Victim, Worst, judged, tested
 from .experiment import Anchor, Budget, Experiment, Finding, Values
 from .final_models import FinalModelMembership
+from .from_chance import Ways, from_chance
 from .kept import NOTHING_KEPT, Kept
 from .observer import Observer
 from .scoring import BOUND, Interval, Leakage, auc_within, leakage, remedy, tpr_at
@@ -19,6 +20,7 @@ from .tries import Findings, Tries, Untried, members_first, strongest
 BY_CHANCE = "so few on either side may rank so by chance: more clients would tell, or from five seeds on"
 SAME = ", which of the same clients in all runs tell less"
 """What it takes to know whether a guess ranks as well."""
+NOBODY = "nobody to try it on"
 POINTS = 60
 RATES = (0.01, 0.001)
 """False positive rates at which the rate of true ones is given."""
@@ -156,14 +158,18 @@ def rows(
         for experiment in asked:
             about = [c for c in claims if c.experiment == experiment.name and c.adversary(observer)]
             about = [c for c in about if c.about(public, sums)]
-            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment))
+            guesses = sum(experiment in asked_of(each, experiments, mine) for each in everybody)
+            yield _row(tries, observer, experiment, about, tries.of(observer, evidence, experiment), guesses)
         for claim in (c for c in claims if c.experiment not in tried and c.adversary(observer)):
             if claim.about(public, sums):
                 lone = (judged(claim, None, "there is no experiment on it"),)
                 yield Row(observer.name, claim.experiment, "", "", "", None, claims=lone, reason="there is no experiment on it")
 
 
-def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried) -> Row:
+def _row(
+    tries: Tries, observer: Observer, experiment: Experiment, claims: Sequence[Claim], own: Findings | Untried, guesses: int
+) -> Row:
+    """guesses: how many parties' are made in the audit, each of which may be lucky with somebody."""
     no_party = observer.network or observer.outsider  # who is of no party is not to learn sums either
     anchor: Anchor = "chance" if no_party else experiment.anchor
     words = (observer.name, experiment.name, experiment.unit, experiment.side, experiment.source)
@@ -179,6 +185,8 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         verdicts = tuple(tested(c, exact, seeds) for c in claims)
         words_of = "; ".join(f"seed {seed}: {one.witness or one.looked}" for seed, one in zip(seeds, exact, strict=True))
         return Row(*words, None, claims=verdicts, reason=words_of, anchor=anchor, tested=True)
+    if not any(f.victims for f in own):
+        return untried(Untried(next((f.why for f in own if f.why), NOBODY)))
     ends = tries.anchors(experiment, anchor)
     if isinstance(ends, Untried):
         return untried(ends)
@@ -191,29 +199,29 @@ def _row(tries: Tries, observer: Observer, experiment: Experiment, claims: Seque
         found.append(tuple(_about(f, same) for f in three))
     here, alone, plain = (np.concatenate([f[k].values for f in found]) for k in range(3))
     if not len(here):
-        return untried(Untried("nobody to try it on"))
+        return untried(Untried(NOBODY))
     bound = BOUND if observer.clients else min((c.bound for c in claims), default=BOUND)
     victims = [
         Victim(i, stage.seed, stage.audited.truth.population.names.get(i, ""))
         for stage, f in zip(tries.played, found, strict=True)
         for i in f[0].victims
     ]
-    moved, known, own_data = _moves([[f[k] for f in found] for k in range(3)]), alone, _same_clients(tries.played)
-    if any(len(f[1].members) for f in found) and alone.mean() < 0:  # who knows the sums and does worse by them guesses instead
-        known, alone = np.maximum(alone, 0.0), np.zeros_like(alone)  # of each the better of both: what is by chance is by both
-        moved = None if moved is None else [moved[0], np.zeros_like(moved[1]), moved[2]]
+    moved, own_data = _moves([[f[k] for f in found] for k in range(3)]), _same_clients(tries.played)
+    ways = from_chance(here, alone, moved) if any(len(f[1].members) for f in found) else Ways(here, alone, alone, moved)
     measured = leakage(
-        here, alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], moved,
-        [victim.client for victim in victims], own_data, known, _chances([f[0] for f in found]),
+        ways.here, ways.alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], ways.moved,
+        [victim.client for victim in victims], own_data, ways.known, _chances([f[0] for f in found], guesses),
     )  # fmt: skip
-    most = int(np.argmax(here - known))
-    worst = Worst(victims[most], float(here[most]), float(known[most]), anchor, experiment.unit, "", float(plain[most]))
+    most = int(np.argmax(ways.here - ways.known))
+    beyond = float(here[most]), float(ways.known[most] - ways.lift)
+    worst = Worst(victims[most], *beyond, anchor, experiment.unit, "", float(plain[most]))
     alike = getattr(experiment, "alike_in_a_run", False)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike, own_data)) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
-        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, f"{measured.value:.2f} beyond {anchor}")
+        beside = f"{measured.value:.2f} beyond {anchor}"
+        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, beside, guesses)
     else:
         verdicts = tuple(
             Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims, len(tries.played)) for c in claims
@@ -235,6 +243,7 @@ def _of_clients(
     victims: Sequence[Victim],
     unit: str,
     beside: str,
+    guesses: int,
 ) -> tuple[Judged, ...]:
     """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part.
 
@@ -244,12 +253,27 @@ def _of_clients(
         return tuple(judged(c, None, less.reason) for c in claims)
     may = tuple(_about(known, of.victims) for known, of in zip(less, here, strict=True))
     found, known, everything = (np.concatenate([f.values for f in of]) for of in (here, may, plain))
-    most = int(np.argmax(found - known))
-    worst = Worst(victims[most], float(found[most]), float(known[most]), "sums less their own part", unit, beside)
-    seeds, moved = [victim.seed for victim in victims], _moves([here, may, plain])
-    whose, sure = [victim.client for victim in victims], _chances(here)
+    moved = _moves([here, may, plain])
+    ways = from_chance(found, known, moved) if any(len(f.members) for f in may) else Ways(found, known, known, moved)
+    most = int(np.argmax(ways.here - ways.known))
+    beyond = float(found[most]), float(ways.known[most] - ways.lift)
+    worst = Worst(victims[most], *beyond, "sums less their own part", unit, beside)
+    seeds, whose, sure = [victim.seed for victim in victims], [victim.client for victim in victims], _chances(here, guesses)
     leaks = [
-        leakage(found, known, everything, np.random.default_rng(0), c.bound, seeds, moved, whose, chances=sure) for c in claims
+        leakage(
+            ways.here,
+            ways.alone,
+            everything,
+            np.random.default_rng(0),
+            c.bound,
+            seeds,
+            ways.moved,
+            whose,
+            False,
+            ways.known,
+            sure,
+        )
+        for c in claims
     ]
     return tuple(judged(c, one, "", worst, victims) for c, one in zip(claims, leaks, strict=True))
 
@@ -259,9 +283,11 @@ def _same_clients(played: Sequence[Stage]) -> bool:
     return len(played) > 1 and isinstance(played[0].scenario.partition, Natural)
 
 
-def _chances(here: Sequence[Finding]) -> Values | None:
-    """How likely a guess is to find as much of each victim, all seeds together; None where that is not known."""
-    return np.concatenate([f.chances for f in here]) if all(len(f.chances) == len(f.victims) for f in here) else None
+def _chances(here: Sequence[Finding], guesses: int) -> Values | None:
+    """How likely one of so many guesses is to find as much of each victim, all seeds together; None where that is not known."""
+    if any(len(f.chances) != len(f.victims) for f in here):
+        return None
+    return np.asarray(np.minimum(1.0, guesses * np.concatenate([f.chances for f in here])), np.float64)
 
 
 def _moves(three: Sequence[Sequence[Finding]]) -> list[Values] | None:

@@ -66,7 +66,8 @@ class PublishedSum:
 
     to: who opened it. mean: the sum over the sum of the weights, float32 (d,), of the updates as they were uploaded; None if the
     observer was not told. weight: the sum of the weights, times samples where they count. energy: the mean squared norm, where
-    the sum came with it. missing: who was asked for it and is not in it.
+    the sum came with it. missing: who was asked for it and is not in it. counts: of samples, up to one factor, where the observer
+    is told them beside the weights; else empty.
     """
 
     round: int
@@ -79,6 +80,7 @@ class PublishedSum:
     energy: float | None = None
     mean: Vector | None = field(default=None, repr=False)
     missing: frozenset[int] = frozenset()
+    counts: Mapping[int, float] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,9 +139,9 @@ class CorruptView:
 
     frames: in order, as bytes, those that it sent and those that came; of the network, without bytes. models: of servers that own
     them, by round and client, what the client was to start from. sums: that servers computed of their frames, or that corrupt
-    clients were sent or their next start shows. compared, answered: what servers computed of their frames. held: by corrupt
-    client. opened: keys of masks that follow from what clients revealed to a server. tasks: what `reading.sessions` read of the
-    frames, once.
+    clients were sent or their models show together (`shown_sums`). compared, answered: what servers computed of their frames.
+    held: by corrupt client. opened: keys of masks that follow from what clients revealed to a server. tasks: what
+    `reading.sessions` read of the frames, once.
     """
 
     observer: Observer
