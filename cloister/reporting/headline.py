@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..protocol.core.errors import OF_TRAINING
-from ..protocol.parts.slot_words import ALIKE
 from .run_data import Run, is_served, number
+from .who_chose import in_slots, slots_in_words
 
 MADE_OWN = ", which each makes its own on its records before it uses it"
 """Of a model that serves nobody as it is."""
@@ -76,11 +76,6 @@ def hides_from_one(least: int) -> str:
     return f"; from one of them, which takes its own part off, another hides among {least - 1}" if least > 2 else ""
 
 
-def in_slots(run: Run) -> bool:
-    """Whether sums of slots were told."""
-    return any(entry.get("what") == "slots" and number(entry.get("scalars")) > 0 for entry in run.answers)
-
-
 def shown_of_pairs(run: Run) -> list[str]:
     """What clients that are compared two by two let others see: each once, with who saw it."""
     shown = (
@@ -116,21 +111,11 @@ def privacy_in_words(run: Run) -> str:
             parts += [words] if (words := isolated(run)) else []
             parts += [NOT_YET] if run.interrupted and not run.summary.get("account") else []
         if in_slots(run):
-            parts.append(
-                f"No sum of a slot is over fewer clients than the floor, and nobody is told who is in which{_alike(run)}."
-            )
+            parts.append(slots_in_words(run))
         if compared:
             parts.append(f"The server was told {'once' if compared == 1 else f'{compared} times'} how alike updates are.")
     out = run.summary.get("ran_out")
     return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
-
-
-def _alike(run: Run) -> str:
-    """That counts of slots said of everybody what it chose, and in how many rounds; empty where they did not."""
-    told = (entry for entry in run.answers if entry.get("what") == "slots" and str(entry.get("words")).endswith(ALIKE))
-    rounds = {number(entry.get("round")) for entry in told}
-    many = f"{len(rounds)} of {len(run.rounds)} rounds"
-    return f", but in {many} all chose alike, which the counts say" if rounds else ""
 
 
 def isolated(run: Run) -> str:

@@ -35,14 +35,14 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
     with its fields; sent: how many messages, by kind; received: kinds of those that it was sent.
     """
     name = protection.partition("(")[0]
-    floor, corrupt, sketch = (_field(protection, field) for field in ("floor", "corrupt", "sketch"))
+    corrupt, sketch = (_field(protection, field) for field in ("corrupt", "sketch"))
     if name not in IN_SUMS:
         return ""
     said = []
-    if floor:
-        hidden = f"should {corrupt} of them be corrupt, it hides among {floor}"
+    if fewest := fewest_opened(protection):
+        hidden = f"should {corrupt} of them be corrupt, it hides among {fewest - corrupt}"
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
-        said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
+        said.append(f"No sum with its update is opened over fewer than {fewest} clients{among}.")
     said += [PERSONAL] if "SenderKey" in sent else []
     said += [COMPARED] if name == "Encrypted" and "SketchRequest" in received else []
     said += [TOGETHER[name]] if name in TOGETHER else []
@@ -50,6 +50,12 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
     if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):
         said.append(f"The coordinator and any one other client could read {_sketches(sketch, times)}.")
     return " ".join(said)
+
+
+def fewest_opened(protection: str) -> int:
+    """Over how many clients, at the least, a sum is opened, the corrupt ones included; 0 where the protection has no floor."""
+    floor = _field(protection, "floor")
+    return floor and floor + _field(protection, "corrupt")
 
 
 def _sketches(numbers: int, times: int) -> str:

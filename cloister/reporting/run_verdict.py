@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .headline import MADE_OWN, in_slots, turned_down_in_words, unmoved_in_words
+from .headline import MADE_OWN, turned_down_in_words, unmoved_in_words
 from .panels import has_clusters, looks_for_splits
 from .pauses import Pause, pauses
 from .run_data import Run, client_ids, final_clusters, number, round_of
+from .who_chose import in_slots
 from .who_was_there import in_ranges, never_there
 
 MOST_PAUSES = 3
