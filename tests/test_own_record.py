@@ -272,7 +272,8 @@ def test_sketches_about_the_origin_are_named_and_no_epsilon_is_said_to_bound_the
     """Before, the page called them the result of its work, and lacked who could read them, where more is sent than of a split."""
     of = "Masked(sketch=64, keys='session', floor=3, corrupt=1, noise=Noise())"
     spent = {"client": {"epsilon_worst": 17.0, "delta": 1e-5, "budget": 20.0}}
-    lines = [{**JOINED, "protection": of}, task(0), update(0, "Upload"), update(0), update(0, "Score"), {"spent": spent}]
+    joined = {**JOINED, "protection": of, "parameters": 300}
+    lines = [joined, task(0), update(0, "Upload"), update(0), update(0, "Score"), {"spent": spent}]
     page = " ".join(render(lines).split())
     sketch = "a sketch of its whole update, by a secret of the clients"
     assert f"It does not bound what has no noise: {sketch}; how well it predicts its own test records." in page

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
+from ..protocol.masked.protection import measurements
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .own_words import SKETCHES
 
@@ -30,9 +31,10 @@ PERSONAL = (
 """Where clients open sums for themselves."""
 
 
-def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = ()) -> str:
+def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = (), parameters: int = 0) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
-    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent.
+    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent. parameters: of the model; 0 where
+    a record does not say.
     """
     name = protection.partition("(")[0]
     corrupt, sketch = (_field(protection, field) for field in ("corrupt", "sketch"))
@@ -48,7 +50,8 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
     said += [TOGETHER[name]] if name in TOGETHER else []
     said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []
     if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):
-        said.append(f"The coordinator and any one other client could read {_sketches(sketch, times)}.")
+        numbers = measurements(sketch, parameters) if sketch and parameters else 0
+        said.append(f"The coordinator and any one other client could read {_sketches(numbers, times)}.")
     return " ".join(said)
 
 
