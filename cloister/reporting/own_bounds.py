@@ -33,8 +33,8 @@ PERSONAL = (
 
 def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = (), parameters: int = 0) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
-    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent. parameters: of the model; 0 where
-    a record does not say.
+    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent. parameters: of the model; 0 of
+    a record that does not say.
     """
     name = protection.partition("(")[0]
     corrupt, sketch = (_field(protection, field) for field in ("corrupt", "sketch"))
