@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..protocol.core.errors import OF_TRAINING
+from ..protocol.view.disclosure import COMPARED
 from .run_data import Run, is_served, number
 from .who_chose import in_slots, slots_in_words
 
@@ -245,6 +246,12 @@ def attacked_in_words(run: Run) -> str:
     return f"Corrupt: {corrupt_in_words(said)}." + (f" Accuracy of the loyal clients: {loyal}." if loyal else "")
 
 
+def _came(run: Run, name: str) -> bool:
+    """Whether an answer of this name came of anything: what was asked of clients that were all away has told nothing."""
+    answers = (e for e in run.answers if e.get("recipient") == "server" and str(e.get("what")) == name)
+    return not name.startswith(COMPARED) or any(number(e.get("scalars")) > 0 for e in answers)
+
+
 def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
@@ -253,7 +260,7 @@ def _noise(run: Run) -> str:
     whose = {u: u + TRAINED * (u == "record") + meant[u] for u in units}
     spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {whose[u]}" for u, of in units.items()]
     if spent:
-        beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
+        beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ()) if _came(run, str(name))})
         without = f" Beside it {', '.join(beside)} had no noise: none of it is covered." if beside else ""
         seeded = "" if is_served(run) else f" {SEEDED}"
         return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}{seeded}"
