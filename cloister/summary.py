@@ -20,6 +20,7 @@ from .reporting.headline import (
     unsummed_in_words,
     up,
 )
+from .reporting.pauses import of_cluster
 
 UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING = "not compared", "no result", "rejected", "not finite", "training"
 UNSUMMED = "no sum"
@@ -146,7 +147,7 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if unmoved := summary.get("unmoved"):
         yield UNMOVED, unmoved_in_words(unmoved, summary["rounds"])
     if (below := summary["below_floor"]) and not summary.get("nothing_summed"):
-        names = ", ".join(sorted({row["cluster"].split("@")[0] for row in below}))
+        names = ", ".join(sorted({of_cluster(row) for row in below}))
         why = below[-1].get("why") or "too few clients for a sum that hides them"
         yield "without a sum", f"cluster{'s' * (',' in names)} {names}, {len(below)} time{'s' * (len(below) != 1)}: {why}"
     if stopped := summary.get("stopped"):

@@ -20,6 +20,8 @@ from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope, encode
+from cloister.reporting.headline import privacy_in_words
+from cloister.reporting.run_data import Run
 
 RUN = bytes(range(16))
 S = Session("choosing", RUN, 3, "choice", (1, 5, 9), 1)
@@ -263,6 +265,25 @@ def test_who_does_not_answer_has_no_choice():
     late = opened(Plain(), tap=lambda frame: [replace(frame, late=frame.kind == "Choice" and frame.sender == 1)])
     assert late.choose(0, two_models(late), (1, 9)) == {9: "moved"}
     assert [fault.reason for fault in late.record.faults] == ["a choice after the deadline"]
+    assert late.record.log[-2].words == "the models that they were offered"
+
+
+def test_of_who_does_not_answer_it_is_not_said_that_it_learned_the_models():
+    """Before: "the models that they were offered", of a client whose process was dead."""
+    view = opened(Plain(), tap=lambda frame: [] if frame.kind == "Offer" else [frame])
+    assert view.choose(0, two_models(view), (1, 9)) == {}
+    log = [entry.as_dict() for entry in view.record.log if entry.what == "choice"]
+    assert [entry["words"].endswith("none was there to be offered any") for entry in log] == [True]
+    chose = {"round": 0, "recipient": "server", "what": "choice", "about": [9], "scalars": 1, "words": "the name"}
+    privacy = {"client": {"epsilon_worst": 2.0, "acknowledged": ["choice", "sums"]}}
+    for told, words in (
+        (log, "Beside it sums had no noise"),
+        ([chose], "Beside it choice, sums had no noise"),
+    ):
+        run = Run(
+            "r", {"protection": "Masked"}, {}, [], splits=(), similarities=(), pairs=(), answers=told, tree=(), privacy=privacy
+        )
+        assert words in privacy_in_words(run)
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)

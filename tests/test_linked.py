@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import cbor2
 import numpy as np
@@ -19,9 +20,11 @@ from cloister.protocol.drivers.in_process import NOT_PUBLISHED, InProcess, no_wo
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Posted, Refusal, Send
 from cloister.protocol.masked.clients import masking_clients
-from cloister.protocol.parts.clients import Clients
+from cloister.protocol.parts.clients import SILENT, UNMADE, Clients
+from cloister.protocol.parts.models import Models
 from cloister.protocol.seeding.group_seed import seat
 from cloister.protocol.uploaded.clients import transforming_clients, uploading_clients
+from cloister.protocol.view.answers import Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 from cloister.protocol.wire.codec import Envelope
@@ -189,6 +192,23 @@ def test_an_answer_that_is_none_is_a_fault_of_its_client_and_of_nobody_else(wron
     assert isinstance(fault[0], Refusal)
     assert fault[0].blame == 2
     assert effects == (Posted(SERVER, "Ready", b"x"),)
+
+
+@pytest.mark.parametrize(("said", "reason"), [(True, ""), (False, UNMADE), (None, SILENT)])
+def test_who_is_away_while_it_would_train_alone_is_not_said_to_have_sent_what_is_not_finite(said, reason):
+    """Before: "the vector is not finite, or too large to compare", of a process that was killed."""
+    clients = Clients.__new__(Clients)
+    clients.all = {3: SimpleNamespace(train_alone=lambda round, start, given, name: said)}
+    clients._setup = SimpleNamespace(hosts=object())
+    assert clients.train_alone(0, {3: ("start", None)}, {3: "own"}) == {3: reason}
+    record = SimpleNamespace(fault=lambda *of: noted.append(of), reject=lambda *of: noted.append(of))
+    run, noted = SimpleNamespace(clients=clients, record=record), []
+    models = Models.__new__(Models)
+    models._run, models.handles, models._new = run, SimpleNamespace(owners={"m": 3}, known={"m": (3,)}), lambda name: name
+    models.check = lambda model: None
+    kept = models.train_alone(0, {3: Model("m")})
+    assert kept == {3: Model("client 3@0" if said else "m")}
+    assert noted == ([(3, UNMADE)] if said is False else [])
 
 
 def test_a_client_says_of_others_neither_what_they_alone_can_say_nor_without_end():

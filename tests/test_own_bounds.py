@@ -30,9 +30,16 @@ ALONE = "fewer than 2 clients; all others in a sum and the coordinator together 
     ids=["masked", "nobody corrupt", "sketched", "sketched often", "encrypted", "two servers"],
 )
 def test_floor_and_coalitions_are_said(protection: object, sent: dict[str, int], words: list[str], without: list[str]) -> None:
-    said = bounded(repr(protection), sent)
+    said = bounded(repr(protection), sent, (), 5000)
     assert all(one in said for one in words), said
     assert not any(one in said for one in without), said
+
+
+def test_a_sketch_has_at_most_half_as_many_numbers_as_the_model() -> None:
+    """Before: "64 numbers", of models of 66 parameters, whose sketches have 33."""
+    one = {"MaskedInput": 9, "OffsetSketched": 1}
+    assert "could read its sketch: 33 numbers" in bounded(repr(Masked()), one, (), 66)
+    assert "could read its sketch: weighted sums of all of its update's" in bounded(repr(Masked()), one)
 
 
 def test_under_the_clients_key_norms_and_cosines_are_read_by_a_client_too() -> None:

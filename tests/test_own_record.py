@@ -272,7 +272,8 @@ def test_sketches_about_the_origin_are_named_and_no_epsilon_is_said_to_bound_the
     """Before, the page called them the result of its work, and lacked who could read them, where more is sent than of a split."""
     of = "Masked(sketch=64, keys='session', floor=3, corrupt=1, noise=Noise())"
     spent = {"client": {"epsilon_worst": 17.0, "delta": 1e-5, "budget": 20.0}}
-    lines = [{**JOINED, "protection": of}, task(0), update(0, "Upload"), update(0), update(0, "Score"), {"spent": spent}]
+    joined = {**JOINED, "protection": of, "parameters": 300}
+    lines = [joined, task(0), update(0, "Upload"), update(0), update(0, "Score"), {"spent": spent}]
     page = " ".join(render(lines).split())
     sketch = "a sketch of its whole update, by a secret of the clients"
     assert f"It does not bound what has no noise: {sketch}; how well it predicts its own test records." in page
@@ -341,8 +342,14 @@ def test_which_models_it_chose_is_said_by_rounds_the_last_word_of_each():
         (
             [{"named": 1, "of": 2}] * 3,
             "Masked()",
-            "told the coordinator, 3 times, which model it goes by most: --no-scores",
+            "told the coordinator, 3 times, which model it goes by most: --no-scores keeps that, as far as enough others keep it",
         ),
+        (
+            [{"withheld": "how well"}],
+            "Masked()",
+            "of one client that alone keeps it, its choice, and that it keeps it does not hide",
+        ),
+        ([], "Masked()", "it could tell[.]$"),
         ([], "Plain()", "that it was this client's choice"),
         ([update(0, "Choice")], "Masked()", "that it was this client's choice"),
     ],
@@ -402,6 +409,23 @@ def test_a_sum_of_two_is_on_the_page_of_either():
     assert "The smallest sum with its update" not in render([JOINED, task(0), update(0)])
     damaged = {"received": {"what": "Survivors", "among": ["x"]}, "round": 0}
     assert "The smallest sum with its update" not in render([JOINED, task(0), damaged])
+
+
+def test_a_sum_of_slots_may_be_of_as_few_as_the_floor():
+    """Before: "The smallest sum with its update is over 5 clients", of all that took part, where 3 chose what it chose."""
+    five = {"received": {"what": "Survivors", "bytes": 9, "among": [5, "a"]}, "round": 0}
+    chose = {"chose": [1, 0], "round": 0}
+    joined = JOINED | {"protection": "Masked(floor=2, corrupt=0)"}
+    lines = [joined, chose, task(0), update(0, "MaskedInput, counts"), five, update(0)]
+    said = html.unescape(render(lines))
+    assert "they may be as few as 2; each of the two takes its own part off, and has the other's update." in said
+    assert "Of all that took part in a round, whatever they chose, the fewest were 5, in 1 round." in said
+    assert "The smallest sum" not in said
+    assert "The smallest sum with its update is over 5" in html.unescape(render([*lines, update(0, "Choice")]))
+    under_key = [JOINED | {"protection": "Encrypted(floor=3, corrupt=0)"}, chose, task(0), update(0, "EncryptedInput")]
+    assert "they may be as few as 3; from one of them" in html.unescape(render(under_key))
+    fewer = {"received": {"what": "Survivors", "bytes": 9, "among": [4, "b"]}, "round": 1}
+    assert "With whom its update was asked for changed in round 1" in html.unescape(render([*lines, fewer, update(1)]))
 
 
 def test_its_number_of_records_is_told_exactly_by_sums_with_it_and_without_it_and_by_no_others():

@@ -62,6 +62,14 @@ def test_a_client_that_was_never_there_is_not_counted(folder: Path) -> None:
     assert ">12 clients shared one model to the end" in write_report(folder).read_text()
 
 
+def test_where_nobody_was_ever_there_nothing_was_learned(folder: Path) -> None:
+    """Before: "5 clients ended in 5 clusters", of models that nobody trained."""
+    (folder / PRESENCE).write_text(json.dumps({"round": 0, "away": [*range(12)], "revoked": []}) + "\n")
+    page = write_report(folder).read_text()
+    assert "Nothing was learned: of 12 clients none was there, or answered in time, in any of" in page
+    assert "shared one model to the end" not in page
+
+
 @pytest.mark.parametrize(
     ("kind", "described", "words"),
     [

@@ -7,6 +7,7 @@ from cloister.crypto.entropy import OsEntropy, SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.pairs.choices import PerClient
+from cloister.protocol.parts.clients import UNMADE
 from cloister.protocol.view.answers import Assignment, Model, Weights
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
@@ -58,6 +59,8 @@ def test_a_client_without_a_seat_holds_no_model_and_trains_none_alone(protection
     assert not initial.any()
     trained = view.train_alone(0, dict.fromkeys(MEMBERS, Model("init")))
     assert trained[1] == Model("init")
+    unmade = [fault for fault in view.record.faults if fault.reason == UNMADE]
+    assert [(fault.blame, fault.rejected) for fault in unmade] == [(1, False)]  # before: its vector was said to be not finite
     for i in MEMBERS[1:]:
         assert np.allclose(view.harness.observe(trained[i]), vector(i))
     again = view.train_alone(1, trained)

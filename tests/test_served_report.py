@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from cloister.fl.meters.record import lines, read
+from cloister.fl.meters.record import lines, read, said
 from cloister.fl.meters.watch import Watch
 from cloister.protocol import Masked
 from cloister.protocol.links.terms import grpc_or_words
@@ -86,3 +87,14 @@ def test_what_the_coordinator_does_not_know_is_assumed_and_said():
     assert "Sums of slots are left out" in notes
     assert "transformed by a secret" not in notes
     assert [meter.label for meter in account_meters(account)] == ["taking part", "taking part, told apart"]
+
+
+@pytest.mark.parametrize("scalars", [(), (5,)])
+def test_a_server_that_was_shown_no_update_holds_none(scalars):
+    """Before: "The server holds every update, transformed", of a run in which nobody answered."""
+    watch = Watch(lambda jobs: iter(()), 3, (0, 1))
+    watch.here = False
+    record = SimpleNamespace(with_a_client="", ledgers={}, holds_transformed=True)
+    log = [{"round": 0, "recipient": "server", "what": "sums", "about": [0], "scalars": n, "words": "of each"} for n in scalars]
+    account = said(watch, SimpleNamespace(record=record), log)
+    assert ("The server holds every update" in " ".join(account_notes(account))) == bool(scalars)

@@ -55,18 +55,22 @@ def test_rounds_are_not_played_to_nobody_while_a_coordinators_clock_is_wrong(tmp
 class Links:
     """Of a coordinator."""
 
-    def __init__(self, there=(), revoked=(), come=()):
-        self.there, self.revoked, self.come, self.waited = there, revoked, come, []
+    def __init__(self, there=(), revoked=(), come=(), behind=()):
+        self.there, self.revoked, self.come, self.behind, self.waited = there, revoked, come, behind, []
 
     def present(self):
         return self.there
+
+    def ready(self):
+        return tuple(i for i in self.there if i not in self.behind)
 
     def barred(self):
         return self.revoked
 
     def wait_for(self, clients, seconds):
         self.waited.append((clients, seconds))
-        return self.come
+        self.there, self.behind = (*self.there, *self.come), tuple(i for i in self.behind if i not in self.come)
+        return self.there
 
 
 def test_nobody_is_waited_for_where_all_were_revoked_or_somebody_is_there():
@@ -78,3 +82,16 @@ def test_nobody_is_waited_for_where_all_were_revoked_or_somebody_is_there():
     assert links.waited == [(1, 90.0), (3, LONGEST_PAUSE + 5.0)]
     with pytest.raises(ConnectionError, match=r"after 9 s no client is there.*start this again"):
         wait_for_somebody(Links(there=(-2,), come=(-2,)), 4, 9.0)
+
+
+def test_rounds_are_not_played_to_clients_that_are_all_behind_with_their_answers(caplog):
+    """Before: one slow answer of each, and all rounds were over in seconds, while the clients were there and answered later."""
+    links = Links(there=(0, 1), behind=(0, 1), come=(1,))
+    wait_for_somebody(links, 2, 9.0)
+    assert links.waited == [(1, 9.0), (2, 9.0)]
+    assert "all are behind with their answers" in caplog.messages
+    with pytest.raises(ConnectionError, match=r"after 9 s none of the 2 that are there has answered.*with more --patience"):
+        wait_for_somebody(Links(there=(0, 1), behind=(0, 1)), 2, 9.0)
+    links = Links(there=(0, 1), behind=(0,))
+    wait_for_somebody(links, 2, 9.0)
+    assert not links.waited

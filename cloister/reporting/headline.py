@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..protocol.core.errors import OF_TRAINING
-from ..protocol.parts.slot_words import ALIKE
+from ..protocol.view.disclosure import COMPARED
 from .run_data import Run, is_served, number
+from .who_chose import in_slots, slots_in_words
 
 MADE_OWN = ", which each makes its own on its records before it uses it"
 """Of a model that serves nobody as it is."""
@@ -76,11 +77,6 @@ def hides_from_one(least: int) -> str:
     return f"; from one of them, which takes its own part off, another hides among {least - 1}" if least > 2 else ""
 
 
-def in_slots(run: Run) -> bool:
-    """Whether sums of slots were told."""
-    return any(entry.get("what") == "slots" and number(entry.get("scalars")) > 0 for entry in run.answers)
-
-
 def shown_of_pairs(run: Run) -> list[str]:
     """What clients that are compared two by two let others see: each once, with who saw it."""
     shown = (
@@ -116,21 +112,11 @@ def privacy_in_words(run: Run) -> str:
             parts += [words] if (words := isolated(run)) else []
             parts += [NOT_YET] if run.interrupted and not run.summary.get("account") else []
         if in_slots(run):
-            parts.append(
-                f"No sum of a slot is over fewer clients than the floor, and nobody is told who is in which{_alike(run)}."
-            )
+            parts.append(slots_in_words(run))
         if compared:
             parts.append(f"The server was told {'once' if compared == 1 else f'{compared} times'} how alike updates are.")
     out = run.summary.get("ran_out")
     return " ".join([*([ran_out_in_words(out)] if isinstance(out, dict) and out else []), *parts, _noise(run)])
-
-
-def _alike(run: Run) -> str:
-    """That counts of slots said of everybody what it chose, and in how many rounds; empty where they did not."""
-    told = (entry for entry in run.answers if entry.get("what") == "slots" and str(entry.get("words")).endswith(ALIKE))
-    rounds = {number(entry.get("round")) for entry in told}
-    many = f"{len(rounds)} of {len(run.rounds)} rounds"
-    return f", but in {many} all chose alike, which the counts say" if rounds else ""
 
 
 def isolated(run: Run) -> str:
@@ -260,6 +246,12 @@ def attacked_in_words(run: Run) -> str:
     return f"Corrupt: {corrupt_in_words(said)}." + (f" Accuracy of the loyal clients: {loyal}." if loyal else "")
 
 
+def _came(run: Run, name: str) -> bool:
+    """Whether an answer of this name came of anything: what was asked of clients that were all away has told nothing."""
+    answers = (e for e in run.answers if e.get("recipient") == "server" and str(e.get("what")) == name)
+    return not name.startswith(COMPARED) or any(number(e.get("scalars")) > 0 for e in answers)
+
+
 def _noise(run: Run) -> str:
     """Whether there is an epsilon, rounded upwards."""
     units = {unit: of for unit, of in run.privacy.items() if isinstance(of, dict)}
@@ -268,7 +260,7 @@ def _noise(run: Run) -> str:
     whose = {u: u + TRAINED * (u == "record") + meant[u] for u in units}
     spent = [f"{up(number(of.get('epsilon_worst')))}{delta[u]} for any {whose[u]}" for u, of in units.items()]
     if spent:
-        beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ())})
+        beside = sorted({str(name) for of in units.values() for name in of.get("acknowledged", ()) if _came(run, str(name))})
         without = f" Beside it {', '.join(beside)} had no noise: none of it is covered." if beside else ""
         seeded = "" if is_served(run) else f" {SEEDED}"
         return f"Differential privacy: epsilon {', '.join(spent)}, for what stands below.{without}{seeded}"

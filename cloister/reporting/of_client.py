@@ -10,8 +10,9 @@ from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
 from ..protocol.view.disclosure import PARTIES, is_unanswered
 from .account_words import WITHOUT_NOISE
-from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, in_slots, noise_of_clients, smallest_sum, summed_with, up
+from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, noise_of_clients, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
+from .who_chose import in_slots
 from .who_was_there import in_words, revoked_in, who_was_there
 
 CLUSTER = "clients of its cluster"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
+from ..protocol.masked.protection import measurements
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .own_words import SKETCHES
 
@@ -30,26 +31,34 @@ PERSONAL = (
 """Where clients open sums for themselves."""
 
 
-def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = ()) -> str:
+def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] = (), parameters: int = 0) -> str:
     """Sentences; empty where updates are sent as they are, or no protection is known. protection: as the client's record has it,
-    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent.
+    with its fields; sent: how many messages, by kind; received: kinds of those that it was sent. parameters: of the model; 0 of
+    a record that does not say.
     """
     name = protection.partition("(")[0]
-    floor, corrupt, sketch = (_field(protection, field) for field in ("floor", "corrupt", "sketch"))
+    corrupt, sketch = (_field(protection, field) for field in ("corrupt", "sketch"))
     if name not in IN_SUMS:
         return ""
     said = []
-    if floor:
-        hidden = f"should {corrupt} of them be corrupt, it hides among {floor}"
+    if fewest := fewest_opened(protection):
+        hidden = f"should {corrupt} of them be corrupt, it hides among {fewest - corrupt}"
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
-        said.append(f"No sum with its update is opened over fewer than {floor + corrupt} clients{among}.")
+        said.append(f"No sum with its update is opened over fewer than {fewest} clients{among}.")
     said += [PERSONAL] if "SenderKey" in sent else []
     said += [COMPARED] if name == "Encrypted" and "SketchRequest" in received else []
     said += [TOGETHER[name]] if name in TOGETHER else []
     said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []
     if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):
-        said.append(f"The coordinator and any one other client could read {_sketches(sketch, times)}.")
+        numbers = measurements(sketch, parameters) if sketch and parameters else 0
+        said.append(f"The coordinator and any one other client could read {_sketches(numbers, times)}.")
     return " ".join(said)
+
+
+def fewest_opened(protection: str) -> int:
+    """Over how many clients, at the least, a sum is opened, the corrupt ones included; 0 where the protection has no floor."""
+    floor = _field(protection, "floor")
+    return floor and floor + _field(protection, "corrupt")
 
 
 def _sketches(numbers: int, times: int) -> str:

@@ -10,6 +10,11 @@ IN_CLEAR = ("Plain", "Permuted")
 
 WITH = {"Encrypted": "one other client", "TwoServer": "the second server, or with the clients that chose otherwise,"}
 """With whom the coordinator could tell, by protection; with those that chose otherwise under any other."""
+OTHERS = (
+    " Where others that tell how well they predict name their model with it, what they named taken off the counts leaves what all"
+    " the rest chose: of one client that alone keeps it, its choice, and that it keeps it does not hide that."
+)
+"""Of a client that keeps how well it predicts."""
 COUNTED = " Clients are told the counts, too: one that chooses as no other does can tell it by itself."
 """Under the clients' key."""
 
@@ -24,6 +29,12 @@ def choices(lines: Sequence[Mapping[str, Any]]) -> list[Rounds]:
     return joined(Rounds(t, t, found[t]) for t in sorted(found))
 
 
+def in_slots(lines: Sequence[Mapping[str, Any]], protection: str) -> bool:
+    """Whether its update went into sums of those that chose alike, where nobody is told who they are."""
+    told = any(one.get("what") == "Choice" for line in lines for one in line.get("revealed", ()))
+    return bool(choices(lines)) and not told and not protection.startswith(IN_CLEAR)
+
+
 def who_can_tell(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     """Of what it chose, in sentences."""
     kinds = {str(one.get("what")) for line in lines for one in line.get("revealed", ())}
@@ -34,10 +45,12 @@ def who_can_tell(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     counts = "In sums, the coordinator learns how many clients chose each model, and not who, unless all chose alike"
     sums = f"{counts}; together with {helper} it could tell.{COUNTED if protection.startswith('Encrypted') else ''}"
     if not times:
-        return sums
+        return f"{sums}{OTHERS if any('withheld' in line for line in lines) else ''}"
     often = "once" if times == 1 else f"{times} times"
-    scored = f"But with how well it predicts it told the coordinator, {often}, which model it goes by most"
-    return f"{sums} {scored}: --no-scores keeps that."
+    return (
+        f"{sums} But with how well it predicts it told the coordinator, {often}, which model it goes by most: --no-scores keeps"
+        " that, as far as enough others keep it, too. Counts less what clients named tell what the rest chose."
+    )
 
 
 def _words(shares: Sequence[int]) -> str:

@@ -5,6 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from .headline import hides_from_one
+from .own_bounds import fewest_opened
+from .own_choices import in_slots
 
 SUMMED = {"Masked": "Survivors", "Encrypted": "EncryptedSum", "TwoServer": "Task"}
 """By protection, the message that says with whom; under two servers a client is told no more than who is asked with it."""
@@ -13,6 +15,12 @@ UNTOLD = (
     " sum that was made without it because it was slow tells of it what one does that it was away from."
 )
 """Under two servers."""
+
+OF_SLOTS = (
+    "In a sum with its update are those alone that chose the same model, or gave some share to it, as it did. How many, it is not"
+    " told, nor when that changed: "
+)
+SHUT = "Where too few chose it, no sum with its update was opened."
 
 
 def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
@@ -24,7 +32,7 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
     if not changes:
         return untold
     often = f"{len(changes)} times, first in" if len(changes) > 1 else "in"
-    asked = "was summed" if kind != "Task" else "was asked for"
+    asked = "was asked for" if kind == "Task" or in_slots(lines, protection) else "was summed"
     return " ".join(
         [
             f"With whom its update {asked} changed {often} round {changes[0]}, as others were away or back, drawn or not, or",
@@ -36,16 +44,22 @@ def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
 
 
 def smallest_company(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
-    """Over how few clients a sum with it was, and what one of them has by it, in a sentence; empty where it was in none."""
+    """Over how few clients a sum with it was, and what one of them has by it, in a sentence; empty where it was in none. Of slots
+    it is not told over how many, and the floor bounds it.
+    """
     name = protection.partition("(")[0]
     kind = SUMMED.get(name, "")
+    slots, fewest = in_slots(lines, protection), fewest_opened(protection)
+    least_of = f"{OF_SLOTS}they may be as few as {fewest}{hides_from_one(fewest)}. {SHUT}" if slots and fewest else ""
     got = [(line.get("received") or {}, line.get("round")) for line in lines]
     sizes = [(of["among"][0], t) for of, t in got if kind and of.get("what") == kind and type(t) is int and _counted(of)]
     if not sizes:
-        return ""
+        return least_of
     least = min(size for size, _ in sizes)
     often = len({t for size, t in sizes if size == least})
     rounds = f"in {often} round{'s' * (often != 1)}"
+    if slots:
+        return f"{least_of} Of all that took part in a round, whatever they chose, the fewest were {least}, {rounds}.".lstrip()
     if kind == "Task":
         return f"The fewest that were asked together with it, itself included, are {least}, {rounds}{hides_from_one(least)}."
     return f"The smallest sum with its update is over {least} client{'s' * (least != 1)}, {rounds}{hides_from_one(least)}."

@@ -95,7 +95,9 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
     sent, sent_to_it = {row.kind: row.times for row in rows}, {row.kind for row in got}
-    revealing, bounds = in_short(rows, spent), bounded(protection, sent, sent_to_it)
+    parameters = last.get("parameters")
+    bounds = bounded(protection, sent, sent_to_it, parameters if type(parameters) is int and parameters > 0 else 0)
+    revealing = in_short(rows, spent)
     ended = outcome(lines, f"a run of {len(last.get('clients', ()))} clients under {protection.partition('(')[0]}")
     chose = CHOSE if chosen else ""
     company = smallest_company(lines, protection)

@@ -7,6 +7,9 @@ from typing import Any
 
 from .run_data import DASH, Run, number
 
+SLOT = "models/"
+"""Before the number of a slot, from 0, in the name of its sum."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -72,5 +75,7 @@ def _reason(run: Run, line: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
 
 
 def of_cluster(row: Mapping[str, Any]) -> str:
-    """Of a sum that was not opened: its cluster's name, which stands before the round."""
-    return str(row.get("cluster", DASH)).partition("@")[0]
+    """Of a sum that was not opened: its cluster's name, which stands before the round; of a slot, its model's."""
+    name = str(row.get("cluster", DASH)).partition("@")[0]
+    slot = name.removeprefix(SLOT)
+    return f"model {int(slot) + 1}" if slot != name and slot.isdecimal() else name

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from .agreement import agreement_in_words
 from .byte_words import byte_words
 from .headings import Tile
-from .headline import MADE_OWN, in_slots
+from .headline import MADE_OWN
 from .panels import has_clusters, looks_for_splits
 from .run_data import (
     DASH,
@@ -23,6 +23,7 @@ from .run_data import (
     was_scored,
     worst,
 )
+from .who_chose import in_slots
 
 UNKNOWN = "which way is better, the metric does not say"
 

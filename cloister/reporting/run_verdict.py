@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .headline import MADE_OWN, in_slots, turned_down_in_words, unmoved_in_words
+from .headline import MADE_OWN, turned_down_in_words, unmoved_in_words
 from .panels import has_clusters, looks_for_splits
 from .pauses import Pause, pauses
 from .run_data import Run, client_ids, final_clusters, number, round_of
+from .who_chose import in_slots
 from .who_was_there import in_ranges, never_there
 
 MOST_PAUSES = 3
@@ -69,9 +70,9 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     """The run in a sentence or two."""
     count, splits = len(client_ids(run)), len(run.splits)
     ids = {str(i) for members in final.values() for i in members}  # who was away when clusters were made is in none
-    placed = len(ids - never_there(run)) or count
+    placed = len(ids - never_there(run))
     all_of = f"{count} client{'s' * (count != 1)}"
-    clients = all_of if placed == count else f"{placed} of {all_of}"
+    clients = all_of if placed in (0, count) else f"{placed} of {all_of}"
     if not run.rounds and run.ended:
         return f"Ended before a round was over: {run.ended}."
     if not run.rounds:
@@ -87,6 +88,9 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
         return (
             f"Not finished: after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}, when this page was made, {so_far}."
         )
+    if ids and not placed:
+        often = f"any of {len(run.rounds)} rounds" if len(run.rounds) > 1 else "the only round"
+        return f"Nothing was learned: of {all_of} none was there, or answered in time, in {often}. Models are what they began as."
     if not splits and len(final) == 1:
         return _one_cluster(run, clients)
     if not run.groups or not final:

@@ -135,6 +135,7 @@ def _messages_of_a_round(protection: Protection, load: Workload) -> int:
 
 def _trouble(view: ServerView) -> list[str]:
     record = view.record
-    below = [(len(b.clients), b.floor) for b in record.below_floor if len(b.clients) < b.floor]
+    shut = {b.shut for b in record.below_floor if b.shut}
+    below = [(len(b.clients), b.floor) for b in record.below_floor if not b.shut and len(b.clients) < b.floor]
     few = {f"{count} client{'s are' if count != 1 else ' is'} below the floor of {floor}" for count, floor in below}
-    return sorted(few | {fault.reason for fault in record.faults})
+    return sorted(few | shut | {fault.reason for fault in record.faults})

@@ -86,7 +86,8 @@ def said_with_each(watch: Watch, view: ServerView, log: Iterable[Mapping[str, An
     }
     each = {"leverage": _each(there.leverage), "information": _each(there.information)}
     if not watch.here:
-        transformed = view.record.holds_transformed
+        shown = any(e["recipient"] == "server" and e["scalars"] and e["what"] != "scores" for e in log)
+        transformed = view.record.holds_transformed and shown
         return found | {"elsewhere": True, "transformed": transformed, "alike": watch.alike, "hidden": watch.hidden}, each
     if view.record.holds_transformed:
         return found, each

@@ -187,7 +187,10 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     now = record.traffic
     traffic = {"bytes_up": now.bytes_up - before.bytes_up, "bytes_down": now.bytes_down - before.bytes_down}
     why = partial(why_withheld, faults=record.faults[known:])
-    below = [{"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} for b in record.below_floor[refused:]]
+    below = [
+        {"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} | ({"hidden": True} if b.shut else {})
+        for b in record.below_floor[refused:]
+    ]
     missed = {} if hosts is None else hosts.missed()
     summed = {i for entry in record.log[logged:] if entry.what == "sums" for i in entry.about}
     all_summed = all(not summed.isdisjoint(cluster.members) for cluster in earlier.clusters.values())

@@ -169,16 +169,22 @@ def started(
 
 
 def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
-    """Raise ConnectionError where none of so many clients is there for so long. Not where all were revoked.
+    """Raise ConnectionError where none of so many clients is there for so long, or none of those that are answers what it owes.
+    Not where all were revoked.
 
-    Without any, as where the coordinator's network or clock is at fault, rounds take no time, and all would be over when clients
-    are back. When one is, the others have as long as their ends pause at most.
+    Without any, as where the coordinator's network or clock is at fault, or its patience is shorter than their work, rounds take
+    no time, and all would be over when clients are back. When one is, the others have as long as their ends pause at most.
     """
-    if any(party >= 0 for party in listener.present()) or len(listener.barred()) >= clients:
+    if _clients_of(listener) or len(listener.barred()) >= clients:
         return
-    log.warning("nobody is there", extra={"waits_seconds": seconds})
-    if not any(party >= 0 for party in listener.wait_for(1, seconds)):
-        raise ConnectionError(f"after {seconds:g} s no client is there: rounds would be played in vain; start this again then")
+    slow = [party for party in listener.present() if party >= 0]
+    log.warning("all are behind with their answers" if slow else "nobody is there", extra={"waits_seconds": seconds})
+    listener.wait_for(1, seconds)
+    if not _clients_of(listener):
+        slow = [party for party in listener.present() if party >= 0]
+        none = f"none of the {len(slow)} that are there has answered" if slow else "no client is there"
+        more = ", with more --patience if clients need longer" if slow else ""
+        raise ConnectionError(f"after {seconds:g} s {none}: rounds would be played in vain; start this again then{more}")
     listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
 
 

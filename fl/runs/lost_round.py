@@ -132,7 +132,7 @@ def _spent(faults: Iterable[Fault]) -> set[int]:
 def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
     """Why a sum was not opened, by the faults of its round: a budget that is spent is not what the sum itself tells."""
     spent = _spent(faults)
-    if spent and not sum_.clients:  # who cannot pay is not asked
+    if spent and not sum_.clients and not sum_.shut:  # who cannot pay is not asked
         return f"the privacy budget of {len(spent)} clients allows no more"
     if (of := spent & {*sum_.clients}) and len(sum_.clients) - len(of) < sum_.floor:
         return f"the privacy budget of {len(of)} of {len(sum_.clients)} clients allows no more"

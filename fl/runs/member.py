@@ -189,7 +189,7 @@ class Member:
         own_data = checksum(replace(parties.population, clients=alone, groups={}, names={}))
         before = [of for of in lines_of(folder / LOG) if of.get("joined") == who["joined"] and "data_sha256" in of]
         self.other_data = bool(before) and before[-1]["data_sha256"] != own_data
-        about = {"data": self.trains_on, "records": self.records, "data_sha256": own_data}
+        about = {"data": self.trains_on, "records": self.records, "data_sha256": own_data, "parameters": len(setup.initial)}
         self.record.add(**who, protection=greeting.protection, **about)
 
     @property

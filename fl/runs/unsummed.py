@@ -19,7 +19,7 @@ def nothing_summed(
     if not lines or not all(line["below_floor"] for line in lines) or any(map(_is_sum, answers)):
         return ""
     shut = [fault["reason"] for fault in faults if "stay shut" in fault["reason"]]
-    few = [row for row in lines[-1]["below_floor"] if row["members"]]
+    few = [row for row in lines[-1]["below_floor"] if row["members"] or row.get("hidden")]
     if shut:
         return str(shut[-1])
     return few[-1].get("why", "too few clients were in a sum") if few else "sums were below the floor"

@@ -15,6 +15,9 @@ from ..work.uploads import to_bytes
 from .messages import CHOICES, KIND, PROTOCOL
 from .server import CollectingChoices, offer, server_step
 
+OFFERED = "the models that they were offered"
+NO_ANSWER = "; none of those that were asked answered, so that it may be that none was there to be offered any"
+
 
 class Choosing:
     """Answers choices. choosers: the clients' parts in it."""
@@ -45,7 +48,7 @@ class Choosing:
         run.network.run(self.choosers, {session.digest: server}, opening, no_work, run.learn)
         chosen: Mapping[int, int] = server.state.chosen
         size = len(names) * len(run.setup.initial)
-        run.record.disclose(round, "clients", KIND, session.roster, size, "the models that they were offered")
+        run.record.disclose(round, "clients", KIND, session.roster, size, OFFERED if chosen else f"{OFFERED}{NO_ANSWER}")
         words = "the name of the model that serves it best"
         run.record.disclose(round, "server", KIND, tuple(chosen), len(chosen), words)
         return {client: labels[index] for client, index in chosen.items()}

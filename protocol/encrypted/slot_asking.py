@@ -10,7 +10,7 @@ from ..drivers.roles import Party
 from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Ids, Run
-from ..parts.slot_words import counts_in_words
+from ..parts.slot_words import counts_in_words, too_few_chose
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..wire.messages import HEAD_BYTES
@@ -23,6 +23,8 @@ from .slots import PROTOCOL, EncryptedSlots
 
 OF_ALL = "nothing without the seed that every client holds; with it, what each client chose and computed"
 OF_SUMS = "the mean and the weight of every open slot; they hold the key to every client's ciphertexts, and are sent none"
+
+OTHERWISE = "one of those who open it counted otherwise than most"
 
 
 class EncryptedSlotSums:
@@ -52,11 +54,13 @@ class EncryptedSlotSums:
             ended, session = self._summed(how, updates, members)
         except Refused as error:
             run.record.fault(SERVER, f"slots of {name}@{round}: {error}")
-            return tuple(run.record.unsummed(label, ()) for label in labels)
+            return tuple(run.record.unsummed(label, (), shut=str(error)) for label in labels)
         answered: list[Sum | BelowFloor] = []
         for k, slot in enumerate(labels):
             if k not in ended.weights:
-                answered.append(run.record.unsummed(slot, ()))
+                chose = ended.counts[k]
+                shut = too_few_chose(chose, how.floor) if chose < how.floor else OTHERWISE
+                answered.append(run.record.unsummed(slot, (), shut=shut))
                 continue
             mean_name = self._models.taught(slot, members, f"{session.hex()}/{k}")
             weight = ended.weights[k]

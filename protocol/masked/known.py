@@ -9,7 +9,7 @@ from ..parts.leverage import MOST_ROWS
 from ..view.protection import Setup
 from ..work.sketch_keys import SketchTerms
 from ..work.uploads import to_bytes
-from .protection import Masked
+from .protection import Masked, measurements
 from .receiver_opened.terms import OpeningPolicy
 
 
@@ -30,7 +30,7 @@ def charter_of(how: Masked, setup: Setup, enrolled: Mapping[int, bytes]) -> Char
 def sketched_of(how: Masked, setup: Setup) -> SketchTerms:
     """Of the run's sketches."""
     d = len(setup.initial)
-    return SketchTerms(how.keys, setup.run, d, min(how.sketch, max(d // 2, 1)), how.clip * math.sqrt(d))
+    return SketchTerms(how.keys, setup.run, d, measurements(how.sketch, d), how.clip * math.sqrt(d))
 
 
 def opening_policy(how: Masked) -> OpeningPolicy:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from .view import MaskedView
 
 
+def measurements(sketch: int, d: int) -> int:
+    """Numbers that a sketch of an update of d coordinates has, where `Masked.sketch` is this."""
+    return min(sketch, max(d // 2, 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Masked:
     """Clients add masks that cancel in the sum; similarities come from secret sketches.

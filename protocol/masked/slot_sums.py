@@ -12,7 +12,7 @@ from ..parts.charter import Numbers
 from ..parts.held import HeldUpdates
 from ..parts.models import Models
 from ..parts.run import Run
-from ..parts.slot_words import counts_in_words
+from ..parts.slot_words import counts_in_words, too_few_chose
 from ..view.answers import Assignment, BelowFloor, Sum, Updates
 from ..view.functionality import Functionality
 from ..work.slot_work import check
@@ -57,19 +57,21 @@ class MaskedSlots:
             raise Refused(f"slots of {name}: {error}") from None
         slots = SlotLayout(count, d, grid, rules.floor, rules.corrupt)
         try:
-            summed, means = self._counted_and_summed(slots, updates, f"{name}@{round}")
+            summed, means, shut = self._counted_and_summed(slots, updates, f"{name}@{round}")
         except Refused as error:
             run.record.fault(SERVER, str(error))
-            return tuple(unsummed(label, ()) for label in labels)
-        found = zip(labels, means, strict=True)
-        answers = tuple(unsummed(k, ()) if m is None else self._slot_sum(k, updates, summed, m, grid) for k, m in found)
+            return tuple(unsummed(label, (), shut=str(error)) for label in labels)
+        answers = tuple(
+            unsummed(label, (), shut=why) if mean is None else self._slot_sum(label, updates, summed, mean, grid)
+            for label, mean, why in zip(labels, means, shut, strict=True)
+        )
         run.record.open_slots(round, name, answers)
         return answers
 
     def _counted_and_summed(
         self, slots: SlotLayout, updates: Updates, label: str
-    ) -> tuple[Unmasked, tuple[WeightedMean | None, ...]]:
-        """Both sessions. Raises Refused, and leaves a fault on record, where there are no sums."""
+    ) -> tuple[Unmasked, tuple[WeightedMean | None, ...], tuple[str, ...]]:
+        """Both sessions, and why a slot would stay shut. Raises Refused, and puts a fault on record, where there are no sums."""
         run, sessions, least = self._run, self._sessions, self._run.gate.rules.least
         ones = dict.fromkeys(updates.clients, 1.0)
         size = (32, slots.count, 2, 1.0, 1)  # slots.COUNTS
@@ -88,6 +90,8 @@ class MaskedSlots:
             session, opened = slots.summing(counting.session, counted, threshold, counting.session.cluster)
         except ValueError as error:
             raise Refused(f"the slots of {label} stay shut: {error}") from None
+        least = slots.floor + slots.margin(len(counted.clients), threshold)
+        shut = tuple(too_few_chose(n, least, len(counted.clients) - threshold) for n in counts or ())
         grid, alive = slots.grid, dict.fromkeys(counted.clients, 1.0)
         shape = (grid.ring_bits, slots.length, grid.bits, grid.clip, grid.max_weight)
         asked = Shape(f"the slots of {label}", session.protocol, threshold, shape, alive, purpose=b"sums")
@@ -97,7 +101,7 @@ class MaskedSlots:
             raise Refused(f"the slots of {label} were not summed")
         try:
             with run.timed():
-                return summed, slots.decode(summed, opened)
+                return summed, slots.decode(summed, opened), shut
         except ValueError as error:
             raise Refused(f"the slots of {label} cannot be read: {error}") from None
 

@@ -13,7 +13,6 @@ from ..work.client import InProcessClient
 from ..work.far import Far
 from ..work.maker import SEED, WORK, MadeOnce, Maker
 from ..work.participant import Participant
-from ..work.uploads import UNUSABLE
 
 Welcome = Callable[[Sequence[int]], list[Fault]]
 """How newcomers come to hold the seed of a run that has begun; what was refused."""
@@ -25,6 +24,12 @@ STRANGER = "it was not enrolled when the run began, or with another identity: it
 def nothing_to_share(newcomers: Sequence[int]) -> list[Fault]:
     """Of a run whose clients share no seed."""
     return []
+
+
+SILENT = "it was asked to train by itself, and did not answer"
+UNMADE = "it made no model by itself: it was not ready, or its own log and record say why"
+_ALONE = {True: "", False: UNMADE, None: SILENT}
+"""By what a client that is elsewhere says of a model that it was to make by itself; it tells nobody more of it."""
 
 
 class Clients:
@@ -73,11 +78,11 @@ class Clients:
         starts: see `InProcessClient.alone`.
         """
         if self._setup.hosts is not None:
-            return {i: "" if self.all[i].train_alone(round, *starts[i], names[i]) else UNUSABLE for i in starts}
+            return {i: _ALONE[self.all[i].train_alone(round, *starts[i], names[i])] for i in starts}
         asked = {i: self.all[i].alone(round, *starts[i]) for i in sorted(starts)}
         jobs = {i: job for i, job in asked.items() if job is not None}
         trained = self._setup.workers(list(jobs.values()))  # together: their computers are one
-        return dict.fromkeys(starts, UNUSABLE) | {i: self.all[i].keep(names[i], jobs[i], work) for i, work in trained}
+        return dict.fromkeys(starts, UNMADE) | {i: self.all[i].keep(names[i], jobs[i], work) for i, work in trained}
 
     def draw(self, what: str, session: bytes) -> None:
         """What each client draws for itself for a session, and one for all where they are in one process."""

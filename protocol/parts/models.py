@@ -13,6 +13,7 @@ from ..view.answers import Assignment, Model, Owner, Remembered, Snapshot, Sum, 
 from ..wire.recipes import Recipe
 from ..work.making import combined, weights_of
 from ..work.owned import starts_of
+from .clients import SILENT, UNMADE
 from .handles import Handles
 from .run import Ids, Run
 
@@ -120,7 +121,10 @@ class Models:
         trained = {}
         for client, reason in self._run.clients.train_alone(round, starts, names).items():
             if reason:
-                self._run.record.reject([client], reason)
+                if reason == UNMADE:
+                    self._run.record.fault(client, reason)
+                elif reason != SILENT:  # who is away is no fault, as in a round with others
+                    self._run.record.reject([client], reason)
                 trained[client] = models[client]
                 continue
             self.handles.owners[names[client]] = client

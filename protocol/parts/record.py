@@ -108,9 +108,11 @@ class Record:
             for k, sum_ in there
         ]
 
-    def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0) -> BelowFloor:
-        """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more."""
-        self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest)))
+    def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0, shut: str = "") -> BelowFloor:
+        """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more. shut: why, of a
+        slot whose choosers are hidden.
+        """
+        self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest), shut))
         return self.below_floor[-1]
 
     def fault(self, blame: int, reason: str) -> None:

@@ -13,7 +13,7 @@ from ..core.errors import Refused
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..parts.models import Models
 from ..parts.run import Run
-from ..parts.slot_words import counts_in_words
+from ..parts.slot_words import counts_in_words, too_few_chose
 from ..view.answers import Assignment, BelowFloor, Sum
 from ..view.functionality import Functionality
 from ..work.slot_work import check
@@ -64,7 +64,7 @@ class TwoServerSlots:
             return answers
         except ValueError as error:
             run.record.fault(SERVER, f"slots of {name}@{round}: {error}")
-            return tuple(self._run.record.unsummed(label, ()) for label in labels)
+            return tuple(self._run.record.unsummed(label, (), shut=str(error)) for label in labels)
 
     def _shared(self, round: int, name: str, work: Assignment, how: SharedSlots) -> SharesCollected:
         """The upload. Raises ValueError where too few clients sent."""
@@ -110,14 +110,15 @@ class TwoServerSlots:
         """A mean for each open slot, but for those whose sum no clients that follow can have shared."""
         answered: list[Sum | BelowFloor] = []
         for k, (label, chose) in enumerate(zip(labels, ended.counts or (), strict=True)):
+            shut = "" if k in ended.rows else too_few_chose(chose, how.floor)
             try:
                 with self._run.timed():
                     vector, weight = how.slot(ended.rows[k], k, chose) if k in ended.rows else (None, 0)
             except ValueError as error:
                 self._run.record.fault(SERVER, f"slot {label}: {error}")
-                vector = None
+                vector, shut = None, str(error)
             if vector is None:
-                answered.append(self._run.record.unsummed(label, ()))
+                answered.append(self._run.record.unsummed(label, (), shut=shut))
                 continue
             mean_name = self._models.mean_name(label)
             self._models.means[mean_name] = (vector / weight).astype(np.float32)

@@ -166,17 +166,20 @@ class BelowFloor:
     """The sum would have rested on fewer clients than the floor, or some of them had more of it than the floor allows, or it
     was lost on the way: nothing was published.
 
-    floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden.
+    floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden. shut: of such a slot, why.
     """
 
     name: str
     clients: tuple[int, ...]
     floor: int
+    shut: str = ""
 
     @property
     def words(self) -> str:
         """As an error says it."""
         few = len(self.clients)
+        if self.shut:
+            return self.shut
         if few < self.floor:
             return f"a sum over {few} clients is below the floor of {self.floor}"
         why = f"one of them has more of it than the floor of {self.floor} allows, or too many fell silent before it was opened"

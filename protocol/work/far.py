@@ -80,9 +80,10 @@ class Far:
         found = self.ask("model", name)
         return None if found is None else from_bytes(found)
 
-    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """See `InProcessClient`."""
-        return bool(self.ask("alone", round, start, None if given is None else to_bytes(given), name))
+    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool | None:
+        """See `InProcessClient`; None where its process is gone."""
+        fit = self.ask("alone", round, start, None if given is None else to_bytes(given), name)
+        return None if fit is None else bool(fit)
 
     def drop(self, name: str) -> None:
         """See `InProcessClient`."""

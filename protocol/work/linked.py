@@ -273,9 +273,12 @@ class LinkedClient(Far):
         """See `InProcessClient`."""
         return self.ask("begin") is True
 
-    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool:
-        """See `InProcessClient`: whether it has a model of that name then. What it made it tells nobody."""
-        return self.ask("alone", round, start, None if given is None else to_bytes(given), name) is True
+    def train_alone(self, round: int, start: str, given: Vector | None, name: str) -> bool | None:
+        """See `InProcessClient`: whether it has a model of that name then; None if it did not answer. What it made it tells
+        nobody.
+        """
+        fit = self.ask("alone", round, start, None if given is None else to_bytes(given), name)
+        return None if fit is None else fit is True
 
     def model(self, name: str) -> Vector | None:
         """Nobody's business."""
