@@ -28,7 +28,7 @@ from cloister.threat_models.audit.counts import SampleCounts
 from cloister.threat_models.audit.estimates import estimates, means
 from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.experiments import EXPERIMENTS
-from cloister.threat_models.audit.hidden_counts import counts_of
+from cloister.threat_models.audit.hidden_counts import _spread_told, counts_of
 from cloister.threat_models.audit.inconsistent import InconsistentModels, Unlike
 from cloister.threat_models.audit.labels import LabelInference, honest, read_out
 from cloister.threat_models.audit.membership import MembershipInference, alike, comparable, compared
@@ -223,6 +223,16 @@ def test_totals_of_enough_different_clients_tell_all_counts():
     ]
     view = replace(evidence.view, frames=(), compared=(), sums=sums)
     assert counts_of(view, clients, 10.0, 0.5) == pytest.approx(true, rel=1e-3)
+
+
+@pytest.mark.trains
+def test_masked_sums_that_count_samples_tell_how_unlike_counts_are():
+    """Before: as unlike as those of the attacker's own clients, or half of their mean where these all have as many."""
+    stage = played(Masked(floor=2), BY_SAMPLES, True)
+    true = np.array([len(client.train) for client in stage.audited.truth.population.clients.values()])
+    for observer in (SERVER_ALONE, Observer(clients=frozenset({0}))):
+        assert _spread_told(stage.evidence(observer).view) == pytest.approx(true.std() / true.mean(), rel=1e-3)
+    assert _spread_told(played().evidence(SERVER_ALONE).view) == 0
 
 
 @pytest.mark.trains

@@ -18,6 +18,7 @@ from cloister.protocol import Masked
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import Observer, server_and
 from cloister.threat_models.audit.own_part import left_alone
+from cloister.threat_models.audit.participation import Disaggregation
 from cloister.threat_models.audit.recovery import UpdateRecovery
 from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
@@ -50,6 +51,11 @@ def test_three_of_a_group_of_four_know_the_fourth_with_and_without_the_server(by
         assert row.records[row.anchor]["read"] == 0
     alone, beside = (dict(zip(f.findings[0].victims, f.findings[0].values, strict=True)) for f in found)
     assert all(beside[i] >= value - 1e-9 for i, value in alone.items()), "whoever has more finds as much"
+    evidence, truth = staged[0].evidence(Observer(clients=frozenset(three))), staged[0].audited.truth
+    apart = Disaggregation()(evidence, truth, QUICK, np.random.default_rng(0))
+    told = dict(zip(apart.victims, apart.values, strict=True))
+    assert told.pop(fourth) > 0.99, "before: 0, of whom every update is known"
+    assert max(told.values()) < 0.5
     said = sentences({"rows": [row.as_dict() for row in found], "seeds": [0], "run": ""}).places
     assert any(f"can tell whole updates: 3 of client {fourth} of seed 0" in line for _, lines in said for line in lines)
 

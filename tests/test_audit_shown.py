@@ -22,6 +22,7 @@ from cloister.protocol.core.link import Frame
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.threat_models.audit.experiment import QUICK
 from cloister.threat_models.audit.observer import NETWORK, SERVER_ALONE, Observer, server_and
+from cloister.threat_models.audit.own_part import left_alone
 from cloister.threat_models.audit.participation import Disaggregation
 from cloister.threat_models.audit.reading import uploads
 from cloister.threat_models.audit.recorder import Recorder
@@ -110,6 +111,18 @@ def test_of_samples_clients_are_not_told_how_many_there_are() -> None:
     told = recorder.seen_by(ONE).sums
     assert told
     assert all(s.weight == 0 for s in told)
+
+
+@pytest.mark.trains
+def test_masked_sums_that_count_samples_tell_clients_how_many_and_all_but_one_the_update_of_the_one() -> None:
+    """Before: who of them weighs what was guessed, and no update was read."""
+    few = replace(SMALL, partition=Dirichlet(clients=4, alpha=5.0), algorithm=FedAvg(), protection=Masked(floor=2), rounds=1)
+    recorder = played(few)
+    (told,) = recorder.seen_by(ONE).sums
+    assert told.weight == pytest.approx(sum(len(c.train) for c in recorder.truth.population.clients.values()))
+    view = recorder.seen_by(Observer(clients=frozenset({0, 1, 2})))
+    ((key, left),) = left_alone(view)
+    assert np.allclose(left, recorder.truth.updates[key], atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,11 @@ from cloister.threat_models.audit.experiment import QUICK, Evidence
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import start_of
 from cloister.threat_models.audit.observer import SERVER_ALONE, Observer
+from cloister.threat_models.audit.own_run import HeldOut
 from cloister.threat_models.audit.recording import load as load_recorded
 from cloister.threat_models.audit.recording import save
 from cloister.threat_models.audit.recovery import UpdateRecovery
-from cloister.threat_models.audit.stage import HeldOut, Stage, stages
+from cloister.threat_models.audit.stage import Stage, stages
 from cloister.threat_models.audit.table import rows
 from cloister.threat_models.audit.view import CorruptView
 from cloister.threat_models.inference.record_membership import loss_scores

@@ -115,16 +115,22 @@ def second_protocol(counting: Session, sums: tuple[float, float]) -> str:
     return f"{WEIGHED} {told.hex()} {hashlib.sha256(counting.digest + told).hexdigest()[:32]}"
 
 
+def named(protocol: str) -> tuple[float, float]:
+    """The sums in the name of a second session. Raises Refused where there are none."""
+    words = protocol.removeprefix(f"{WEIGHED} ").split(" ")
+    try:
+        first, second = struct.unpack(">2f", bytes.fromhex(words[0]))
+    except (ValueError, struct.error):
+        raise Refused(f"{protocol!r} tells no sums of weights") from None
+    return first, second
+
+
 def told(counting: Session, signed: tuple[int, ...], session: Session) -> tuple[float, float]:
     """The sums that a second session tells a client. signed: the survivors that it signed in the first.
 
     Raises Refused for a session that is not among these, or not the one after it.
     """
-    words = session.protocol.removeprefix(f"{WEIGHED} ").split(" ")
-    try:
-        first, second = struct.unpack(">2f", bytes.fromhex(words[0]))
-    except (ValueError, struct.error):
-        raise Refused(f"{session.protocol!r} tells no sums of weights") from None
+    first, second = named(session.protocol)
     if not (math.isfinite(first) and math.isfinite(second)) or session.protocol != second_protocol(counting, (first, second)):
         raise Refused("the session is not the one after the weights were summed")
     if session.roster != signed or (session.run, session.round) != (counting.run, counting.round):

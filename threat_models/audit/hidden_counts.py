@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...protocol.masked.messages import Proposal
+from ...protocol.masked.terms import decode_weights
+from ...protocol.masked.weighing import WEIGHED, named
 from ..liars import forward
-from .reading import samples, sketch_sets
+from .reading import messages, samples, sketch_sets
 from .sketch_reading import opened_sketches
 from .view import CorruptView, PublishedSum
 
@@ -22,7 +25,7 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
     """The best guess of these clients' counts, float64 (clients,): by least squares about their mean, or as they are told.
 
     mean, spread: of counts in a run of the attacker's own, the spread relative to the mean; the audited run's mean is taken from
-    its totals where there are any.
+    its totals where there are any, and its spread from the sums of squares that are told beside totals of masked sums.
     """
     from scipy.optimize import least_squares
 
@@ -35,7 +38,7 @@ def counts_of(view: CorruptView, clients: Sequence[int], mean: float, spread: fl
     usual = _usual(counted, own, mean)
     if not counted:
         return np.full(len(clients), usual)
-    scale = usual * spread
+    scale = usual * (_spread_told(view) or spread)
     equations: list[Equation] = [(lambda n: (n - usual) / scale, lambda n: np.eye(len(n)) / scale)]
     begin = np.full(len(clients), usual)
     with np.errstate(all="ignore"):
@@ -68,6 +71,17 @@ def _up_to_a_factor(view: CorruptView, own: Mapping[int, float], mean: float) ->
         factor = sum(own[i] for i in inside) / sum(s.counts[i] for i in inside) if inside else mean * len(s.counts)
         found |= {i: factor * count for i, count in s.counts.items()}
     return found
+
+
+def _spread_told(view: CorruptView) -> float:
+    """Of counts, relative to their mean, in the widest masked sum that counts samples and nothing else; 0 where none tells it."""
+    asked = (e.message for _, e in messages(view, Proposal) if e.message.protocol.startswith(WEIGHED))
+    alike = [m for m in asked if len({*decode_weights(m.roster, m.weights).values()}) == 1]
+    if not alike:
+        return 0.0
+    widest = max(alike, key=lambda m: len(m.roster))
+    total, squares = named(widest.protocol)
+    return float(np.sqrt(max(squares * len(widest.roster) / total**2 - 1, 0.0))) if total else 0.0
 
 
 def _usual(counted: Sequence[PublishedSum], own: Mapping[int, float], otherwise: float) -> float:

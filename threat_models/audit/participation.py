@@ -28,8 +28,8 @@ class Disaggregation:
     both took part, of its update less that of its cluster, each in units of the round's mean: what the cluster has in common is
     no part of it. Where everybody takes part in all sums of its cluster no combination of sums tells its members apart: they are
     in all the same sums since they are together, the estimate is the same for all, and every value is 0. Sums of one round of
-    which a combination rests on one client give its update. Where the observer has updates themselves it takes the deviation
-    from them. members, others: cosines with one's own deviation, and with those of others in the cluster.
+    which a combination rests on one client give its update. Where the observer has a client's updates themselves it takes
+    the deviation from them. members, others: cosines with one's own deviation, and with those of others in the cluster.
     """
 
     name: str = "disaggregation"
@@ -96,25 +96,26 @@ def deviations(
     """What the observer makes of each client's deviation from its cluster: float64 (d,) by client."""
     view = evidence.view
     known = {(t, i): e.vector for (t, kind, i), e in evidence.estimated(view).items() if kind == "update" and e.how in EXACT}
+    exact = dict[int, Matrix]()
     if known:
+        victims = {i for _, i in known}
         own = {
             (t, i): x.astype(np.float64) for i, h in view.held.items() for (t, kind), x in h.updates.items() if kind == "update"
         }
-        known |= own
-        return apart(known, clusters, scales)
+        exact = {i: x for i, x in apart(known | own, clusters, scales).items() if i in victims}
     sums = [s for s in rows_of(view.sums) if s.mean is not None]
-    if not sums:
-        return {}
+    if not sums or exact.keys() >= clusters.keys() - view.observer.clients:
+        return exact
     published = [p for s in sums if (p := _published(view, s)) is not None]
     habits = disaggregated(published) if published else {}
     found = dict[int, Matrix]()
     for i in habits:
         near = [habits[j] for j in clusters[i] if j in habits]
         found[i] = habits[i] - np.mean(near, axis=0)
-    return found | _of_isolated(view, sums, scales)
+    return found | _of_isolated(view, sums, scales) | exact
 
 
-EXACT = ("update", "opened", "transform")
+EXACT = ("update", "opened", "transform", "left alone")
 
 
 def _published(view: CorruptView, s: PublishedSum) -> Published | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...protocol.core.link import Frame
 from ...protocol.core.session import SERVER
+from ...protocol.masked.protection import Masked
 from ...protocol.uploaded.plain import Plain
 from ...protocol.view.answers import Owner, Vector
 from .observer import SERVER_ALONE, Observer
@@ -81,12 +82,12 @@ class Recorded:
 
     def less_own_part(self, observer: Observer) -> CorruptView:
         """Of its clients, if they are told the same and hold their own updates, and nothing else that clients share. How many
-        samples sums are of is told to who has the server.
+        samples sums are of is told to who has the server, and to all where they are masked.
         """
         clients = observer.clients
         held = {i: replace(self._held(i), seed=b"", pair_keys={}, pair_seed=b"", mask_keys={}) for i in sorted(clients)}
         sums = self._several
-        if SERVER not in observer.servers:
+        if SERVER not in observer.servers and not isinstance(self.public.protection, Masked):
             sums = [replace(s, weight=0.0) if s.times_samples else s for s in sums]
         return CorruptView(Observer(clients=clients), self.public, models=self._starts, sums=sums, held=held)
 
@@ -113,7 +114,7 @@ class Recorded:
     def _shown(self, observer: Observer) -> Iterator[PublishedSum]:
         """What clients without the server know of sums."""
         models = Models(self.starts, self.released)
-        return shown_sums(self.sums, observer, self.public, models, self._counted)
+        return shown_sums(self.sums, observer, self.public, models, self._counted, [*self._frames(observer)])
 
     def _counted(self, s: PublishedSum) -> Mapping[int, int]:
         return {i: self.truth.samples(s.round, s.kind, i) for i in s.row}

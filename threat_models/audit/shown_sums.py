@@ -10,13 +10,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ...protocol.core.link import Frame
 from ...protocol.core.session import SECOND_SERVER
 from ...protocol.encrypted.protection import Encrypted
+from ...protocol.masked.messages import Proposal
 from ...protocol.masked.protection import Masked
+from ...protocol.masked.weighing import WEIGHED
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.view.answers import Vector
 from .observer import Observer
-from .view import Public, PublishedSum
+from .reading import messages
+from .view import CorruptView, Public, PublishedSum
 
 SHOWN = 1e-4
 """Of a difference between two models, relative to it, how much of it may not be a mean that it shows."""
@@ -36,16 +40,21 @@ class Models:
 
 
 def shown_sums(
-    sums: Sequence[PublishedSum], observer: Observer, public: Public, models: Models, counted: Counted
+    sums: Sequence[PublishedSum],
+    observer: Observer,
+    public: Public,
+    models: Models,
+    counted: Counted,
+    frames: Sequence[Frame] = (),
 ) -> Iterator[PublishedSum]:
     """Those whose mean an observer without the server knows, as far as it knows them; of the second server all.
 
     Weights inside are known to clients that are told them, and to the second server, which is told them times samples: counts up
-    to one factor. Where they are not, all are taken to weigh as much. The sum of the weights is known to who opens the sum, and
-    where samples do not count.
+    to one factor. Where they are not, all are taken to weigh as much. The sum of the weights is known to who opens the sum, where
+    samples do not count, and to clients of masked sums, which are told it before they give. frames: that the observer has.
     """
     second = isinstance(public.protection, TwoServer) and SECOND_SERVER in observer.servers
-    shown = _shown_by(observer.clients, public.initial, models)
+    shown, totals = _shown_by(observer.clients, public.initial, models), _totals_told(observer, public, frames)
     for s in sums:
         told = s.to in observer.clients or (s.to == "clients" and not observer.clients.isdisjoint(s.row))
         mean = s.mean if told else shown(s)
@@ -53,7 +62,7 @@ def shown_sums(
             continue
         asked = not observer.clients.isdisjoint(s.missing.union(s.row))
         weighed = second or (asked and isinstance(public.protection, Masked | Encrypted))
-        opened = told and isinstance(public.protection, Encrypted)
+        opened = (told and isinstance(public.protection, Encrypted)) or (s.round, frozenset(s.row)) in totals
         counts = counted(s) if second and s.times_samples else {}
         yield replace(
             s,
@@ -63,6 +72,14 @@ def shown_sums(
             energy=None,
             counts={i: n / sum(counts.values()) for i, n in counts.items()},
         )
+
+
+def _totals_told(observer: Observer, public: Public, frames: Sequence[Frame]) -> frozenset[tuple[int, frozenset[int]]]:
+    """Of which sums that count samples, by round and clients, the observer's clients were told the sum of the weights."""
+    if not isinstance(public.protection, Masked):
+        return frozenset()
+    asked = (e.message for _, e in messages(CorruptView(observer, public, frames), Proposal))
+    return frozenset((m.round, frozenset(m.roster)) for m in asked if m.protocol.startswith(WEIGHED))
 
 
 def _shown_by(clients: frozenset[int], initial: Vector, models: Models) -> Callable[[PublishedSum], Vector | None]:
