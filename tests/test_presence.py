@@ -36,6 +36,14 @@ def test_a_later_life_takes_no_count_of_before_for_its_own_and_counts_the_round_
     assert json.loads((tmp_path / PRESENCE).read_text()) == {"round": 4, "away": [2], "revoked": []}
 
 
+def test_what_was_not_answered_in_a_round_that_was_replayed_is_none_of_the_next(tmp_path):
+    """Before: all were "away at the end, or did not answer in time" in the round after it, whose sum they were in."""
+    noted = Presence(tmp_path, (0, 1, 2))
+    noted.replayed({0: 2, 1: 2, 2: 2})  # who did not answer in it, counted from its beginning, is not said again
+    noted.round(3, (0, 1, 2), (), {0: 2, 1: 2, 2: 3}, {0: 1, 1: 1, 2: 1})
+    assert json.loads((tmp_path / PRESENCE).read_text()) == {"round": 3, "away": [2], "revoked": []}
+
+
 def test_rows_of_following_rounds_are_one():
     rows = [{"round": t, "cluster": "1", "members": [1, 2]} for t in (3, 4, 5, 7)] + [{"round": 6, "cluster": "2", "members": []}]
     assert [(row["cluster"], row["round"]) for row in in_ranges(rows)] == [("1", "3 to 5"), ("1", "7"), ("2", "6")]

@@ -1,6 +1,7 @@
 """The report of a run that grouped clients by stored updates: the matrix through the rounds, and who was corrupt."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -95,3 +96,19 @@ def test_curves_join_the_rounds_that_were_evaluated(folder: Path) -> None:
     np.testing.assert_array_equal(chart.thin[0].x, [4, 9])
     assert np.isfinite(chart.thin[0].y).all()
     assert draw_curves(chart, NARROW)
+
+
+def test_the_similarity_across_children_is_that_of_the_matrix_beside_it(tmp_path: Path) -> None:
+    """Before: the one with the mean put back alone, -0.44, above a matrix whose largest across is -0.67."""
+    split = {"round": 4, "cluster": "0", "clients": [0, 1, 2], "about": "mean", "cross": -0.25, "gamma": 0.8, "gap": None}
+    split |= {"similarity": [[1.0, -0.7, 0.8], [-0.7, 1.0, -0.5], [0.8, -0.5, 1.0]], "children": {"00": [0, 2], "01": [1]}}
+    folder = write_run(tmp_path, [])
+
+    def captions(*of: dict[str, object]) -> str:
+        (folder / "splits.jsonl").write_text("".join(json.dumps(one) + "\n" for one in of))
+        return " ".join(re.sub("<[^>]*>", "", write_report(folder).read_text()).split())
+
+    put_back = "across the children -0.5 (low is clear), -0.25 with the mean that the matrix leaves out"
+    assert put_back in captions(split).replace("0.50", "0.5")
+    for same in (split | {"cross": -0.5}, split | {"about": "origin"}):
+        assert "with the mean that" not in captions(same)

@@ -2,6 +2,7 @@
 
 import struct
 
+import cbor2
 import numpy as np
 import pytest
 
@@ -22,6 +23,7 @@ from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.recipes import Lent
 from cloister.protocol.wire.scores import Evaluate, Score
 from cloister.protocol.work.driving import Driven
+from cloister.protocol.work.said import said
 from cloister.protocol.work.scoring import NOTHING, PROTOCOL, CollectingScores, ScoresCollected, score_of, server_step
 from cloister.protocol.work.uploads import to_bytes
 
@@ -72,6 +74,17 @@ def test_a_client_says_it_once_for_as_many_rounds_also_after_it_was_killed():
     told(again, Lent("m", SERVER, b"", to_bytes(MODEL)))
     assert not told(again, Evaluate(4, ("m",))).sent
     assert scores_in(told(again, Evaluate(5, ("m", "m")))) == [Score(40, 32, struct.pack(">d", 15.0), 1)]
+
+
+def test_a_score_is_of_the_round_that_is_over_whatever_the_last_task_was_of():
+    """Before: of the last task, so that all scores of a client that trains by itself were of one round in its record."""
+    client = driven(InMemory())
+    told(client, Lent("m", SERVER, b"", to_bytes(MODEL)))
+    client.asked = 1
+    frame = encode(Envelope(bytes(32), SERVER, client.client.id, Evaluate(4, ("m",))))
+    assert said(client, cbor2.dumps(["frame", SERVER, frame])).round == 3
+    lent = encode(Envelope(bytes(32), SERVER, client.client.id, Lent("n", SERVER, b"", to_bytes(MODEL))))
+    assert said(client, cbor2.dumps(["frame", SERVER, lent])).round == 1
 
 
 @pytest.mark.parametrize("scores", [None, lambda *of: None])

@@ -15,9 +15,11 @@ from cloister.protocol.parts.slot_words import ALIKE, counts_in_words
 from cloister.protocol.view.answers import Assignment, Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalJob, LocalWork
+from cloister.reporting.by_client import by_client
 from cloister.reporting.headline import privacy_in_words
 from cloister.reporting.pauses import of_cluster
-from cloister.reporting.run_data import Run
+from cloister.reporting.run_data import Run, final_clusters
+from cloister.reporting.run_verdict import stood_still, verdict
 
 CLIENTS = (1, 2, 3, 4)
 
@@ -121,3 +123,24 @@ def test_the_first_lines_say_in_how_many_rounds() -> None:
     assert "what the one client chose that named none" in two
     assert "tell how many of the others chose each." in privacy_in_words(run(named=(1,)))
     assert "3 clients named the model that they go by with their scores." in privacy_in_words(run(named=(0, 1, 2)))
+
+
+def test_a_client_that_names_no_model_and_is_in_all_sums_is_on_the_page() -> None:
+    """Before: "5 clients ended in 2 clusters", of six that were in every sum."""
+    log = [
+        {
+            "round": 0,
+            "recipient": "server",
+            "what": "slots",
+            "scalars": 2,
+            "words": counts_in_words((2, 1), 3),
+            "about": [0, 1, 2],
+        }
+    ]
+    rounds = [{"round": 0, "clusters": {"model 1": [0], "model 2": [2]}}]
+    summary = {"protection": "Masked", "unplaced": [1, 4], "clusters": [[0], [2]]}
+    run = Run("r", summary, {}, rounds, splits=(), similarities=(), pairs=(), answers=log, tree=(), privacy={})
+    assert verdict(run, final_clusters(run)).startswith("2 of 4 clients ended in 2 clusters")
+    (said,) = (words for words in stood_still(run) if "In no cluster here" in words)
+    assert said.startswith("In no cluster here: client 1. It was in sums of slots, and did not say which model is its own")
+    assert {row["client"] for row in by_client(run)} == {0, 1, 2, 4}

@@ -13,12 +13,17 @@ from .run_data import Row, Run, client_ids, final_clusters, number, sorted_ids
 
 VALUES_SHOWN = 60
 """Most clients of a matrix whose numbers the page holds."""
+ROUNDED = 1e-5
+"""What a matrix's similarities may be off."""
 FILLINGS = 3
 """Most rounds in which the matrix of stored updates is shown."""
 
 
 def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any]:
-    """A split's similarity matrix, ordered by child and then id, with what its caption says."""
+    """A split's similarity matrix, ordered by child and then id, with what its caption says.
+
+    across: the largest between children in the matrix, where `cross` is another, with the mean put back (`put_back`).
+    """
     clients = [str(i) for i in split.get("clients") or []]
     children = {str(name): sorted_ids(ids) for name, ids in sorted((split.get("children") or {}).items())}
     kin = run.kin
@@ -27,10 +32,13 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
     values = np.array([[number(v) for v in line] for line in split.get("similarity") or []], dtype=np.float64)
     drawable = bool(order) and values.shape == (len(clients), len(clients))
     sizes = {name: sum(i in row for i in ids) for name, ids in children.items()}
-    picture, shown = None, None
+    picture, shown, cross, apart = None, None, number(split.get("cross")), math.nan
     if drawable:
         index = [row[i] for i in order]
         values = values[np.ix_(index, index)]
+        side = np.repeat([*range(len(sizes))], [*sizes.values()])
+        parted = values[side[:, None] != side]
+        apart = float(np.nanmax(parted)) if np.isfinite(parted).any() else math.nan
         picture = draw_matrix(values, sizes, [hues.get(kin.get(i, ""), HUES - 1) for i in order])
         if len(order) <= VALUES_SHOWN:
             shown = {
@@ -38,7 +46,8 @@ def matrix_panel(run: Run, split: Row, hues: Mapping[str, int]) -> dict[str, Any
                 "cells": [[None if math.isnan(v) else round(v, 2) for v in line] for line in values.tolist()],
             }
     named = {"cluster": str(split.get("cluster", "?")), "round": split.get("round"), "children": children, "sizes": sizes}
-    named |= {"centred": split.get("about") == "mean"}
+    put_back = split.get("about") == "mean" and abs(apart - cross) > ROUNDED
+    named |= {"centred": split.get("about") == "mean", "across": apart if put_back else cross, "put_back": put_back}
     return named | {"picture": picture, "shown": shown} | {k: number(split.get(k)) for k in ("cross", "gap", "gamma")}
 
 

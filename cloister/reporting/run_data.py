@@ -256,7 +256,7 @@ def worst(run: Run, values: Mapping[str, float]) -> tuple[str, float]:
 def client_ids(run: Run) -> list[str]:
     """Every client that the run speaks of."""
     members = {str(i) for line in run.rounds for inside in (line.get("clusters") or {}).values() for i in inside}
-    dealt = set(map(str, run.summary.get("groups") or {}))
+    dealt = set(map(str, run.summary.get("groups") or {})) | set(map(str, run.summary.get("unplaced") or ()))
     return sorted_ids({str(i) for line in run.rounds for i in scores(run, line)} | members | dealt)
 
 

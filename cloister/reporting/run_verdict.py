@@ -8,7 +8,7 @@ from .headline import MADE_OWN, turned_down_in_words, unmoved_in_words
 from .panels import has_clusters, looks_for_splits
 from .pauses import Pause, pauses
 from .run_data import Run, client_ids, final_clusters, number, round_of
-from .who_chose import in_slots
+from .who_chose import in_slots, unnamed_in_words
 from .who_was_there import in_ranges, never_there
 
 MOST_PAUSES = 3
@@ -53,6 +53,7 @@ def stood_still(run: Run) -> list[str]:
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if math.isfinite(life := number(run.link.get("life"))) and life > 1:
         found.append(f"The coordinator was started {life:.0f} times for this run, which went on where it was.")
+    found += unnamed_in_words(run)
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found

@@ -15,6 +15,19 @@ def in_slots(run: Run) -> bool:
     return any(entry.get("what") == "slots" and number(entry.get("scalars")) > 0 for entry in run.answers)
 
 
+def unnamed_in_words(run: Run) -> list[str]:
+    """A sentence on clients that are in sums of slots, and in no cluster of the page, as nobody told which model they go by."""
+    asked = (entry for entry in run.answers if entry.get("what") == "slots")
+    summed = {str(i) for entry in asked for i in entry.get("about") or ()}
+    if not (silent := [i for i in map(str, run.summary.get("unplaced") or ()) if i in summed]):
+        return []
+    who, many = ", ".join(map(run.client, silent)), len(silent) > 1
+    said = (
+        f"{'They were' if many else 'It was'} in sums of slots, and did not say which model is {'theirs' if many else 'its own'}"
+    )
+    return [f"In no cluster here: {who}. {said}, so that clusters and their sizes are of the others."]
+
+
 def slots_in_words(run: Run) -> str:
     """Of a run whose sums of slots were told."""
     nobody = "no sum tells" if (named := _named_with_scores(run)) else "nobody is told"

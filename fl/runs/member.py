@@ -275,9 +275,9 @@ class Member:
         if tells:
             found = score_of(self._parties, client, rounds, models)
             if found is not None and len(models) > 1:
-                self.record.add(named=found.which, of=len(models))
+                self.record.add(named=found.which, of=len(models), round=rounds - 1)
             return found
-        self.record.add(withheld="how well it predicts its own test records")
+        self.record.add(withheld="how well it predicts its own test records", round=rounds - 1)
         return None
 
     def _released_besides(self, client: int) -> "Sequence[Release]":

@@ -37,6 +37,12 @@ class Presence:
                 file.write(json.dumps({"round": round, "away": now[0], "revoked": now[1]}) + "\n")
         self._said = now
 
+    def replayed(self, unanswered: Mapping[int, int]) -> None:
+        """A round of before that went through the journal alone, before anybody could be there: what was not answered in it is
+        none of the next one's. The life that played it has noted it, or was killed before.
+        """
+        self._unanswered = dict(unanswered)
+
 
 def ranges(lines: Sequence[Mapping[str, Any]], rounds: int) -> dict[str, dict[int, list[tuple[int, int]]]]:
     """For "away" and "revoked", by client, the first and last rounds of each time that it was so, of so many rounds."""

@@ -120,7 +120,9 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     try:
         for played in run(scenario, out, data, (out / "scenario.json").exists(), hosts=hosts, dealt=dealt):
             watched.played = played
-            if (listener := hosts.listener) is not None:
+            if (listener := hosts.listener) is None:
+                presence.replayed(hosts.linked.absent)
+            else:
                 presence.round(
                     played.round - 1, listener.present(), listener.barred(), hosts.linked.absent, hosts.unanswered or {}
                 )

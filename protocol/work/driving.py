@@ -40,7 +40,7 @@ from ..wire.messages import MESSAGES, Declined, Task
 from ..wire.recipes import MESSAGES as RECIPES
 from ..wire.recipes import RoundOver
 from ..wire.scores import MESSAGES as SCORES
-from ..wire.scores import Score
+from ..wire.scores import Evaluate, Score
 from .client import InProcessClient
 from .listed import Listed
 from .maker import WORK, MadeOnce, Maker
@@ -82,7 +82,8 @@ class Driven:
 
     heard: of the last frame, the kind of message; carried: whether it brought a model, a mean or a sum; among: of the word on a
     sum, who is in it, of a task, who is asked; declined: why it sat out, empty where it did not. asked: the round of the
-    last task, counted from 0; None before the first. protocols: of what followed last, by message sent, the protocol of its
+    last task, counted from 0; None before the first. scored: of a frame that asks how well it predicts, the round that is over;
+    else None. protocols: of what followed last, by message sent, the protocol of its
     session; empty of one that nobody proposed, EMPTY of a score that says nothing.
 
     Raises ValueError for a journal of another client or run, or one that could not be gone on from.
@@ -101,6 +102,7 @@ class Driven:
         self.among: tuple[int, ...] = ()
         self.declined = ""
         self.asked: int | None = None
+        self.scored: int | None = None
         self._protocols = dict[bytes, str]()  # of sessions that were proposed since the last task
         self.protocols = list[str]()
         self._since, self._held = 0, frozenset[str]()
@@ -168,11 +170,13 @@ class Driven:
         """A frame came over the link of this party."""
         found = Followed()
         self.heard, self.carried, self.among, self.declined, self.protocols = "", False, (), "", []
+        self.scored = None
         try:
             envelope = decode(data, sender, MOST_BYTES, self._kinds)
             self.heard = type(envelope.message).__name__
             self.carried = any(getattr(envelope.message, name, b"") for name in _BRING)
             self.among = among(envelope.message)
+            self.scored = envelope.message.rounds - 1 if isinstance(envelope.message, Evaluate) else None
             if (envelope.sender, envelope.receiver) != (sender, self.client.id):
                 raise ProtocolError("a message that names other parties than its link", sender)
             if not self.client.roles:  # it came in the middle of a round, and is told who is who before the next

@@ -32,9 +32,9 @@ class Said:
     names of sums that it was sent. refused: (blame, reason) of what it took no notice of. final: its models, at the end.
 
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
-    round: of the last task, or of work for itself alone, counted from 0; None before one. told: of a frame, its bytes.
-    aside: what it has for a second server, as (kind, frame): not in the answer, as it goes by a link of its own. among, declined:
-    as in `Driven`.
+    round: of the last task, of work for itself alone, or that is over when it is asked how well it predicts, counted from 0; None
+    before one. told: of a frame, its bytes. aside: what it has for a second server, as (kind, frame): not in the answer, as it
+    goes by a link of its own. among, declined: as in `Driven`.
     """
 
     word: str
@@ -90,7 +90,8 @@ def said(driven: Driven, data: Buffer) -> Said:
     kind = driven.heard if what == "frame" else ""
     answered = b"".join(encoding_of([here, learned, refused]))
     carried = bool(kind) and driven.carried
-    whole = Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, driven.asked, told, aside)
+    at = driven.scored if what == "frame" and driven.scored is not None else driven.asked
+    whole = Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, at, told, aside)
     return replace(whole, among=driven.among if kind else (), declined=driven.declined)
 
 
