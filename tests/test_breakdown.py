@@ -278,11 +278,12 @@ def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_
     """Before: "0 of 3 seeds, over 5" and no more, of a rule that is as bad once somebody is missing."""
     evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=5)
     whole = Searched("minus", "fedavg", "Plain", 0, searched(steps, lambda strength: False))
-    row = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done"}
+    row = {"attack": "minus", "defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "seed": 0}
     of = {1.0: 0.88, 3.0: 0.5, 5.0: 0.4}
     rows = [row | {"strength": k, "clean": {"late": 0.9}, "accuracy": {"late": v}} for k, v in of.items()]
     (one,) = breakdown_json(evaluation, steps, Bounds(), [whole], rows)["results"]
-    assert breakdown_words(one, 5)[2].startswith("from 3 on more than the bound is taken of the accuracy without attack;")
+    words = "on 1 of 1 seed more than the bound is taken of the accuracy without attack at 3;"
+    assert breakdown_words(one, 5)[2].startswith(words)
     (little,) = breakdown_json(evaluation, steps, Bounds(), [whole], rows[:1])["results"]
     assert not breakdown_words(little, 5)[2]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import pytest
@@ -205,6 +206,51 @@ def test_the_first_of_cheap_breaks_ends_the_search_unless_it_is_to_go_on() -> No
     assert {row["numbers"].get("attack") for row in long} == {None, *FEW}
 
 
+def sent(numbers: Numbers) -> float:
+    """How many times minus the gradient a point of `MEAN` sends; 0 of another attack."""
+    factors = (float(value) for name, value in numbers.items() if name.endswith((".strength", ".factor")))
+    return prod(factors) if numbers["attack"] == "MinusGradient" else 0.0
+
+
+MEAN = Space(sample.scenario, only=("MinusGradient", "LabelFlip"))
+
+
+def test_a_hundredth_of_an_attack_that_is_sent_a_million_times_is_not_the_weakest() -> None:
+    """Before: "MinusGradient(strength 0.01), what each sends times 1,000,000" of a mean that three times the gradient breaks."""
+    plan = Plan(least=1, most=1, seeds=(0,), held_out=(1, 2), runs=150)
+    rows = played(MEAN, plan, lambda numbers, *_: 0.5 if sent(numbers) > 3 else 0.0)
+    point = found(MEAN, plan, rows)
+    assert point is not None
+    assert 3 < sent(point.numbers) < 6
+    assert cost_of(MEAN, point) == (1, pytest.approx(sent(point.numbers)))
+    assert len(rows) < 150
+
+
+def test_what_costs_less_than_the_break_is_held_before_anything_is_made_weaker() -> None:
+    """Before: the plain attack, known to break the seed searched, was left "others not tried", with budget left."""
+    plan = Plan(least=1, most=1, seeds=(0,), held_out=(1, 2), runs=150)
+    rows = played(Space(sample.scenario), plan, lambda numbers, *_: min(0.9, sent(numbers) / 10))
+    tried = [row for row in rows if "attack" in row["numbers"]]
+    held = [sent(row["numbers"]) for row in tried if row["seed"] == 1]
+    assert held[:2] == [1e6, 1]
+    point = found(MEAN, plan, rows)
+    assert point is not None
+    assert 0.5 < sent(point.numbers) < 1
+    assert len(rows) < 60
+
+
+def test_a_run_that_ends_ruined_breaks_a_defence_whatever_it_has_late() -> None:
+    one = Try({"attack": "IPM"}, 3, 0)
+    clean, absent, row = ({**line(t, lambda *_: 0.02), "final": {"0": 0.9, "1": 0.9}} for t in (one.clean, one.absent, one))
+    ruined = {**row, "final": {"0": 0.3, "1": 0.2}}
+    assert harm(row, clean, absent, Sought()).end is None
+    of = harm(ruined, clean, absent, Sought())
+    assert (round(of.loss, 9), round(of.end or 0, 9), round(of.severity, 9)) == (0.02, 0.65, 13)
+    assert harm(ruined, clean, {**absent, "final": {"0": 0.25, "1": 0.25}}, Sought()).severity < 1
+    earlier = {name: value for name, value in clean.items() if name != "final"}
+    assert harm(ruined, earlier, absent, Sought()).end is None
+
+
 def test_a_strength_that_is_set_below_0_is_not_weakened() -> None:
     """Before: "math domain error", and no report of the break that was found."""
     space = Space(KRUM.scenario, only=("Scaled",), fixed={"Scaled.factor": -5.0})
@@ -304,6 +350,10 @@ def test_cost_is_attackers_then_strength() -> None:
     assert strength_of(KRUM, boosted.chosen) == "Scaled.factor"
     assert cost_of(KRUM, Point({**ipm, "IPM.eps": 0.2}, 4)) == (4, 0.2)
     assert cost_of(KRUM, Point(flip, 4)) == (4, 1.0)
+    for variant, factor in (("Magnified", 1e6), ("Diminished", 1e-6)):
+        around = Usual({"attack": "MinusGradient", "variant": variant})
+        KRUM.adversary(around, Pool(1))
+        assert cost_of(KRUM, Point({**around.chosen, "MinusGradient.strength": 0.5}, 4)) == (4, pytest.approx(0.5 * factor))
 
 
 def test_the_rounds_that_are_judged_are_a_share_of_the_evaluations() -> None:

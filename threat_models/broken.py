@@ -6,11 +6,15 @@ itself, or that the missing data cost, is the attack's doing. Where the second w
 it is no better than a guess though the first is (`chance.gave_up`), it is held against the first alone. Gained is a backdoor's
 success in its last poisoned round above that of its trigger on the models that the run without attack has after the same round.
 A run breaks a defence where more is lost, or gained, than the bound.
+
+A mean late in the run would hide an attack that strikes at the very end, and ruins the model that is delivered. So a run breaks
+a defence, too, where its last evaluation alone lies more than the bound below what it has late itself, and below all that
+either of the two others has late and at its end (`ruined`): less may be the chance of one evaluation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 LOWER = "the lower of the runs without attack and without the attackers' data"
@@ -45,9 +49,21 @@ def gained(success: Mapping[str, Any] | None) -> float | None:
     return None if success is None else float(success["last_poisoned"]) - float(success["clean_mean"])
 
 
-def breaks(loss: float, gain: float | None, bounds: Bounds) -> str:
-    """What broke in one run: "accuracy", "backdoor", "accuracy and backdoor", or nothing."""
-    found = ["accuracy"] if loss > bounds.loss else []
+def lost_at_end(final: float, held: Iterable[float]) -> float:
+    """Accuracy that the last evaluation alone shows lost; NaN where it is not known. held: what the runs that it is held against
+    have late and at their end, of which the lowest counts.
+    """
+    return min(filter(isfinite, held), default=nan) - final
+
+
+def ruined(end: float, late: float, final: float, bound: float) -> bool:
+    """Whether a run ends ruined, whatever it loses late. end: lost in the last evaluation; late, final: its own accuracies."""
+    return end > bound and late - final > bound
+
+
+def breaks(loss: float, gain: float | None, bounds: Bounds, ends_ruined: bool = False) -> str:
+    """What broke in one run: "accuracy" late in it, else "accuracy at the end", "backdoor", one of these and it, or nothing."""
+    found = ["accuracy"] if loss > bounds.loss else ["accuracy at the end"] if ends_ruined else []
     found += ["backdoor"] if gain is not None and isfinite(gain) and gain > bounds.success else []
     return " and ".join(found)
 
@@ -59,7 +75,10 @@ def points(share: float) -> str:
 
 def loss_words(bounds: Bounds, against: str = LOWER) -> str:
     """What breaks a defence by accuracy, as a clause."""
-    return f"loyal clients lose more than {points(bounds.loss)} of accuracy, late in the run ({LATE}), against {against}"
+    return (
+        f"loyal clients lose more than {points(bounds.loss)} of accuracy, late in the run ({LATE}), against {against}, or in the"
+        " last evaluation alone if that lies as far below what they have late"
+    )
 
 
 def backdoor_words(bounds: Bounds) -> str:

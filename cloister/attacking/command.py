@@ -68,9 +68,10 @@ def attack(
     Try:  cloister attack cloister:evaluate_digits --against Multi-Krum --budget 80
 
     A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
-    against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
-    more often by --success, in its last poisoned round, than on the models without attack. A break must hold on every seed that
-    was held out. The cheapest has the fewest attackers, then the least strength.
+    against the lower of the runs of the same seed without attack and without the attackers' data, or in the last evaluation
+    alone if that lies as far below what they have late, or where a backdoor succeeds more often by --success, in its last
+    poisoned round, than on the models without attack. A break must hold on every seed that was held out. The cheapest has the
+    fewest attackers, then the least strength of what is really sent, with every factor on it.
 
     An attack of yours is one more family, in the evaluation's file or by --attack FILE.py:NAME: fields of a dataclass are
     searched as ours are, or in the span that they are annotated with: scale: Annotated\\[float, attacks.Span(0.1, 10, log=True)].

@@ -29,7 +29,7 @@ from ..tables_out import print_table
 from ..threat_models.broken import Bounds
 from ..threat_models.evaluation_folder import EvaluationFolder
 from ..threat_models.membership import Fixed
-from ..threat_models.search.found import Point, cheapest, key_of, strength_of, try_of, worst
+from ..threat_models.search.found import Point, cheapest, cost_of, key_of, strength_of, try_of, worst
 from ..threat_models.search.plan import Plan, hunt, settled
 from ..threat_models.search.play import Bench, Try, scenario_of
 from ..threat_models.search.space import Space
@@ -158,7 +158,12 @@ def _found(search: Search, space: Space, plan: Plan, asked: Asked, origin: Origi
         runs, seconds = _first_break(search)
         strength = strength_of(space, best.numbers)
         fewer = sum(p.attackers < best.attackers for p in search.played)
-        found["cheapest"] = point_json(best) | {"strength": strength, "after_runs": runs, "after_seconds": seconds}
+        found["cheapest"] = point_json(best) | {
+            "strength": strength,
+            "sent": cost_of(space, best)[1],
+            "after_runs": runs,
+            "after_seconds": seconds,
+        }
         found["cheapest"] |= {"fewer_tried": fewer, "file": WORST if best is most else BREAK}
     return found
 

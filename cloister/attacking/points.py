@@ -1,12 +1,13 @@
 """The points of a search as tidy rows: each is one point that was played, with what it did and what it costs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from ..grids.spread import Spread, in_points, spread
 from ..tables_out import SHARE, markdown_of
 from ..threat_models.broken import LOWER
-from ..threat_models.search.found import Point
+from ..threat_models.search.found import MULTIPLY, Point
 from ..threat_models.search.who import who
 from .data import Search
 from .words import said
@@ -20,7 +21,8 @@ NAMED = 6
 def point_rows(search: Search) -> list[dict[str, Any]]:
     """A row for each point that was played, the most severe first.
 
-    attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`. loss: of
+    attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`; times: by what
+    is multiplied what is sent, beside it. loss: of
     accuracy of loyal clients, mean over the seeds that were played, with Student's t interval of the mean at 95 %, cut to what
     can be (None of fewer than three), and the least and the most of any seed; gained: of a backdoor, likewise; worst_client: the
     largest loss of any client in any seed; all as shares.
@@ -43,6 +45,7 @@ def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
         "attack": str(numbers["attack"]),
         "strength_of": name,
         "strength": None if name is None else float(numbers[name]),
+        "times": prod(float(value) for key, value in numbers.items() if key.endswith(MULTIPLY) and key != name),
         "schedule": _schedule(point),
         "members": " ".join(map(str, who(numbers).values())),
         "point": said(numbers),

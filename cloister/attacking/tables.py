@@ -149,6 +149,9 @@ def _did(point: Point) -> str:
     rates = [(h.success, h.clean) for h in seen if h.success is not None and h.clean is not None]
     most, any_seed = in_points(max(h.client for h in seen)), ", in any seed," if len(seen) > 1 else ":"
     words = f"loses {in_points(point.loss)} points of accuracy (the client that loses most{any_seed} {most})"
+    if ends := [h.end for h in seen if h.end is not None]:
+        on = f" on {len(ends)} of {len(seen)} seeds" * (len(ends) < len(seen))
+        words += f", {in_points(sum(ends) / len(ends))} points in the last evaluation{on}"
     if rates:
         success, clean = (sum(pair[k] for pair in rates) / len(rates) for k in (0, 1))
         words += f", backdoor success {100 * success:.1f} % (on the models without attack {100 * clean:.1f} %)"
@@ -167,7 +170,14 @@ def point_json(point: Point) -> dict[str, Any]:
         "did": _did(point),
         "seeds": {
             kind: {
-                str(seed): {"loss": h.loss, "client": h.client, "success": h.success, "clean": h.clean, "severity": h.severity}
+                str(seed): {
+                    "loss": h.loss,
+                    "end": h.end,
+                    "client": h.client,
+                    "success": h.success,
+                    "clean": h.clean,
+                    "severity": h.severity,
+                }
                 for seed, h in of.items()
             }
             for kind, of in harms.items()

@@ -12,7 +12,7 @@ from ..threat_models.broken import Bounds
 from ..threat_models.chance import nothing_words
 from ..threat_models.evaluation import Evaluation
 from ..threat_models.evaluation_check import ATTACKERS
-from .judging import cannot_gain
+from .losses import cannot_gain
 
 
 def beside(
@@ -34,15 +34,14 @@ def _nothing_learned(clean: Sequence[Row]) -> dict[str, Any]:
 
 
 def _of_clean(attacked: Sequence[Row], bounds: Bounds) -> dict[str, Any]:
-    """of_clean: the smallest strength tried that takes more than the bound of the accuracy without attack, in the mean of the
-    seeds, whatever is missing without the attackers' data; no such key where none does.
+    """taken: by seed, the strengths that take more than the bound of the accuracy without attack, whatever is missing without the
+    attackers' data; no such key where none does.
     """
-    taken: dict[float, list[float]] = {}
+    found: dict[str, list[float]] = {}
     for row in attacked:
-        loss = metric(row, "clean", "late") - metric(row, "accuracy", "late")
-        taken.setdefault(float(row["strength"]), []).extend([loss] if isfinite(loss) else [])
-    found = [strength for strength, losses in taken.items() if losses and sum(losses) / len(losses) > bounds.loss]
-    return {"of_clean": min(found)} if found else {}
+        if metric(row, "clean", "late") - metric(row, "accuracy", "late") > bounds.loss:
+            found.setdefault(str(row["seed"]), []).append(float(row["strength"]))
+    return {"taken": {seed: sorted(strengths) for seed, strengths in found.items()}} if found else {}
 
 
 def _in_vain(attacked: Sequence[Row], bounds: Bounds) -> dict[str, Any]:

@@ -45,25 +45,24 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
-            loyal = one.harm and grid.clean_of_loyal(one.harm.attack, one.defence, one.strength, place)
-            whole = loyal or grid.clean(one.defence, place)
+            whole = one.over(one.harm, "clean", "late") or grid.clean(one.defence, place)
             if one.state != State.HOLDS or not one.held or not whole:
                 continue
             if whole.mean - one.held.mean > grid.bounds.loss:
                 words = f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %"
-                said.append(words + _of_clean(grid, one, place))
+                said.append(words + _of_clean(grid, one))
             elif whole.least - one.held.least > SEED * grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.least:.1f} % on one seed")
     return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
 
 
-def _of_clean(grid: Grid, one: Finding, place: str) -> str:
+def _of_clean(grid: Grid, one: Finding) -> str:
     """What the attack that leaves least takes of the accuracy without attack, where that is above the bound, in brackets: a
     defence may be as it is without those clients for want of their data, or because it gives up, which no number tells.
     """
-    attack = grid.worst_attack(one.defence, one.strength, place)
-    left = attack and grid.attacked(attack, one.defence, one.strength, place)
-    whole = attack and grid.clean_of_loyal(attack, one.defence, one.strength, place)
+    seen = {attack: of.mean for attack in one.rows if (of := one.under(attack, "accuracy", "late")) is not None}
+    attack = min(seen, key=lambda name: seen[name], default="")
+    left, whole = one.under(attack, "accuracy", "late"), one.under(attack, "clean", "late")
     if not left or not whole or whole.mean - left.mean <= grid.bounds.loss:
         return ""
     lost = f"{100 * (whole.mean - left.mean):.1f} points"

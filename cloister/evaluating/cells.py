@@ -10,7 +10,7 @@ from ..reporting.byte_words import byte_words
 from ..reporting.run_data import DASH
 from ..threat_models.evaluation import ABSENT
 from .data import Grid
-from .judging import lost_by_seed
+from .losses import lost_by_seed
 
 METRICS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("final", ("accuracy", "final"), True),

@@ -80,11 +80,12 @@ def breakdown(
     Try:  cloister breakdown cloister:evaluate_digits:small --against median --attack "minus gradient"
 
     A defence is broken, as everywhere in Cloister, where loyal clients lose more than --loss of accuracy, late in the run,
-    against the lower of the runs of the same seed without attack and without the attackers' data, or where a backdoor succeeds
-    more often by --success, in its last poisoned round, than on the models without attack. The result says which of the two it
-    was. Harm need not grow with strength, so bisection finds a crossing: a strength that breaks next to one that does not. Its
-    neighbours are tried too, and the search goes on below whatever breaks; where the strengths tried fit no single crossing,
-    the result says so. Over seeds: the median with a distribution-free interval.
+    against the lower of the runs of the same seed without attack and without the attackers' data, or in the last evaluation
+    alone if that lies as far below what they have late, or where a backdoor succeeds more often by --success, in its last
+    poisoned round, than on the models without attack. The result says which of these it was. Harm need not grow with strength,
+    so bisection finds a crossing: a strength that breaks next to one that does not. Its neighbours are tried too, and the search
+    goes on below whatever breaks; where the strengths tried fit no single crossing, the result says so. Over seeds: the median
+    with a distribution-free interval.
 
     It is a command of its own because it plays other strengths than the grid. Both may use one folder (--out, --resume), and
     cells in it are never played twice; a grid that is in the folder stays as it is described, and its report about all of it.

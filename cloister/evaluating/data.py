@@ -119,6 +119,11 @@ class Grid:
         clean, chances = self.clean_by_seed(defence, protection), self.chances(protection)
         return {t: v for t, v in found.items() if t not in clean or not gave_up(v, clean[t], chances.get(t))}
 
+    def absent_at_end(self, defence: str, strength: float | None, protection: str) -> dict[int, float]:
+        """The same in the last evaluation alone, of the same seeds."""
+        known, rows = self.absent(defence, strength, protection), self.rows(ABSENT, defence, strength, protection)
+        return {row["seed"]: metric(row, "accuracy", "final") for row in rows if row["seed"] in known}
+
     def built_for(self, defence: str, rows: Sequence[Row]) -> int | None:
         """Attackers in a round that the defence is built for: what the evaluation says, else what it says itself."""
         said = [self.about["limits"][defence]] if defence in self.about["limits"] else []
@@ -167,6 +172,8 @@ def _by_seed(rows: Sequence[Row]) -> dict[int, float]:
 
 def described_in(folder: Path) -> Row:
     """What an evaluation's folder says that it holds. Raises ValueError where it does not, or an earlier version wrote it."""
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
     about = json_in(folder, "evaluation.json")
     if not about:
         raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again by {GO_ON}")

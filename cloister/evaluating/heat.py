@@ -9,14 +9,14 @@ from ..reporting.run_data import DASH
 from ..threat_models.broken import gained
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
-from .judging import lost_by_seed
+from .losses import ends_ruined, lost_by_seed
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
     """One cell of a heat map: the worst seed above, the mean over seeds below. shade: of either, from 0 to 1; NaN for none.
 
-    marked: the worst attack of its defence. broke: some seed is above the bound.
+    marked: the worst attack of its defence. broke: it breaks in some seed.
     """
 
     worst: str
@@ -58,9 +58,10 @@ def heat_maps(grid: Grid) -> list[HeatMap]:
 
 
 def _broke(grid: Grid, attack: str, defence: str, strength: float, protection: str) -> bool:
-    """Whether loyal clients lose more than the bound in some seed."""
-    rows = grid.rows(attack, defence, strength, protection)
-    return any(v > grid.bounds.loss for v in lost_by_seed(rows, grid.absent(defence, strength, protection)).values())
+    """Whether it breaks in some seed by accuracy, late in the run or at its end."""
+    rows, bound = grid.rows(attack, defence, strength, protection), grid.bounds.loss
+    absent, ends = (of(defence, strength, protection) for of in (grid.absent, grid.absent_at_end))
+    return any(v > bound for v in lost_by_seed(rows, absent).values()) or any(ends_ruined(r, absent, ends, bound) for r in rows)
 
 
 def backdoors(grid: Grid) -> list[HeatMap]:

@@ -1,30 +1,34 @@
 """Whether a defence holds, in an evaluation: by accuracy and backdoors together, seed by seed, and never by a mean that hides a
 break.
 
-A defence breaks under an attack where, as `threat_models.broken` defines it, it is broken in some seed. It holds where no seed
-breaks and the interval of the mean over seeds ends below the bound. Else it is undecided, and the seeds that would decide it,
-if they are like those played, are counted.
+A defence breaks under an attack where, as `threat_models.broken` defines it, it is broken in some seed: late in the run, or in
+its last evaluation alone, which is said apart. It holds where no seed breaks and the interval of the mean over seeds ends below
+the bound. Else it is undecided, and the seeds that would decide it, if they are like those played, are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, sqrt
 
 from scipy.stats import t as student
 
 from ..fl.runs.results_folder import Row
 from ..grids.spread import LEVEL, Spread, metric, spread
-from ..threat_models.broken import CLEAN, LOWER, gained, lost
+from ..threat_models.broken import gained
 from ..threat_models.chance import NOTHING
 from .data import Grid
 from .learning import at_chance
+from .losses import ends_ruined, gains_by_seed, held_by_seed, lost_at_end_of, lost_by_seed, reference_of
 
 DECIDE = 3
 """Seeds below which nothing but a break is decided."""
 MANY = 1000
 """Seeds beyond which none are counted."""
-NO_MEASURE = " or, where that is no measure, "
+NOBODY = "no attacker at work"
+"""What is found where none was, in any round: nothing was held against."""
+AT_THE_END = "breaks at the end"
+"""Of what is lost in the last evaluation alone."""
 
 
 class State(IntEnum):
@@ -39,8 +43,8 @@ class State(IntEnum):
 class Harm:
     """What an attack does to a defence, seed by seed, against a bound.
 
-    lost: over seeds: accuracy, or a backdoor's success above that on clean models. broke: in how many seeds it is above the
-    bound. needs: about how many seeds would decide it; inf for more than are counted, None where it is decided.
+    lost: over seeds: accuracy, or a backdoor's success above that on clean models. broke: in how many seeds it breaks the
+    defence. needs: about how many seeds would decide it; inf for more than are counted, None where it is decided.
     """
 
     attack: str
@@ -66,7 +70,9 @@ class Finding:
     undecided: by attack that does not break it and is not known to leave it whole, about how many seeds would decide it.
     without: by attack without a result, on how many of the seeds. seeds: that were to be played. reference: what harm is held
     against, in words; held: over seeds, the accuracy that this is with the seeds of `harm`, of which it is what is lost. nothing:
-    whether it is at chance without any attack, so that no number of seeds would tell what an attack does.
+    whether it is at chance without any attack, so that no number of seeds would tell what an attack does. ended: by the attack
+    that costs most in the last evaluation alone, None where that breaks the defence in no seed. rows: by attack, the lines that
+    it rests on, which are not all of the place where attacks differ as above.
     """
 
     defence: str
@@ -82,6 +88,8 @@ class Finding:
     reference: str
     held: Spread | None = None
     nothing: bool = False
+    ended: Harm | None = None
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict, repr=False)
 
     @property
     def within(self) -> bool | None:
@@ -90,20 +98,21 @@ class Finding:
 
     @property
     def state(self) -> State:
-        found = [of for of in (self.harm, self.backdoor) if of is not None]
+        found = [of for of in (self.harm, self.backdoor, self.ended) if of is not None]
         if any(of.state == State.BREAKS for of in found):
             return State.BREAKS
-        return State.HOLDS if found and not self.undecided and not self.without else State.UNDECIDED
+        return State.HOLDS if found and self.attackers and not self.undecided and not self.without else State.UNDECIDED
 
     @property
     def word(self) -> str:
         """What is found, in a word or two."""
         if self.state == State.BREAKS:
-            broken = self.harm is not None and self.harm.state == State.BREAKS
+            late = self.harm is not None and self.harm.state == State.BREAKS
+            broken = "breaks" if late else AT_THE_END if self.ended is not None else ""
             through = self.backdoor is not None and self.backdoor.state == State.BREAKS
-            return "breaks" + (" and lets a backdoor through" if through else "") if broken else "lets a backdoor through"
-        if self.nothing:
-            return NOTHING
+            return " and ".join(filter(None, [broken, "lets a backdoor through" * through]))
+        if self.nothing or not self.attackers:
+            return NOTHING if self.nothing else NOBODY
         return "holds" if self.state == State.HOLDS else "undecided"
 
     @property
@@ -112,7 +121,21 @@ class Finding:
         failed.
         """
         needed = [seeds for attack, seeds in self.undecided.items() if attack not in self.without]
-        return max(needed) if needed and self.state == State.UNDECIDED and not self.nothing else None
+        open_ = self.state == State.UNDECIDED and self.attackers and not self.nothing
+        return max(needed) if needed and open_ else None
+
+    def over(self, harm: Harm | None, *path: str) -> Spread | None:
+        """A metric of the lines that it rests on of the attack that does this, over their seeds."""
+        return None if harm is None else self.under(harm.attack, *path)
+
+    def under(self, attack: str, *path: str) -> Spread | None:
+        """The same of an attack."""
+        return spread(metric(row, *path) for row in self.rows.get(attack, ()))
+
+    @property
+    def gained_most(self) -> float:
+        """What any backdoor gains on any seed; 0 where none gains anything."""
+        return max((gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of), default=0.0)
 
 
 def findings_at(grid: Grid, defence: str, strength: float, protection: str) -> list[Finding]:
@@ -141,13 +164,14 @@ def _finding(
     absent, seeds, limit = grid.absent(defence, strength, protection), len(grid.about["seeds"]), grid.about["bounds"]
     losses, rates, without = {}, {}, {}
     for attack, of in rows.items():
-        by_seed, gains = lost_by_seed(of, absent), _gains(of, limit["success"])
+        by_seed, gains = lost_by_seed(of, absent), gains_by_seed(of, limit["success"])
         losses[attack], rates[attack] = [*by_seed.values()], [*gains.values()]
-        all_losses, all_gains = lost_by_seed(every[attack], absent), _gains(every[attack], limit["success"])
+        all_losses, all_gains = lost_by_seed(every[attack], absent), gains_by_seed(every[attack], limit["success"])
         lacking = seeds - sum(isfinite(v) and isfinite(all_gains.get(seed, v)) for seed, v in all_losses.items())
         if lacking and (of or not every[attack]):
             without[attack] = lacking
     harms, backdoors = _harms(losses, limit["loss"]), _harms(rates, limit["success"])
+    ends = grid.absent_at_end(defence, strength, protection)
     open_: dict[str, float] = {}
     for harm in (*harms, *backdoors):
         if harm.needs is not None:
@@ -168,41 +192,22 @@ def _finding(
         reference_of(here, absent),
         None if worst is None else spread(held_by_seed(rows[worst.attack], absent).values()),
         own is not None and at_chance(grid, own.mean, protection),
+        _worst([one for attack, of in rows.items() if (one := _ended(attack, of, absent, ends, limit["loss"])) is not None]),
+        rows,
     )
 
 
-def _gains(rows: Sequence[Row], bound: float) -> dict[int, float]:
-    """By seed, what a backdoor gained; NaN where it could not have gained more than the bound."""
-    found = {row["seed"]: (gained(row.get("success")), cannot_gain(row, bound)) for row in rows}
-    return {seed: nan if full else gain for seed, (gain, full) in found.items() if gain is not None}
-
-
-def cannot_gain(row: Row, bound: float) -> bool:
-    """Whether a backdoor succeeds so often without attack that there is no room for the bound."""
-    success = row.get("success")
-    return success is not None and float(success["clean_mean"]) >= 1 - bound
-
-
-def lost_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
-    """Accuracy of the loyal clients late in the run that an attack cost them, by seed.
-
-    absent: what they have without the attackers' data, by seed, of which and of what the same clients have without attack the
-    lower counts; on seeds that it lacks the latter alone.
+def _ended(attack: str, rows: Sequence[Row], absent: Mapping[int, float], ends: Mapping[int, float], bound: float) -> Harm | None:
+    """What an attack costs in the last evaluation alone; None where that breaks the defence in no seed but those broken late, and
+    the means late and at the end are no further apart than the bound.
     """
-    late = {row["seed"]: (metric(row, "accuracy", "late"), metric(row, "clean", "late")) for row in rows}
-    return {seed: lost(*of, absent.get(seed)) for seed, of in late.items()}
-
-
-def reference_of(rows: Sequence[Row], absent: Mapping[int, float]) -> str:
-    """What `lost_by_seed` holds these lines against, in words."""
-    there = {row["seed"] in absent for row in rows}
-    return NO_MEASURE.join(words for words, is_there in ((LOWER, True), (CLEAN, False)) if is_there in there or not there)
-
-
-def held_by_seed(rows: Sequence[Row], absent: Mapping[int, float]) -> dict[int, float]:
-    """By seed, the accuracy below which `lost_by_seed` counts: the lower of the two."""
-    losses = lost_by_seed(rows, absent)
-    return {row["seed"]: losses[row["seed"]] + metric(row, "accuracy", "late") for row in rows}
+    ruins = [row["seed"] for row in rows if ends_ruined(row, absent, ends, bound)]
+    late, broke = lost_by_seed(rows, absent), len(ruins)
+    seen = spread(lost_at_end_of(row, absent, ends) for row in rows)
+    drop = spread(metric(row, "accuracy", "late") - metric(row, "accuracy", "final") for row in rows)
+    if all(late[seed] > bound for seed in ruins) and drop is not None and drop.mean <= bound:
+        return None
+    return Harm(attack, seen, bound, broke, None) if seen is not None and broke else None
 
 
 def findings(grid: Grid, protection: str) -> list[Finding]:

@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 
 from ..fl.runs.results_folder import Row
+from ..grids.spread import metric, spread
 from ..threat_models.evaluation import ABSENT
 from .caveats import runs_in_which
-from .data import Grid, Spot, at
-from .judging import Finding, State, cannot_gain
+from .data import Grid, at
+from .judging import Finding, State
+from .losses import cannot_gain
 
 ONE = 0.2
-"""Of the worst client's accuracy lost, mean over seeds, from which on a verdict that a defence holds names it."""
+"""Of the worst client's accuracy lost, mean over seeds, from which on a verdict that a defence holds names it; and twice as much
+as all lose in the mean, else it is no single client.
+"""
 
 
 def did_nothing(grid: Grid) -> list[str]:
@@ -22,6 +26,19 @@ def did_nothing(grid: Grid) -> list[str]:
         " nothing, or the defence took nothing of those clients without attack either."
     )
     return runs_in_which(grid, lambda row: bool(row.get("same_models")) if row.get("attackers") else None, words)
+
+
+def never_touched(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds, while no run under attack changed any loyal client's model: nothing is known of it."""
+    said = []
+    for place, several in found.items():
+        under = f" under {place}" if len(found) > 1 else ""
+        for one in several:
+            runs = [row for rows in one.rows.values() for row in rows if row.get("attackers")]
+            if one.state == State.HOLDS and runs and all(row.get("same_models") for row in runs):
+                said.append(f"{one.defence}{under} with {at(grid, one.strength)} ({len(runs)} of {len(runs)} runs)")
+    first = "Held against nothing, as no attack changed any loyal client's model"
+    return [f"{first}: {', '.join(said)}."] if said else []
 
 
 def nobody_loyal(grid: Grid) -> list[str]:
@@ -90,13 +107,15 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
 def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Who holds in the mean of the loyal clients, while the one that is worst off lost much."""
 
-    def words(spot: Spot, rows: Sequence[Row]) -> tuple[float, str] | None:
+    def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
         ends = [(row["clean"].get("worst"), row["accuracy"].get("worst")) for row in rows]
         both = [(before, after) for before, after in ends if before is not None and after is not None]
-        if not both or mean(before - after for before, after in both) <= ONE:
+        of_all = spread(metric(row, "clean", "final") - metric(row, "accuracy", "final") for row in rows)
+        least = max(ONE, 2 * of_all.mean) if of_all else ONE
+        if not both or mean(before - after for before, after in both) <= least:
             return None
         before, after = (mean(of) for of in zip(*both, strict=True))
-        return before - after, f"{100 * after:.1f} % under {spot.attack} (the worst has {100 * before:.1f} % without attack)"
+        return before - after, f"{100 * after:.1f} % under {attack} (the worst has {100 * before:.1f} % without attack)"
 
     said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
     return [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
@@ -105,13 +124,13 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
 def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Whom no backdoor breaks by its last poisoned round, while one succeeded above the bound in an earlier or a later one."""
 
-    def words(spot: Spot, rows: Sequence[Row]) -> tuple[float, str] | None:
+    def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
         of = [row["success"] for row in rows if row.get("success")]
         gains = [float(one["peak"]) - float(one["clean_mean"]) for one in of if one.get("peak") is not None]
         if not gains or mean(gains) <= grid.bounds.success:
             return None
         peak = mean(float(one["peak"]) for one in of)
-        return mean(gains), f"{100 * peak:.1f} % of {spot.attack}"
+        return mean(gains), f"{100 * peak:.1f} % of {attack}"
 
     said = _worst_of(grid, found, words, lambda one: one.backdoor is None or one.backdoor.state != State.BREAKS)
     tail = "where models have learned little, that may be no backdoor's doing"
@@ -122,7 +141,7 @@ def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[st
 def _worst_of(
     grid: Grid,
     found: Mapping[str, Sequence[Finding]],
-    words: Callable[[Spot, Sequence[Row]], tuple[float, str] | None],
+    words: Callable[[str, Sequence[Row]], tuple[float, str] | None],
     about: Callable[[Finding], bool],
 ) -> list[str]:
     """For each finding that it is about, the attack of which most is to be said, in words."""
@@ -132,8 +151,7 @@ def _worst_of(
         for one in several:
             if not about(one):
                 continue
-            spots = [Spot(attack, one.defence, one.strength, place) for attack in grid.attacks]
-            told = [words(spot, grid.rows(spot.attack, one.defence, one.strength, place)) for spot in spots]
+            told = [words(attack, rows) for attack, rows in one.rows.items()]
             if there := [of for of in told if of is not None]:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {max(there)[1]}")
     return said

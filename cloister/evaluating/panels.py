@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
-from ..grids.spread import Spread, metric, percent, spread
+from ..grids.spread import Spread, metric, percent
 from ..grids.words import learned_words
 from ..reporting.curves import NARROW, WIDE, Band, Chart, Line, draw_curves
 from ..reporting.headings import Tile
@@ -23,7 +23,7 @@ from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
-from .tables import NOT_PLAYED, breakdown_words, by_words, clean_of, clean_words, without_result
+from .tables import NOT_PLAYED, absent_of, breakdown_words, by_words, clean_of, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
 BROKE = "\u00d7"
@@ -75,15 +75,13 @@ def defences(grid: Grid, protection: str) -> list[dict[str, Any]]:
 def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
     """A finding as its row of the table."""
     attack = one.harm.attack if one.harm else ""
-    cells = grid.rows(attack, one.defence, one.strength, one.protection)
-    of = {name: grid.over_seeds(cells, *path) for name, path, _ in METRICS}
-    through = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection) if one.backdoor else []
-    last, *others = (grid.over_seeds(through, "success", name) for name in ("last_poisoned", "mean", "clean_mean"))
+    of = {name: one.over(one.harm, *path) for name, path, _ in METRICS}
+    last, *others = (one.over(one.backdoor, "success", name) for name in ("last_poisoned", "mean", "clean_mean"))
     rates = [percent(last), *(DASH if of is None else f"{100 * of.mean:.1f}" for of in others)]
     return {
         "attackers": str(one.attackers) + ("" if one.built_for is None else f" (built for {one.built_for})"),
         "strength": f"{one.strength:g}",
-        "absent": percent(spread(grid.absent(one.defence, one.strength, one.protection).values())),
+        "absent": percent(absent_of(grid, one)),
         "attack": attack,
         "held": DASH if one.held is None else f"{100 * one.held.mean:.1f}",
         "under": percent(of["late"]),
@@ -106,7 +104,7 @@ def _grounds(grid: Grid) -> str:
 
 def why(one: Finding) -> str:
     """What a finding rests on, where it is not plain from its numbers."""
-    halves = (("by accuracy", one.harm), ("by a backdoor", one.backdoor))
+    halves = (("by accuracy", one.harm), ("by accuracy at the end", one.ended), ("by a backdoor", one.backdoor))
     parts = [
         f"{words} in {of.broke} of {of.lost.count} seed{'s' * (of.lost.count != 1)}" for words, of in halves if of and of.broke
     ]

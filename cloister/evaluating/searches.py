@@ -7,7 +7,7 @@ from ..fl.runs.results_folder import Row
 from ..grids.spread import metric
 from ..grids.workers import Crew
 from ..threat_models.breakdown import Found, Search, Steps, search
-from ..threat_models.broken import Bounds, breaks, gained, lost
+from ..threat_models.broken import Bounds, breaks, gained, lost, lost_at_end, ruined
 from ..threat_models.cell import idle
 from ..threat_models.chance import gave_up, of_rows
 from ..threat_models.evaluation import ABSENT, Cell, clean_cells, names_of
@@ -20,7 +20,7 @@ from .workers import Task
 class Searched:
     """One search: of an attack on a defence under a protection with one seed. reason: why there is no result, or empty.
 
-    by: what broke at each strength that broke the defence: "accuracy", "backdoor", or both.
+    by: what broke at each strength that broke the defence, as `broken.breaks` says it.
     """
 
     attack: str
@@ -148,12 +148,16 @@ class _Searches:
 
 
 def broken_by(row: Row, absent: Row | None, bounds: Bounds, chance: float | None = None) -> str:
-    """What an attack broke in this cell: "accuracy", "backdoor", both, or nothing. absent: the line without the attackers'
+    """What an attack broke in this cell, as `broken.breaks` says it. absent: the line without the attackers'
     data. chance: accuracy of a guess, where it is known.
     """
     clean, beside = metric(row, "clean", "late"), None
+    held = [clean, metric(row, "clean", "final")]
     if absent is not None and is_measure(absent):
         late = metric(absent, "accuracy", "late")
-        beside = None if gave_up(late, clean, chance) else late
-    loss = lost(metric(row, "accuracy", "late"), clean, beside)
-    return breaks(loss, gained(row.get("success")), bounds)
+        if not gave_up(late, clean, chance):
+            beside = late
+            held += [late, metric(absent, "accuracy", "final")]
+    late, final = (metric(row, "accuracy", name) for name in ("late", "final"))
+    ruins = ruined(lost_at_end(final, held), late, final, bounds.loss)
+    return breaks(lost(late, clean, beside), gained(row.get("success")), bounds, ruins)

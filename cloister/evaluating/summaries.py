@@ -9,7 +9,7 @@ from ..reporting.run_data import DASH
 from ..tables_out import SHARE, csv_of, in_markdown, markdown_of
 from .data import Grid, place_words
 from .judging import Finding, Harm, findings
-from .tables import bounds_words, clean_of, clean_words, reasons, without_result
+from .tables import absent_of, bounds_words, clean_of, clean_words, reasons, without_result
 from .verdict import sentences
 
 
@@ -57,8 +57,7 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
     defence, strength, place, one = row.defence, row.strength, row.place, row.found
     status, why = ("", "") if one is not None else without_result(grid, defence, place)
     harm, backdoor = (None, None) if one is None else (one.harm, one.backdoor)
-    attacked = None if harm is None else grid.attacked(harm.attack, defence, strength, place)
-    rows = [] if backdoor is None else grid.rows(backdoor.attack, defence, strength, place)
+    absent = spread(grid.absent(defence, strength, place).values()) if one is None else absent_of(grid, one)
     return {
         "attackers": None if one is None else one.attackers,
         "built_for": None if one is None else one.built_for,
@@ -66,15 +65,15 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "seeds": None if harm is None else harm.lost.count,
         "seeds_played": len(grid.about["seeds"]),
         "clean": _mean(grid.clean(defence, place) if one is None else clean_of(grid, one)),
-        "absent": _mean(spread(grid.absent(defence, strength, place).values())),
+        "absent": _mean(absent),
         "attack": None if harm is None else harm.attack,
         "held_against": None if one is None else _mean(one.held),
-        "attacked": _mean(attacked),
+        "attacked": None if one is None else _mean(one.over(harm, "accuracy", "late")),
         **_figures("lost", harm),
         "lost_against": None if one is None else one.reference,
         "backdoor": None if backdoor is None else backdoor.attack,
-        "success": _mean(grid.over_seeds(rows, "success", "last_poisoned")),
-        "success_clean": _mean(grid.over_seeds(rows, "success", "clean_mean")),
+        "success": None if one is None else _mean(one.over(backdoor, "success", "last_poisoned")),
+        "success_clean": None if one is None else _mean(one.over(backdoor, "success", "clean_mean")),
         **_figures("gained", backdoor),
         "loss_bound": grid.bounds.loss,
         "success_bound": grid.bounds.success,
@@ -142,16 +141,15 @@ def markdown(grid: Grid) -> str:
 def _cells(grid: Grid, row: _Row) -> list[str]:
     defence, strength, place, one = row.defence, row.strength, row.place, row.found
     clean = clean_words(grid, defence, place, None if one is None else clean_of(grid, one))
-    absent = percent(spread(grid.absent(defence, strength, place).values()))
+    absent = percent(spread(grid.absent(defence, strength, place).values()) if one is None else absent_of(grid, one))
     if one is None or one.harm is None:
         return [DASH, without_result(grid, defence, place)[0], DASH, clean, absent, *[DASH] * 8]
     built = "" if one.built_for is None else f" ({one.built_for})"
     count = one.harm.lost.count
     seeds = f"{count}" if count == one.seeds else f"{count} of {one.seeds}"
     cells = [f"{one.attackers}{built}", one.word, seeds, clean, absent, one.harm.attack, percent(one.held)]
-    cells += [percent(grid.attacked(one.harm.attack, defence, strength, place)), percent(one.harm.lost, -1)]
+    cells += [percent(one.over(one.harm, "accuracy", "late")), percent(one.harm.lost, -1)]
     if one.backdoor is None:
         return [*cells, *[DASH] * 4]
-    rows = grid.rows(one.backdoor.attack, defence, strength, place)
-    rates = [percent(grid.over_seeds(rows, "success", name)) for name in ("last_poisoned", "clean_mean")]
+    rates = [percent(one.over(one.backdoor, "success", name)) for name in ("last_poisoned", "clean_mean")]
     return [*cells, one.backdoor.attack, *rates, percent(one.backdoor.lost, -1)]

@@ -1,7 +1,8 @@
 """An evaluation on the terminal, and as JSON."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from rich.table import Table
@@ -11,6 +12,7 @@ from ..grids.spread import Spread, interval_words, metric, percent, spread
 from ..reporting.run_data import DASH
 from ..threat_models.broken import Bounds, broken_words
 from ..threat_models.chance import NOTHING
+from ..threat_models.evaluation_check import ATTACKERS
 from .data import Grid
 from .judging import Finding, Harm, findings
 from .learning import at_chance, close_to_chance
@@ -41,12 +43,18 @@ def grid_table(grid: Grid, protection: str) -> Table:
             table.add_row(defence, "", clean, without_result(grid, defence, protection)[0], "", "", "")
         for one in found:
             attack = one.harm.attack if one.harm else ""
-            absent = _mean(spread(grid.absent(defence, one.strength, protection).values()))
-            under = percent(grid.attacked(attack, defence, one.strength, protection))
+            absent, under = _mean(absent_of(grid, one)), percent(one.over(one.harm, "accuracy", "late"))
             word = _short(one.word) + (" (beyond)" if one.within is False and one.word not in ("holds", NOTHING) else "")
             beside = f"{_mean(clean_of(grid, one))}{unsummed_words(grid, defence, protection)} / {absent}"
-            table.add_row(defence, f"{one.strength:g}", beside, attack, under, backdoor_words(grid, one), word)
+            table.add_row(defence, _strength(grid, one, found), beside, attack, under, backdoor_words(one), word)
     return table
+
+
+def _strength(grid: Grid, one: Finding, found: Sequence[Finding]) -> str:
+    """A strength, with the most attackers in a round where there are two rows of it, or it says another number of them."""
+    twice = sum(other.strength == one.strength for other in found) > 1
+    other = grid.about["strength"] == ATTACKERS and one.attackers != one.strength
+    return f"{one.strength:g}" + (f" ({one.attackers} in a round)" if twice or other else "")
 
 
 def _short(word: str) -> str:
@@ -58,12 +66,11 @@ def _short(word: str) -> str:
     )
 
 
-def backdoor_words(grid: Grid, one: Finding) -> str:
+def backdoor_words(one: Finding) -> str:
     """The success of the backdoor that succeeds most, in its last poisoned round, and that on clean models."""
     if one.backdoor is None:
         return DASH
-    rows = grid.rows(one.backdoor.attack, one.defence, one.strength, one.protection)
-    rate, clean = (grid.over_seeds(rows, "success", name) for name in ("last_poisoned", "clean_mean"))
+    rate, clean = (one.over(one.backdoor, "success", name) for name in ("last_poisoned", "clean_mean"))
     return f"{_mean(rate)} ({_mean(clean)})"
 
 
@@ -75,8 +82,15 @@ def clean_of(grid: Grid, one: Finding) -> Spread | None:
     """Accuracy without attack of the clients that are loyal under the worst attack, as it is held against; of all where there is
     none.
     """
-    loyal = grid.clean_of_loyal(one.harm.attack, one.defence, one.strength, one.protection) if one.harm else None
+    loyal = one.over(one.harm, "clean", "late")
     return grid.clean(one.defence, one.protection) if loyal is None else loyal
+
+
+def absent_of(grid: Grid, one: Finding) -> Spread | None:
+    """Accuracy without the attackers' data, on the seeds that it rests on under the worst attack."""
+    seeds = {row["seed"] for row in one.rows.get(one.harm.attack, ())} if one.harm else set()
+    found = grid.absent(one.defence, one.strength, one.protection)
+    return spread(accuracy for seed, accuracy in found.items() if seed in seeds)
 
 
 def clean_words(grid: Grid, defence: str, protection: str, loyal: Spread | None = None) -> str:
@@ -146,7 +160,6 @@ def grid_json(grid: Grid) -> dict[str, Any]:
 
 
 def _found_json(grid: Grid, one: Finding) -> dict[str, Any]:
-    attacked = grid.attacked(one.harm.attack, one.defence, one.strength, one.protection) if one.harm else None
     return {
         "defence": one.defence,
         "protection": one.protection,
@@ -158,10 +171,11 @@ def _found_json(grid: Grid, one: Finding) -> dict[str, Any]:
         "seeds_needed": strict(one.needs),
         "without_result": list(one.without),
         "clean": _plain(clean_of(grid, one)),
-        "absent": _plain(spread(grid.absent(one.defence, one.strength, one.protection).values())),
-        "attacked": _plain(attacked),
+        "absent": _plain(absent_of(grid, one)),
+        "attacked": _plain(one.over(one.harm, "accuracy", "late")),
         "harm": _harm_json(one.harm) | {"against": one.reference},
         "backdoor": _harm_json(one.backdoor),
+        "at_the_end": _harm_json(one.ended),
     }
 
 
@@ -224,12 +238,7 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     met = None if of["median"] is None else one.get("at_work", {}).get(f"{of['median']:g}", of["median"])
     if limit is not None and met is not None and met > limit:
         remarks.insert(0, f"beyond the {limit} that it is built for")
-    if (clean := one.get("of_clean")) is not None and (of["median"] is None or clean < of["median"]):
-        remarks.append(
-            f"from {clean:g} on more than the bound is taken of the accuracy without attack; without the attackers' data the"
-            " defence has as little"
-        )
-    remarks += one.get("in_vain") or ()
+    remarks += [*_taken(one), *(one.get("in_vain") or ())]
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:
         remarks.insert(0, "not monotone")
@@ -237,3 +246,23 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     interval = f"{low} to {high} (covers it with {coverage:.1f} %)" if coverage >= 0.05 else "none: one seed"
     interval = f"none; both seeds: {low} and {high}" if len(searched(one["seeds"])) == 2 else interval
     return median_words(one, most), interval, "; ".join(remarks)
+
+
+def _taken(one: Mapping[str, Any]) -> list[str]:
+    """That more than the bound of the accuracy without attack is taken on seeds where that is no break, as it is missing without
+    the attackers' data, too: seed by seed, since the median of all says nothing of one of them.
+    """
+    done, before = searched(one["seeds"]), []
+    for seed in done:
+        strengths, first = one.get("taken", {}).get(str(seed["seed"]), ()), inf if seed["breaks"] is None else seed["breaks"]
+        whole = [strength for strength, broke in seed["tried"] if not broke and strength in strengths and strength < first]
+        before += [min(whole)] if whole else []
+    if not before:
+        return []
+    least, most = min(before), max(before)
+    at = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+    seeds = f"on {len(before)} of {len(done)} seed{'s' * (len(done) != 1)}"
+    return [
+        f"{seeds} more than the bound is taken of the accuracy without attack at {at}; without the attackers' data the"
+        " defence has as little there"
+    ]

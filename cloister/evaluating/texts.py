@@ -13,7 +13,8 @@ from ..threat_models.chance import NOTHING
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
-from .judging import Finding, cannot_gain, findings, lost_by_seed, reference_of
+from .judging import AT_THE_END, NOBODY, Finding, findings
+from .losses import cannot_gain, ends_ruined, lost_by_seed, reference_of
 from .tables import NEVER_MOVED, bounds_words, reasons
 from .verdict import verdict
 
@@ -23,8 +24,10 @@ JUDGED = ("verdict", "lost", "gained", "lost_against", "loss_bound", "success_bo
 WORDS = {
     "": "holds",
     "accuracy": "breaks",
+    "accuracy at the end": AT_THE_END,
     "backdoor": "lets a backdoor through",
     "accuracy and backdoor": "breaks and lets a backdoor through",
+    "accuracy at the end and backdoor": f"{AT_THE_END} and lets a backdoor through",
 }
 
 
@@ -32,9 +35,8 @@ REFUSED = "attack refused"
 """The verdict on a cell all of whose attackers' updates were refused, as not finite or too large: nothing was held against."""
 
 
-NOBODY = "no attacker at work"
 WORKS = "trigger works without attack"
-"""Likewise where none was in any round, and where a backdoor could gain no more than the bound."""
+"""Likewise where a backdoor could gain no more than the bound; where no attacker was at work it is `NOBODY`."""
 
 
 def cell_rows(grid: Grid) -> list[dict[str, Any]]:
@@ -67,13 +69,15 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Findin
     if spot.attack is None or spot.strength is None or spot.attack == ABSENT:
         return [dict.fromkeys(JUDGED) | {"unit": SHARE} for _ in lines]
     absent = grid.absent(spot.defence, spot.strength, spot.protection)
+    ends = grid.absent_at_end(spot.defence, spot.strength, spot.protection)
     done = lost_by_seed([line for line in lines if line["status"] == "done"], absent)
     judged = []
     for line in lines:
         loss = done.get(line["seed"])
         known = loss is not None and isfinite(loss)
         gain = gained(line.get("success"))
-        words = WORDS[breaks(loss, gain, bounds)] if loss is not None and known else None
+        ruins = ends_ruined(line, absent, ends, bounds.loss)
+        words = WORDS[breaks(loss, gain, bounds, ruins)] if loss is not None and known else None
         words = REFUSED if words == WORDS[""] and _all_refused(line) else words
         words = NOBODY if words == WORDS[""] and line.get("attackers") == 0 else words
         words = WORKS if words == WORDS[""] and line.get("success") and cannot_gain(line, bounds.success) else words
@@ -88,10 +92,17 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Findin
                 "loss_bound": bounds.loss,
                 "success_bound": bounds.success,
                 "unit": SHARE,
-                "finding": next((one.word for one in found if one.attackers >= int(line.get("attackers") or 0)), None),
+                "finding": _finding_of(line, found),
             }
         )
     return judged
+
+
+def _finding_of(line: Row, found: Sequence[Finding]) -> str | None:
+    """What is found of the defence where a line belongs; one without a result to where others of its attack are."""
+    if line["status"] != "done":
+        found = [one for one in found if one.rows.get(line["attack"])] or found
+    return next((one.word for one in found if one.attackers >= int(line.get("attackers") or 0)), None)
 
 
 def _all_refused(line: Row) -> bool:

@@ -25,22 +25,22 @@ from .caveats import (
 from .data import Grid, at
 from .judging import (
     DECIDE,
-    NO_MEASURE,
     Finding,
     Harm,
     State,
     findings,
-    lost_by_seed,
     seeds_needed,
     seeds_words,
     without_words,
 )
 from .learning import enough_words, learns, little_words, without_attack
+from .losses import NO_MEASURE, lost_by_seed
 from .not_seen import (
     absent_failed,
     by_chance,
     did_nothing,
     earlier_peaks,
+    never_touched,
     nobody_loyal,
     single_clients,
     stopped_by_errors,
@@ -86,7 +86,14 @@ def sentences(grid: Grid) -> Said:
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
     less += tuple(f"{_first(words)}." for words in grid.about.get("doubts") or ())
-    less += (*unusable(grid), *nobody_at_work(grid), *did_nothing(grid), *nobody_loyal(grid), *works_without(grid))
+    less += (
+        *unusable(grid),
+        *nobody_at_work(grid),
+        *did_nothing(grid),
+        *never_touched(grid, found),
+        *nobody_loyal(grid),
+        *works_without(grid),
+    )
     less += (
         *absent_failed(grid),
         *stopped_by_errors(grid),
@@ -194,7 +201,7 @@ def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
 
 def _lost(grid: Grid, one: Finding) -> dict[int, float]:
     """By seed, what the worst attack costs."""
-    rows = grid.rows(one.harm.attack if one.harm else "", one.defence, one.strength, one.protection)
+    rows = one.rows.get(one.harm.attack, ()) if one.harm else ()
     return lost_by_seed(rows, grid.absent(one.defence, one.strength, one.protection))
 
 
@@ -241,9 +248,11 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         rest = rest.replace("lets", _s(names, "let")) if first == "breaks" else rest
     said = f"{_names(names)} {_s(names, verb)}{' ' + rest if rest else ''}"
     several = len(found) > 1
-    harmed = [o for o in found if o.harm and first == "breaks"]
+    harmed = [o for o in found if o.harm and o.harm.broke]
     worst = max(harmed, key=_lost_in_the_mean, default=None)
     told = [f"{f'{worst.defence} loses most:' if several else 'loses'} {_points(worst)}"] if worst else []
+    ended = max((o for o in found if o.ended), key=lambda o: o.ended.lost.mean if o.ended else 0.0, default=None)
+    told += [f"{f'{ended.defence} most ' if several else ''}{_at_the_end(ended)}"] if ended else []
     through = [o for o in found if o.backdoor and o.backdoor.state == State.BREAKS]
     if word == "holds":
         told += filter(None, [little_words(grid, names, found[0].protection)])
@@ -279,6 +288,18 @@ def _points(one: Finding) -> str:
     )
 
 
+def _at_the_end(one: Finding) -> str:
+    """What is lost in the last evaluation alone, from what to what, and what late in the run."""
+    ended = one.ended
+    final, late = one.over(ended, "accuracy", "final"), one.over(ended, "accuracy", "late")
+    if ended is None or final is None or late is None:
+        return ""
+    seeds = f", above the bound in {ended.broke} of {ended.lost.count} seeds" if ended.broke < ended.lost.count else ""
+    mean = " in the mean" if seeds else ""
+    ends = f"from {100 * (final.mean + ended.lost.mean):.1f} to {100 * final.mean:.1f} %, {100 * late.mean:.1f} % late in the run"
+    return f"in the last evaluation {100 * ended.lost.mean:.1f} points{mean} to {ended.attack}, {ends}{seeds}"
+
+
 def _lost_in_the_mean(one: Finding) -> float:
     return one.harm.lost.mean if one.harm else 0.0
 
@@ -303,7 +324,15 @@ def _success(harm: Harm) -> str:
 
 
 def _rate(one: Finding) -> str:
-    return f", and backdoors gain at most {100 * max(0.0, one.backdoor.lost.mean):.1f} points of success" if one.backdoor else ""
+    """What backdoors gain, the one that gains most in the mean of the seeds, and what any gains on one of them."""
+    if one.backdoor is None:
+        return ""
+    of, most = one.backdoor.lost, 100 * one.gained_most
+    mean, several = 100 * max(0.0, of.mean), of.count > 1
+    single = f", {most:.1f} on one" if several and f"{most:.1f}" != f"{mean:.1f}" else ""
+    return (
+        f", and backdoors gain at most {mean:.1f} points of success{f' in the mean of {of.count} seeds{single}' * bool(single)}"
+    )
 
 
 def _left_out(grid: Grid, found: dict[str, list[Finding]]) -> list[str]:

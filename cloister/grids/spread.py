@@ -47,7 +47,7 @@ def spread(values: Iterable[float], level: float = LEVEL) -> Spread | None:
     seen = [v for v in values if isfinite(v)]
     if not seen:
         return None
-    n, mean = len(seen), sum(seen) / len(seen)
+    n, mean = len(seen), min(max(sum(seen) / len(seen), min(seen)), max(seen))  # rounded, it may lie beside values all alike
     if n == 1:
         return Spread(mean, nan, mean, mean, 1, nan)
     deviation = sqrt(sum((v - mean) ** 2 for v in seen) / (n - 1))

@@ -36,7 +36,8 @@ runs[["attack", "defence", "partition", "seed", "verdict", "lost", "accuracy.lat
 # %% [markdown]
 # A defence is to be judged by what an attack costs its loyal clients, over seeds, and not by the best round of fifty: training may collapse
 # afterwards. So *lost* is accuracy below the lower of the runs without attack and without the attackers' data, of the same seed, mean of the
-# last quarter of a run's evaluations, ten at most; and the least of all seeds is shown beside the mean. Broken is the same thing in
+# last quarter of a run's evaluations, ten at most; and the least of all seeds is shown beside the mean. A last evaluation that lies as far
+# below all of that breaks a defence by itself, as it is of the model that is delivered. Broken is the same thing in
 # `evaluate`, `breakdown` and `attack`, and each says its bounds.
 #
 # ## How many attackers does it take?

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from ...fl.runs.results_folder import Row
 from ..membership import Pool
@@ -15,6 +16,8 @@ from .who import who
 Key = tuple[tuple[tuple[str, object], ...], int]
 FAILURES = 5
 """An attack whose first points, so many, all failed alike is given up."""
+MULTIPLY = (".factor", ".scale")
+"""How numbers end that multiply all that a member sends: an attack's own, those of what is around it, of a boost, of samples."""
 
 
 @dataclass(slots=True)
@@ -109,18 +112,21 @@ def strength_of(space: Space, numbers: Numbers) -> str | None:
 
 
 def strengths_of(space: Space, numbers: Numbers) -> dict[str, tuple[float, float]]:
-    """The strengths of a point by name, the attack's own first, with the least and the most that each may be."""
+    """The strengths of a point by name, with the least and the most that each may be: the first of the attack's own, then all
+    that multiply what is sent.
+    """
     choose = Usual(numbers)
     space.adversary(choose, Pool(1))
-    prefix = f"{numbers['attack']}."
-    own = {name: span for name, span in choose.strengths.items() if name.startswith(prefix)}
-    return own or choose.strengths
+    first = next((name for name in choose.strengths if name.startswith(f"{numbers['attack']}.")), "")
+    names = dict.fromkeys([first, *(name for name in choose.strengths if name.endswith(MULTIPLY))])
+    return {name: choose.strengths[name] for name in names if name}
 
 
 def cost_of(space: Space, point: Point) -> tuple[int, float]:
-    """What a break costs: attackers, then the strength, 1 for an attack that has none."""
-    name = strength_of(space, point.numbers)
-    return point.attackers, 1.0 if name is None else float(point.numbers[name])
+    """What a break costs: attackers, then the strength of what is really sent, which is that of the attack times every factor on
+    it, 1 where there is none: a hundredth of an attack, sent a million times, is no weak one.
+    """
+    return point.attackers, prod(abs(float(point.numbers[name])) for name in strengths_of(space, point.numbers))
 
 
 def cheapest(space: Space, points: Mapping[Key, Point], held_out: Sequence[int]) -> Point | None:

@@ -8,7 +8,9 @@
    at 4.
 2. The number of attackers is bisected (`breakdown.search`), each number being searched from the worst that is known, then with
    blocks of clients by id (`probing`): a defence may trust some more than others.
-3. The strength of the cheapest break is bisected on a logarithmic scale, by quarters of a decade, with the same search.
+3. Points that would cost less than the cheapest break (`found.cost_of`), and broke the defence where they were searched, are
+   played on the seeds that were held out, the cheapest first. Then the strengths of the cheapest break, the greatest first, are
+   bisected on a logarithmic scale, by quarters of a decade, with the same search.
 4. What is left of the budget goes to one attacker fewer than the cheapest break has, or, where nothing broke, to the most.
 
 An attack that cannot be played at any of its first points, always for the same reason, is given up. The last of the budget is
@@ -29,9 +31,9 @@ from ...fl.runs.results_folder import Row
 from ..breakdown import Steps, search
 from ..membership import Pool
 from .choosing import Partly
-from .fields import STRONGEST, WEAKEST, Number, Numbers
+from .fields import Number, Numbers
 from .forms import defaults, named_forms, usual_forms
-from .found import Key, Point, cheapest, given_up, key_of, points_of, strengths_of
+from .found import Key, Point, cheapest, cost_of, given_up, key_of, points_of, strengths_of
 from .play import Sought, Try, harm
 from .probing import probe
 from .space import Space, chosen_which
@@ -136,11 +138,10 @@ class _Hunter:
         try:
             yield from self.bisect()
             while True:
+                yield from self.cheapen()
                 best = self.best()
-                if best is not None:
-                    yield from self.weaken(best)
-                    if best.attackers == plan.least and not plan.exhaust:
-                        return
+                if best is not None and best.attackers == plan.least and not plan.exhaust:
+                    return
                 count = plan.most if best is None else max(plan.least, best.attackers - 1)
                 before = len(self.rows)
                 yield from self.level(count, ALL)
@@ -273,11 +274,36 @@ class _Hunter:
                 return False
         return True
 
-    def weaken(self, best: Point) -> Hunt:
-        """Bisects the strength of a break, down to the weakest that still breaks and holds."""
-        name, (weakest, _) = next(iter(strengths_of(self.space, best.numbers).items()), ("", (WEAKEST, STRONGEST)))
-        strongest = float(best.numbers[name]) if name else 0.0
-        if strongest <= 0:  # there is none, or it is set: which way is weaker is not known
+    def cheapen(self) -> Hunt:
+        """Plays what may be cheaper than the cheapest break, until nothing is left: what is suspected, then what is weaker."""
+        lowered: set[tuple[Key, str]] = set()
+        while True:
+            yield from self.confirm()
+            if (best := self.best()) is None:
+                return
+            strengths = strengths_of(self.space, best.numbers)
+            of = key_of({name: value for name, value in best.numbers.items() if name not in strengths}, best.attackers)
+            left = [name for name in strengths if (of, name) not in lowered]
+            if not left:
+                return
+            name = max(left, key=lambda name: float(best.numbers[name]))
+            lowered.add((of, name))
+            yield from self.weaken(best, name, strengths[name][0])
+
+    def confirm(self) -> Hunt:
+        """Plays points that would be cheaper than the cheapest break on the seeds held out, until one of them holds."""
+        best = self.best()
+        if best is None:
+            return
+        costs = [(cost_of(self.space, p), p) for p in self.points.values() if p.suspected and not p.refuted()]
+        for cost, point in sorted(costs, key=lambda pair: pair[0]):
+            if cost >= cost_of(self.space, best) or (yield from self.held(point)):
+                return
+
+    def weaken(self, best: Point, name: str, weakest: float) -> Hunt:
+        """Bisects one strength of a break, down to the weakest that still breaks and holds."""
+        strongest = float(best.numbers[name])
+        if strongest <= 0:  # it is set: which way is weaker is not known
             return
         top = log10(strongest)
         count = floor((top - log10(weakest)) / QUARTER + 1e-9)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...fl.runs.simulation import Simulation
 from ...protocol.view.answers import Vector
 from ..attack_metrics import attack_success
 from ..backdoors import as_learned
-from ..broken import Bounds, gained, lost
+from ..broken import Bounds, gained, lost, lost_at_end, ruined
 from ..cell import recorded
 from ..chance import gave_up, of_rows
 from ..evaluation import backdoor_of
@@ -165,6 +166,7 @@ def _played(scenario: Scenario, data: Path | None, clean: Clean | None) -> tuple
         "classes": simulation.population.classes,
         **({"one_label": one_label(simulation.population)} if scenario.adversary is None else {}),
         "of": {str(i): float(a) for i, a in zip(loyal, of, strict=True)},
+        "final": {str(i): float(a) for i, a in zip(loyal, course[-1], strict=True)},
         "unmoved": unmoved,
         "lost": lost,
         "success": success,
@@ -208,8 +210,8 @@ class Sought:
 @dataclass(frozen=True, slots=True)
 class Harm:
     """What a try did. severity: times the bound that it comes nearest to or passes; above 1 it breaks. loss: mean of loyal
-    clients; client: of the one that loses most. success, clean: of a backdoor, and on the models of the run without attack; None
-    for others.
+    clients, late in the run; client: of the one that loses most. success, clean: of a backdoor, and on the models of the run
+    without attack; None for others. end: what is lost in the last evaluation, where that alone breaks it; None elsewhere.
     """
 
     severity: float
@@ -217,6 +219,7 @@ class Harm:
     client: float
     success: float | None
     clean: float | None
+    end: float | None = None
 
     @property
     def gained(self) -> float | None:
@@ -245,9 +248,23 @@ def harm(row: Row, clean: Row, absent: Row | None, sought: Sought) -> Harm:
     loss = lost(float(row["accuracy"]), usual, None if without is None else float(without["accuracy"]))
     lower = before if without is None or usual <= float(without["accuracy"]) else without["of"]
     client = max(float(lower.get(i, before[i])) - float(a) for i, a in row["of"].items())
+    end = _at_the_end(row, clean, without, sought.bounds.loss)
     gain, success = gained(row["success"]), row["success"]
-    of = {"accuracy": loss / sought.bounds.loss, "backdoor": (gain or 0.0) / sought.bounds.success}
+    of = {"accuracy": max(loss, end or 0.0) / sought.bounds.loss, "backdoor": (gain or 0.0) / sought.bounds.success}
     severity = max(of.values()) if sought.goal == "any" else of[sought.goal]
     if not isfinite(severity):
         return NOTHING
-    return Harm(severity, loss, client, *((None, None) if success is None else (success["last_poisoned"], success["clean_mean"])))
+    now, before_it = (None, None) if success is None else (success["last_poisoned"], success["clean_mean"])
+    return Harm(severity, loss, client, now, before_it, end)
+
+
+def _at_the_end(row: Row, clean: Row, absent: Row | None, bound: float) -> float | None:
+    """What is lost in the last evaluation, where the run ends ruined (`broken.ruined`). Lines of earlier versions say nothing of
+    it.
+    """
+    if any("final" not in one for one in (row, clean, absent or row)):
+        return None
+    final, held = fmean(row["final"].values()), [fmean(clean[when][i] for i in row["of"]) for when in ("of", "final")]
+    held += [] if absent is None else [fmean(absent[when].values()) for when in ("of", "final")]
+    end = lost_at_end(final, held)
+    return end if ruined(end, float(row["accuracy"]), final, bound) else None
