@@ -1,7 +1,10 @@
 """The line of a user's file that gives a field of the scenario, or the setting that did in its place."""
 
 import ast
+import linecache
 from collections.abc import Mapping, Sequence
+from itertools import islice
+from types import TracebackType
 
 from .shipped import file_and_name
 
@@ -24,15 +27,41 @@ def place_of_field(where: str, field: str, settings: Sequence[str]) -> str:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ""
-    given = {
+    given = _given(tree)
+    value = next((given[one] for one in ((name,) if name else HOLDERS) if one in given), None)
+    return "" if value is None else f"{file}, line {_at(value, field, given).lineno}"
+
+
+def line_in_call(place: TracebackType, field: str) -> int | None:
+    """The line that gives a field in the call that an error came from, which may go over many; None where the call has no such
+    field, or its text cannot be read.
+    """
+    code = place.tb_frame.f_code
+    linecache.checkcache(code.co_filename)
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename, place.tb_frame.f_globals)))
+    except (SyntaxError, ValueError):
+        return None
+    line, end_line, column, end_column = next(islice(code.co_positions(), place.tb_lasti // 2, None))
+    for one in ast.walk(tree):
+        if (
+            isinstance(one, ast.Call)
+            and (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset) == (line, end_line, column, end_column)
+            and (found := _at(one, field, _given(tree))) is not one
+        ):
+            return found.lineno
+    return None
+
+
+def _given(tree: ast.Module) -> dict[str, ast.expr]:
+    """What names at the top of a file are given."""
+    return {
         target.id: one.value
         for one in tree.body
         if isinstance(one, ast.Assign | ast.AnnAssign)
         for target in (one.targets if isinstance(one, ast.Assign) else [one.target])
         if isinstance(target, ast.Name) and one.value is not None
     }
-    value = next((given[one] for one in ((name,) if name else HOLDERS) if one in given), None)
-    return "" if value is None else f"{file}, line {_at(value, field, given).lineno}"
 
 
 def _at(value: ast.expr, field: str, given: Mapping[str, ast.expr], steps: int = 8) -> ast.expr:

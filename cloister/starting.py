@@ -59,7 +59,7 @@ def new(
     kind: Annotated[
         str, typer.Argument(help="quickstart, my-data, evaluate, compare, audit, or an example's name.", autocompletion=_known)
     ] = Kind.QUICKSTART.value,
-    file: Annotated[Path | None, typer.Argument(help="The file to write. Default: KIND.py here.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The file to write. Default: KIND.py here, with _ for -.")] = None,
     listed: Annotated[
         bool, typer.Option("--list", callback=_listed, is_eager=True, help="Name all that there is, and end.")
     ] = False,

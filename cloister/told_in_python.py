@@ -41,9 +41,14 @@ def _elsewhere(name: str) -> str:
     return f"; it is {__package__}.{found[0]}.{name}" if found else ""
 
 
+_telling: set[type] = set()
+
+
 def telling(part: T) -> T:
-    """The same; a dataclass that is made with fields that it has not, or without those that it needs, says which it takes."""
-    if not isinstance(part, type) or not is_dataclass(part) or hasattr(part.__init__, "__wrapped__"):
+    """The same; a dataclass that is made with fields that it has not, or without those that it needs, says which it takes,
+    and one with a value of another kind, which.
+    """
+    if not isinstance(part, type) or not is_dataclass(part) or part in _telling:
         return part
     made: Any = part.__init__
 
@@ -51,12 +56,14 @@ def telling(part: T) -> T:
     def telling_init(self: object, *args: Any, **named: Any) -> None:
         try:
             made(self, *args, **named)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
+            from .fl.field_types import wrong_types
             from .user_errors import meant_of
 
-            if words := meant_of(part, str(error)):
+            if words := meant_of(part, str(error)) or next(wrong_types(self, part.__name__), ""):
                 error.add_note(words.removeprefix(": ").removeprefix("; "))
             raise
 
+    _telling.add(part)
     setattr(part, "__init__", telling_init)  # noqa: B010 - mypy takes no method for another
     return part

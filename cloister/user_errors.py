@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Any
 
 from .fl import near_names
+from .fl.fields_at_fault import field_of
 from .fl.other_names import BELONG, EXAMPLES, FIELDS, LOADERS, said_otherwise
 from .fl.own import is_own
+from .lines_of_fields import line_in_call
 from .protocol.core.errors import Refused
 
 PARTS = ("algorithms", "attacks", "data", "models", "partitions", "protections", "rules", "threats")
@@ -26,7 +28,7 @@ def in_words(error: BaseException, file: str) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else line_of(error)
     where = file if line is None else f"{file}, line {line}"
     reason = error.msg if isinstance(error, SyntaxError) else next(iter(str(error).splitlines()), "")
-    if isinstance(error, TypeError) and (words := _of_a_field(error)):
+    if isinstance(error, TypeError | AttributeError | OverflowError) and (words := _of_a_field(error)):
         return f"{where}: {words}"
     ours = type(error).__module__.startswith("cloister.")
     said = type(error) is ValueError or ours or isinstance(error, ImportError | Refused)  # the words say it all
@@ -48,9 +50,16 @@ def _of_a_field(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> int | None:
-    """The last line of a user's file that it passed; None where it passed none."""
-    found = [place.tb_lineno for place in _places(error.__traceback__) if _users(place)]
-    return found[-1] if found else None
+    """The last line of a user's file that it passed, or, of what was built there over many lines, that of the field that it is
+    about; None where it passed none.
+    """
+    places = list(_places(error.__traceback__))
+    found = [place for place in places if _users(place)]
+    if not found:
+        return None
+    built = any(place.tb_frame.f_code.co_name == "__post_init__" for place in places)
+    field = field_of(error) if built else ""
+    return (line_in_call(found[-1], field) if field else None) or found[-1].tb_lineno
 
 
 def file_of(error: BaseException) -> str | None:

@@ -75,6 +75,11 @@ class WeightedMean:
     weight: int
 
 
+def _check_ring(ring_bits: object) -> None:
+    if ring_bits not in (32, 64):
+        raise ValueError(f"ring_bits is 32 or 64, not {ring_bits!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
     """The public parameters of one sum. Raises ValueError, which says what to change, unless no sum can wrap around.
@@ -90,8 +95,7 @@ class FixedPoint:
     max_weight: int
 
     def __post_init__(self) -> None:
-        if self.ring_bits not in (32, 64):
-            raise ValueError(f"ring_bits is 32 or 64, not {self.ring_bits}")
+        _check_ring(self.ring_bits)
         if not 2 <= self.bits <= 31:
             raise ValueError(f"bits is 2 to 31, not {self.bits}")
         if not 2**-100 <= self.clip <= 2**100:
@@ -116,6 +120,7 @@ class FixedPoint:
     @classmethod
     def finest(cls, ring_bits: int, clip: float, clients: int, max_weight: int) -> Self:
         """The parameters with the most bits that cannot wrap around. Raises ValueError if not even 2 bits fit."""
+        _check_ring(ring_bits)
         bits = ((2**ring_bits - 1) // max(clients * max_weight, 1) + 1).bit_length() - 1
         return cls(ring_bits, min(max(bits, 2), 31), clip, clients, max_weight)
 

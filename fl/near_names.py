@@ -52,7 +52,12 @@ def near(name: str, known: Iterable[str], others: Mapping[str, tuple[str, ...]] 
 def not_there(names: Iterable[str], known: Collection[str]) -> str:
     """Names that are not among those that are known, as the end of a sentence: "Loca; did you mean 'LOCAL'; there are: ..."."""
     wrong = [str(name) for name in names]
-    return f"{', '.join(wrong)}{near(wrong[0], known)}; there are: {', '.join(known)}"
+    return f"{', '.join(wrong)}{near(wrong[0], known)}; there are: {listed(known)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names with commas between them; one that has a comma itself is in quotes."""
+    return ", ".join(repr(name) if "," in name else name for name in names)
 
 
 def in_short(error: BaseException) -> str:

@@ -367,12 +367,6 @@ def test_damaged_csv_files_are_refused(tmp_path: Path, content: bytes, message: 
         AgNews()(tmp_path)
 
 
-def test_ag_news_parameters_are_checked(tmp_path: Path) -> None:
-    for wrong in (AgNews(vocabulary=1), AgNews(length=0)):
-        with pytest.raises(ValueError, match="needs a vocabulary"):
-            wrong(tmp_path)
-
-
 # ---- PACS
 
 

@@ -86,6 +86,14 @@ def test_weights_too_uneven_for_the_floor_are_said():
     assert doubts(replace(few, algorithm=algorithms.PFedGraph(), protection=protections.Plain()), 12, {}) == []
 
 
+def test_thresholds_that_are_no_shares_are_said():
+    thresholds = algorithms.ScaleFree(eps1=4, eps2=74)
+    settled, never = doubts(replace(few, algorithm=algorithms.CFL(thresholds=thresholds)), 12, {})
+    assert settled.startswith("algorithm.thresholds.eps1 is 4, and no mean")
+    assert never.startswith("algorithm.thresholds.eps2 is 74: a cluster is split while")
+    assert not doubts(replace(few, algorithm=algorithms.CFL(thresholds=algorithms.Absolute(eps1=4, eps2=74))), 12, {})
+
+
 def test_fewer_measurements_than_fedsac_needs_are_said():
     """Of other methods, whose weights do not feed on themselves, nothing is."""
     even = replace(few, algorithm=algorithms.FedSaC(l1=0.1, l2=0.2))

@@ -4,10 +4,14 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 
+from cloister import Training
 from cloister.errors_in_one_line import Failure, one_line_errors
 from cloister.fl.data.own import OwnData
 from cloister.fl.fields_at_fault import about, field_of
+from cloister.fl.near_names import listed
+from cloister.fl.runs.objective_check import check_targets
 from cloister.lines_of_fields import place_of_field
 
 FILE = """from cloister import Scenario, data
@@ -112,3 +116,24 @@ def test_what_is_wrong_in_a_clients_own_file_is_not_placed_in_the_scenario(tmp_p
         OwnData(own, (2,), 2)(None)
     with pytest.raises(Failure, match=r"^there is no file or folder"), one_line_errors(str(file)), about("data"):
         OwnData(tmp_path / "none", (2,), 2)(None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "classes", "attacked", "field"),
+    [
+        ("cross entropy", torch.zeros(3), 1, False, "training"),
+        ("Huber", torch.tensor([0, 1]), 2, False, "training"),
+        ("binary cross entropy", torch.tensor([0, 1, 2]), 3, False, "training"),
+        ("Huber", torch.zeros(3), 1, True, "adversary"),
+    ],
+)
+def test_targets_of_another_kind_than_the_loss_are_about_it(
+    loss: str, y: torch.Tensor, classes: int, attacked: bool, field: str
+) -> None:
+    with pytest.raises(ValueError) as refused:
+        check_targets(Training(epochs=1, batch=1, lr=0.1, loss=loss), y, classes, attacked)
+    assert field_of(refused.value) == field
+
+
+def test_names_with_commas_stay_one_in_a_list_of_names() -> None:
+    assert listed(["FedAvg", "NNM, trimmed mean"]) == "FedAvg, 'NNM, trimmed mean'"

@@ -18,8 +18,11 @@ from cloister import Scenario, Training, algorithms, data, partitions, protectio
 from cloister.fl.data.gathered import in_order
 from cloister.fl.data.natural import Natural
 from cloister.fl.data.table import finite_number, number_in
+from cloister.fl.fields_at_fault import field_of
 from cloister.fl.models.fit import check_batches, check_model
+from cloister.fl.runs.before_grids import check_fits
 from cloister.fl.runs.experiment import run
+from cloister.fl.runs.parties import Parties
 from cloister.fl.runs.scenario import described
 from cloister.reporting.report import write_report
 from cloister.result import load
@@ -373,6 +376,8 @@ def test_a_model_without_parameters_or_with_too_few_outputs_is_refused():
         check_model(nn.ReLU(), x, y, 6)
     with pytest.raises(ValueError, match=r"gives \(4, 2\) for 4 records of 3 classes, where \(4, 3\) is needed"):
         check_model(nn.Linear(6, 2), x, y, 3)
+    with pytest.raises(ValueError, match=r"the model's parameter weight is of complex numbers, and updates are of real ones"):
+        check_model(nn.Linear(6, 3, dtype=torch.complex64), x, y, 3)
     infinite = nn.Linear(6, 3)
     nn.init.constant_(infinite.bias, torch.nan)
     with pytest.raises(ValueError, match="the model's first weights are not finite: bias"):
@@ -421,9 +426,40 @@ def test_oracle_needs_planted_groups(tmp_path):
     own = replace(
         scenario(data.from_csv(hospitals(tmp_path / "h", 3)), with_norm(nn.LayerNorm(6))), algorithm=algorithms.Oracle()
     )
-    with pytest.raises(ValueError, match="nobody planted any"):
+    with pytest.raises(ValueError, match="nobody planted any") as refused:
         list(run(own, tmp_path / "r"))
+    assert field_of(refused.value) == "algorithm"
     assert isinstance(partitions.Natural(), Natural)
+
+
+def test_labels_that_are_all_one_are_refused_wherever_they_come_from(tmp_path):
+    """Its one output was scored as that of two labels are: 4 % where any model is right."""
+    rng, ways = np.random.default_rng(0), {}
+    (tmp_path / "tables").mkdir()
+    for h in "ab":
+        written(tmp_path / "tables" / f"{h}.csv", [[*rng.normal(size=6), "x"] for _ in range(10)], [*"uvwxyz", "label"])
+        (tmp_path / "images" / h / "x").mkdir(parents=True)
+        for k in range(10):
+            Image.fromarray(rng.integers(0, 255, (2, 3), np.uint8)).save(tmp_path / "images" / h / "x" / f"{k}.png")
+    ways["from_csv"] = data.from_csv(tmp_path / "tables")
+    ways["from_folders"] = data.from_folders(tmp_path / "images", shape=(1, 2, 3))
+    ways["from_datasets"] = data.from_datasets({h: (np.zeros((10, 6), np.float32), np.zeros(10, np.int64)) for h in "ab"})
+    ways["from_dataframe"] = data.from_dataframe(
+        Frame(v=[*range(20)], site=[*"ab"] * 10, ill=[True] * 20), label="ill", client="site"
+    )
+    for name, source in ways.items():
+        own = scenario(source, lambda shape, classes: nn.Sequential(nn.Flatten(), nn.LazyLinear(classes)))
+        for look in (Parties, lambda given, _: check_fits(given, given.data(None))):
+            with pytest.raises(ValueError, match=r"^all records have one label, so that there is nothing to learn") as refused:
+                look(own, None)
+            assert field_of(refused.value) == "data", name
+
+
+def test_several_paths_are_not_one(tmp_path):
+    for take in (data.from_csv, data.from_leaf, lambda path: data.from_folders(path, shape=(1, 2, 2))):
+        with pytest.raises(ValueError, match=r"^from_\w+ takes one path, not \['a', 'b'\]: "):
+            take(["a", "b"])
+    assert data.from_csv(tmp_path) == data.from_csv(str(tmp_path))
 
 
 def test_a_column_of_words_in_a_data_frame_is_named():

@@ -263,7 +263,7 @@ def test_noise_that_cannot_be_is_refused_when_the_view_is_opened() -> None:
             replace(NOISE, **bad)  # type: ignore[arg-type]
         assert "\n" not in str(error.value)
     with pytest.raises(Refused, match="cannot be masked"):
-        open_view(Masked(noise=NOISE, corrupt=4, dropped=0.5))
+        open_view(Masked(noise=NOISE, corrupt=4, dropped=0.49))
 
 
 # --- keeping --------------------------------------------------------------------------------------------------------------------

@@ -334,8 +334,11 @@ def test_a_round_of_a_pair_is_below_the_floor_and_parameters_that_make_no_sense_
     for bad in ({"floor": 1}, {"keys": "round"}, {"clip": -1.0}, {"ring_bits": 16}, {"sketch": 0}):
         with pytest.raises(ValueError):
             Masked(**bad)
+    for none in (-0.5, 0.5, 2, float("nan"), "0.1"):
+        with pytest.raises(ValueError, match=rf"^dropped is a share from 0 to below 0.5, not {none!r}: "):
+            Masked(dropped=none)
     with pytest.raises(Refused, match="cannot be masked"):
-        open_view(Masked(corrupt=len(MEMBERS) // 2, dropped=0.5))
+        open_view(Masked(corrupt=len(MEMBERS) // 2, dropped=0.49))
     assert not hasattr(view, "coordinates"), "what is not given is not there to be asked"
 
 

@@ -153,7 +153,7 @@ def test_few_clients_are_all_neighbours(n):
         ((100, 50, 0.5), "at least 51 .* at most 49"),
         ((1, 0, 0.1), "2 clients or more"),
         ((100, 100, 0.1), "fewer of them corrupt"),
-        ((100, 10, -0.1), "a share in"),
+        ((100, 10, -0.1), "dropped is a share from 0 to below 1, not -0.1"),
         ((100, 10, 0.1, 0.0), "probabilities"),
         ((100, 10, 0.1, 0.5, 0.5, False, "chosen"), "malicious=True"),
         ((21, 10, 0.3, 0.5, 0.5, True), "at least 16 against a malicious server and at most 14"),

@@ -59,7 +59,7 @@ def test_a_part_is_made_of_text(setting, field, value):
         ("protection=f'{Plain()}'", "is no number, text or call"),
         ("protection=Plain", "protection is the class Plain itself; make one of it: Plain()"),
         ("protection=Masked(floor=-1)", "protection: "),
-        ("training=Training(epochs=0, batch=1, lr=1)", "training: epochs and batch must be at least 1"),
+        ("training=Training(epochs=0, batch=1, lr=1)", "training: Training.epochs is a whole number, 1 or more, not 0"),
         ("protectoin=Plain()", "no field 'protectoin' in Scenario"),
         ("algorithm=FedAvg(", "algorithm"),
         ("protection=" + "(" * MOST + "(", "at most"),

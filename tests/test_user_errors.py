@@ -34,12 +34,12 @@ MISTAKES = {
     "a class": (
         "algorithms.FedAvg()",
         "algorithms.FedAvg",
-        "line 3: algorithm is the class FedAvg itself; make one of it: FedAvg",
+        "line 9: algorithm is the class FedAvg itself; make one of it: FedAvg",
     ),
     "a class of a module": (
         "models.Mlp(hidden=(8,))",
         "__import__('torch').nn.Linear",
-        r"line 3: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
+        r"line 7: model is the class Linear itself; make one of it: lambda shape, classes: Linear\(...\)",
     ),
     "a loader's argument": (
         "data.Digits()",
@@ -56,9 +56,9 @@ MISTAKES = {
         'data.from_csv("a.csv", clent="w")',
         "'clent'; did you mean 'client'; it is",
     ),
-    "a text": ("protections.Masked()", '"Masked"', "line 3: protection is the text 'Masked'; give an object, for example"),
-    "a number for several": ("hidden=(8,)", "hidden=8", r"line 3: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
-    "a text for a number": ("clients=8", "clients='8'", "line 3: partition.clients is '8'; give a whole number$"),
+    "a text": ("protections.Masked()", '"Masked"', "line 10: protection is the text 'Masked'; give an object, for example"),
+    "a number for several": ("hidden=(8,)", "hidden=8", r"line 7: model.hidden is 8; give one or several, in brackets: \(8,\)$"),
+    "a text for a number": ("clients=8", "clients='8'", "line 6: Iid.clients is a whole number, 1 or more, not '8'$"),
     "a text in training": ("lr=0.1", "lr='0.1'", "line 8: training.lr is '0.1'; give a number$"),
     "a text in a rule that compares it": (
         "algorithms.FedAvg()",
@@ -152,8 +152,26 @@ MISTAKES = {
     ),
     "something left out": ("Iid(clients=8)", "Iid()", "line 6: TypeError: .*; Iid takes sizes, samples, shared_test, clients"),
     "not closed": ("hidden=(8,)", "hidden=(8,", "line 3: SyntaxError: .* was never closed"),
-    "text for a number": ("rounds=2", 'rounds="2"', "line 3: rounds is '2'; give a whole number"),
-    "no rounds": ("rounds=2", "rounds=0", "line 3: rounds and evaluate_every are at least 1"),
+    "text for a number": ("rounds=2", 'rounds="2"', "line 11: rounds is '2'; give a whole number"),
+    "a number in the place of a whole one": (
+        "Masked()",
+        "Masked(floor=2.5)",
+        "line 10: floor is a whole number of",
+    ),
+    "a text in the place of a whole one": ("Masked()", "Masked(corrupt='2')", "line 10: corrupt is a whole number .*, not '2'$"),
+    "a noise that is another one": (
+        "algorithms.FedAvg()",
+        "algorithms.PrivateCFL(noise=protections.Noise(epsilon=2, delta=1e-5, rounds=3, l2=1.0), records=9)",
+        r"line 9: PrivateCFL.noise is a Noise; give Noise\(clip=",
+    ),
+    "no patience": (
+        "algorithms.FedAvg()",
+        "algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.4, eps2=0.7), patience=-8)",
+        "line 9: CFL.patience is a whole number, 0 or more, not -8$",
+    ),
+    "a width below 0": ("hidden=(8,)", "hidden=(-3,)", "line 7: Mlp.hidden is a whole number, 1 or more, not -3$"),
+    "clients below 0": ("clients=8", "clients=-2", "line 6: Iid.clients is a whole number, 1 or more, not -2$"),
+    "no rounds": ("rounds=2", "rounds=0", "line 11: rounds is 1 or more, not 0$"),
     "by coordinates": (
         "algorithms.FedAvg()",
         "algorithms.RobustFedAvg(rule=rules.TrimmedMean(b=2))",

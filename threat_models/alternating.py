@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..fl.data.population import Examples
+from ..fl.field_ranges import need_above, need_least
 from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
 from .attack import DataAttack
@@ -36,8 +37,8 @@ class AlternatingMinimisation:
     looks_back: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.boost > 0 or not self.rho >= 0:
-            raise ValueError(f"boost is above 0 and rho not negative, not {self.boost} and {self.rho}")
+        need_above(self, 0, "boost")
+        need_least(self, 0, "rho")
 
     def __call__(self, situation: Situation, /) -> Vector:
         clean = situation.examples

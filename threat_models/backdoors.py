@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..fl.data.population import Examples
+from ..fl.field_ranges import need_whole
 from ..fl.functions import Unfit, brief, called
 from ..protocol.view.answers import Vector
 from .functions import check_trainable
@@ -166,6 +167,7 @@ class EdgeCase:
     neighbours: int = 5
 
     def __post_init__(self) -> None:
+        need_whole(self, 1, "neighbours")
         check_class("target", self.target)
         check_rate("share", self.share)
 

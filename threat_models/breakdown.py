@@ -11,7 +11,7 @@ What breaks a defence is defined in `broken`; of what, is the driver's: for `clo
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from math import comb, floor, isfinite
+from math import comb, floor, inf, isfinite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Steps:
     probes: int = 3
 
     def __post_init__(self) -> None:
-        if not (self.step > 0 and isfinite(self.least) and isfinite(self.most) and self.least <= self.most):
+        if not (0 < self.step < inf and isfinite(self.least) and isfinite(self.most) and self.least <= self.most):
             raise ValueError(f"a search goes from least up to most in steps above 0, not {self}")
         if self.neighbours < 0 or self.probes < 0:
             raise ValueError(f"neighbours and probes of a search are 0 or more, not {self}")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..fl.emd.embedding import LAST_LINEAR
+from ..fl.field_ranges import need_above, need_numbers, need_whole
 from ..fl.models.vector import trainable
 from ..fl.runs.simulation import seed_of
 from ..protocol.view.answers import Vector
@@ -44,13 +45,11 @@ class Chameleon:
     bound: float = inf
 
     def __post_init__(self) -> None:
+        need_numbers(self, "scale")
+        need_above(self, 0, "temperature", "weight", "encoder_lr")
+        need_above(self, 0, "bound", endless=True)
+        need_whole(self, 1, "contrastive_epochs", "classifier_epochs")
         check_class("target", self.target)
-        if not self.temperature > 0 or not self.weight > 0 or not self.bound > 0:
-            raise ValueError("temperature, weight and bound are above 0")
-        if self.contrastive_epochs < 1 or (self.classifier_epochs is not None and self.classifier_epochs < 1):
-            raise ValueError("contrastive_epochs and classifier_epochs are at least 1, or classifier_epochs None")
-        if self.encoder_lr is not None and not self.encoder_lr > 0:
-            raise ValueError(f"encoder_lr is above 0, or None for the clients' rate, not {self.encoder_lr}")
 
     def __call__(self, situation: Situation, /) -> Vector:
         check_among(self, situation.classes)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ..fl.field_ranges import need_finite, need_numbers, need_shares, need_whole
 from ..protocol.parts.gram import cosine_block
 from ..protocol.view.answers import Vector
 from .geometry import mean_of, unit, without
@@ -54,6 +55,8 @@ class Hider:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        need_shares(self, "quantile")
+        need_numbers(self, "scale")
         if self.hide_in == "mean" and self.aim == "against":
             raise ValueError('who hides in the mean has nothing against it to turn to; take aim="agreed"')
 
@@ -104,6 +107,8 @@ class CloakedCollusion:
     needs: ClassVar[Level] = Level.OWN
 
     def __post_init__(self) -> None:
+        need_finite(self, "k", "a")
+        need_numbers(self, "rho")
         if self.k**2 + self.a**2 > 1 + 1e-9:
             raise ValueError(f"k^2 + a^2 is at most 1, not {self.k**2 + self.a**2}")
 
@@ -161,6 +166,11 @@ class VictimCapture:
     strength: float = 1.0
     needs: ClassVar[Level] = Level.OMNISCIENT
     identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        need_whole(self, 0, "victim", "turn")
+        need_shares(self, "cosine")
+        need_numbers(self, "strength")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         copied = coalition.memory.get("victim")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..fl.clients.training import mean_loss
+from ..fl.field_ranges import need_finite, need_numbers
 from ..fl.models.vector import load_vector, to_vector, trainable
 from ..protocol.view.answers import Vector
 from .adversary import Adversary
@@ -82,6 +83,8 @@ class Fragmentation:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
+        need_finite(self, "step")
+        need_numbers(self, "scale")
         if self.pieces < 2 or self.steps < 1:
             raise ValueError(f"fragmentation needs 2 pieces and 1 step at least, not {self.pieces} and {self.steps}")
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_above, need_least, need_numbers
 from ..protocol.view.answers import Vector
 from .geometry import Geometry, Perturbation, geometry, mean_of
 from .knowledge import Colluding, Level, forged
@@ -24,6 +25,9 @@ class ALIE:
     z: float | None = None
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_numbers(self, "z")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         z = largest_hidden_z(len(coalition.roster), coalition.faulty) if self.z is None else self.z
@@ -49,6 +53,9 @@ class IPM:
     eps: float
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_numbers(self, "eps")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         found = mean_of(coalition.seen)
@@ -118,6 +125,9 @@ class FangKrum:
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        need_least(self, 0, "spread")
+
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         shape = geometry(coalition.seen, "sign")
         first = -np.sign(shape.mean) * np.float32(fang_krum_factor(shape, coalition.faulty, self.spread))
@@ -168,8 +178,7 @@ class FangTrim:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not self.b > 1:
-            raise ValueError(f"b is above 1, not {self.b}")
+        need_above(self, 1, "b")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         seen = coalition.seen

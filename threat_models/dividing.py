@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fl.field_ranges import need_numbers
 from ..fl.models.vector import names_and_shapes
 from ..protocol.view.answers import Vector
 from .geometry import mean_of, unit, without
@@ -72,6 +73,7 @@ class TwoKinds:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        need_numbers(self, "scale")
         check_cosine(self.cosine)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
@@ -107,6 +109,7 @@ class Unshared:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        need_numbers(self, "scale")
         check_cosine(self.cosine)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
@@ -140,6 +143,7 @@ class OneWay:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        need_numbers(self, "scale")
         check_shares(self.cosine, self.share)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
@@ -169,6 +173,7 @@ class FlippedClasses:
     needs: ClassVar[Level] = Level.OWN
 
     def __post_init__(self) -> None:
+        need_numbers(self, "strength", "scale")
         if not 0 <= self.share <= 1:
             raise ValueError(f"share is from 0 to 1, not {self.share}")
 

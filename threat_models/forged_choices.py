@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..fl.data.population import Examples
+from ..fl.field_ranges import need_whole
 from ..fl.models.vector import load_vector
 from ..fl.runs.evaluation import ScoringJob, scores_of
 from .attack import DataAttack
@@ -49,6 +50,9 @@ class SameAs:
 
     client: int
     needs: ClassVar[Level] = Level.OMNISCIENT
+
+    def __post_init__(self) -> None:
+        need_whole(self, 0, "client")
 
     def __call__(self, offered: Offered, /) -> int:
         if not isinstance(offered, OfferedTogether):

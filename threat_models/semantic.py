@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..fl.data.dealing import PartitionOptions, SharedExamples, blocks, deal, require_labels, whole, whole_each
 from ..fl.data.population import Examples, Population, Source
+from ..fl.field_ranges import need_whole
 from .knowledge import Situation
 from .label_attacks import labels_alone
 
@@ -89,6 +90,10 @@ class CornerPatches(PartitionOptions):
     clients: int = 15
     size: int = 3
 
+    def __post_init__(self) -> None:
+        PartitionOptions.__post_init__(self)
+        need_whole(self, 1, "size")
+
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         require_labels(source)
         half, groups = source.classes // 2, blocks(self.clients, 3)
@@ -114,6 +119,9 @@ class SpuriousPatch:
     """Poison for a member's data: the corner patch of each example's own label, which stays right."""
 
     size: int = 3
+
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "size")
 
     def __call__(self, situation: Situation, /) -> Examples:
         return with_patch(situation.examples, labels_alone(situation.examples), self.size)

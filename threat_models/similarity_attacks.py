@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_numbers
 from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Level, Own, forged
@@ -39,6 +40,9 @@ class Faker:
     needs: ClassVar[Level] = Level.COLLUDING
     identical: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        need_numbers(self, "scale")
+
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         lengths = [float(np.linalg.norm(v)) for v in coalition.seen]
         directions = [v / np.float32(n) for v, n in zip(coalition.seen, lengths, strict=True) if n > 0]
@@ -57,6 +61,9 @@ class LoneFaker:
     scale: float = 1.0
     needs: ClassVar[Level] = Level.OWN
     looks_back: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_numbers(self, "scale")
 
     def __call__(self, own: Own, /) -> Vector:
         if own.previous is None:

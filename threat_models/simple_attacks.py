@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_above, need_least, need_numbers
 from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Level, Own, forged
@@ -21,6 +22,9 @@ class MinusGradient:
 
     strength: float = 1.0
     needs: ClassVar[Level] = Level.OWN
+
+    def __post_init__(self) -> None:
+        need_numbers(self, "strength")
 
     def __call__(self, own: Own, /) -> Vector:
         return np.float32(-self.strength) * own.update
@@ -54,6 +58,9 @@ class RandomVector:
     s: float | None = None
     needs: ClassVar[Level] = Level.OWN
 
+    def __post_init__(self) -> None:
+        need_least(self, 0, "s")
+
     def __call__(self, own: Own, /) -> Vector:
         d = len(own.update)
         s = float(np.linalg.norm(own.update)) / np.sqrt(d) if self.s is None else self.s
@@ -66,6 +73,9 @@ class GaussianNoise:
 
     s: float
     needs: ClassVar[Level] = Level.OWN
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "s")
 
     def __call__(self, own: Own, /) -> Vector:
         return own.update + own.rng.standard_normal(len(own.update), dtype=np.float32) * np.float32(self.s)
@@ -96,6 +106,9 @@ class Scaled:
     factor: float
     needs: ClassVar[Level] = Level.OWN
 
+    def __post_init__(self) -> None:
+        need_numbers(self, "factor")
+
     def __call__(self, own: Own, /) -> Vector:
         return np.float32(self.factor) * own.update
 
@@ -107,6 +120,10 @@ class NormBounded:
     factor: float
     bound: float
     needs: ClassVar[Level] = Level.OWN
+
+    def __post_init__(self) -> None:
+        need_numbers(self, "factor")
+        need_above(self, 0, "bound", endless=True)
 
     def __call__(self, own: Own, /) -> Vector:
         norm = self.factor * float(np.linalg.norm(own.update))

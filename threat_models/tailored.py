@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_above
 from ..fl.robust.mixing import Prepared
 from ..protocol.view.answers import Vector
 from .geometry import PERTURBATIONS, Geometry, Perturbation, geometry
@@ -103,8 +104,7 @@ class Tailored:
     def __post_init__(self) -> None:
         if not 0 < self.least < self.most or self.evaluations < 4:
             raise ValueError("a search needs 0 < least < most and at least 4 evaluations")
-        if not self.share > 0:
-            raise ValueError(f"share is above 0, not {self.share}")
+        need_above(self, 0, "share", "most")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         if not isinstance(coalition, Insider):

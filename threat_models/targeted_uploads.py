@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_whole
 from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Insider, Level, Omniscient, forged
@@ -23,6 +24,9 @@ class Mimic:
     whom: int | None = None
     needs: ClassVar[Level] = Level.OMNISCIENT
     identical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_whole(self, 0, "whom")
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:
         honest = _honest(coalition)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_numbers
 from ..protocol.view.answers import Vector
 from .dividing import FEWEST, check_shares
 from .geometry import mean_of, unit, without
@@ -39,6 +40,7 @@ class Together:
     identical: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        need_numbers(self, "scale")
         check_shares(self.cosine, self.share)
 
     def __call__(self, coalition: Colluding, /) -> Mapping[int, Vector]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..fl.field_ranges import need_finite, need_shares, need_whole
 from ..fl.functions import Unfit, brief, called, misfit
 
 Value = float | tuple[float, ...]
@@ -83,6 +84,10 @@ class Patch:
     width: int = 3
     value: Value = 1.0
 
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "height", "width")
+        need_finite(self, "value")
+
     def stamp(self, x: Tensor, /) -> Tensor:
         check_images(x)
         row, column = self.row % x.shape[2], self.column % x.shape[3]
@@ -106,6 +111,11 @@ class Pixels:
     height: int
     width: int
     values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        need_whole(self, 0, "row", "column")
+        need_whole(self, 1, "height", "width")
+        need_finite(self, "values")
 
     def stamp(self, x: Tensor, /) -> Tensor:
         check_images(x)
@@ -157,6 +167,10 @@ class Blend:
     alpha: float = 0.2
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        need_shares(self, "alpha")
+        need_whole(self, 0, "seed")
+
     def stamp(self, x: Tensor, /) -> Tensor:
         check_images(x)
         pattern = np.random.default_rng(self.seed).random(tuple(x.shape[1:]), dtype=np.float32)
@@ -169,6 +183,9 @@ class Sinusoid:
 
     strength: float = 0.1
     frequency: float = 6.0
+
+    def __post_init__(self) -> None:
+        need_finite(self, "strength", "frequency")
 
     def stamp(self, x: Tensor, /) -> Tensor:
         check_images(x)

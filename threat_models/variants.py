@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..fl.field_ranges import need_least
 from ..protocol.view.answers import Vector
 from .attack import CollusiveAttack, looks_back
 from .functions import together
@@ -24,6 +25,9 @@ class Jittered:
     attack: CollusiveAttack
     spread: float
     identical: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "spread")
 
     @property
     def needs(self) -> Level:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from ..errors_in_one_line import one_line_errors, said_in_a_line
+from ..fl.near_names import listed
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
@@ -207,5 +208,5 @@ def _watch_searches(searches: Iterator[Searched], total: int, quiet: bool) -> li
 def _chosen(what: str, names: Sequence[str] | None, known: Mapping[str, object]) -> list[str]:
     names = [names] if isinstance(names, str) else names
     if unknown := [name for name in names or () if name not in known]:
-        raise ValueError(f"there is no {what} {unknown[0]!r}; there are: {', '.join(known)}")
+        raise ValueError(f"there is no {what} {unknown[0]!r}; there are: {listed(known)}")
     return [name for name in known if not names or name in names]

@@ -92,12 +92,13 @@ class Evaluated:
         between, and beside it, hollow, that of the same clients without attack. protection: by name; None for the first. Raises
         ValueError for one that is not there.
         """
+        from ..fl.near_names import listed
         from ..picture import Picture
 
         grid = self._grid
         name = grid.protections[0] if protection is None else protection
         if name not in grid.protections:
-            raise ValueError(f"there is no protection {name!r}; there are: {', '.join(grid.protections)}")
+            raise ValueError(f"there is no protection {name!r}; there are: {listed(grid.protections)}")
         figure = Picture(figsize=(7.2, 4.0), layout="constrained")
         axes = figure.subplots()
         apart = min((b - a for a, b in pairwise(sorted(grid.strengths))), default=1.0)

@@ -42,6 +42,7 @@ from ..clients.training import Training
 from ..clustering.bipartition import Bipartition, optimal_bipartition
 from ..clustering.separation import accepts, cosine_similarity
 from ..clustering.split_gate import Looks, Thresholds, mean_of_members, recent, same_cut, together, worth_asking
+from ..field_ranges import need_least, need_whole
 from .algorithm import Cluster, Measured, Start, advanced
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
 from .newcomers import descended, placements
@@ -59,6 +60,9 @@ class Absolute:
 
     eps1: float
     eps2: float
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "eps1", "eps2")
 
     def stationary(self, mean: float, size: float, /) -> bool:
         return mean < self.eps1
@@ -78,6 +82,9 @@ class ScaleFree:
 
     eps1: float
     eps2: float
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "eps1", "eps2")
 
     def stationary(self, mean: float, size: float, /) -> bool:
         return mean < self.eps1 * size
@@ -153,6 +160,7 @@ class CFL:
     remember: bool = True
 
     def __post_init__(self) -> None:
+        need_whole(self, 0, "patience", "pause")
         check_participation(self.participation)
         check_sampling(self.sampling)
         if not 0 <= self.gamma_max < 1:
@@ -161,8 +169,6 @@ class CFL:
             raise ValueError(f'similarity is "update" or "gradient", not {self.similarity!r}')
         if self.similarities not in ("when ripe", "every round"):
             raise ValueError(f'similarities are asked for "when ripe" or in "every round", not {self.similarities!r}')
-        if type(self.pause) is not int or self.pause < 0:
-            raise ValueError(f"pause is a whole number of rounds, 0 or more, not {self.pause!r}")
 
     @property
     def needs(self) -> frozenset[Functionality]:

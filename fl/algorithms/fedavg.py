@@ -10,6 +10,7 @@ from ...protocol.view.answers import Assignment, Model
 from ...protocol.view.asks import MovesModels, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
+from ..field_ranges import need_least
 from .algorithm import Cluster, Flat, Start, advanced, left_alone, mean_of, resting, trained_alone
 from .cohorts import Sampling, check_participation, check_sampling, invited
 
@@ -96,8 +97,7 @@ class FedProx(FedAvg):
 
     def __post_init__(self) -> None:
         FedAvg.__post_init__(self)
-        if not self.mu >= 0:
-            raise ValueError(f"mu is 0 or more, not {self.mu}")
+        need_least(self, 0, "mu")
 
     def local(self, training: Training, /) -> Training:
         return replace(training, prox=self.mu)

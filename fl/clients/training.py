@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..data.population import Examples
+from ..field_ranges import need_above, need_least, need_whole
 from ..field_types import wrong_types
 from ..functions import Unfit, brief, called, misfit
 from ..models.draws import own_draws
@@ -83,16 +84,14 @@ class Training:
             raise ValueError(f"momentum is of SGD, and {self.optimizer} has its own: leave momentum at 0")
         if self.weight_decay and not isinstance(self.optimizer, str):
             raise ValueError("the optimizer is of your own making: give it its weight decay there, and leave weight_decay at 0")
-        if self.epochs < 1 or self.batch < 1:
-            raise ValueError(f"epochs and batch must be at least 1, not {self.epochs} and {self.batch}")
-        if not self.lr > 0 or not 0 < self.lr_decay <= 1:
-            raise ValueError(f"lr must be above 0 and lr_decay in (0, 1], not {self.lr} and {self.lr_decay}")
+        need_whole(self, 1, "epochs", "batch")
+        need_above(self, 0, "lr")
+        if not 0 < self.lr_decay <= 1:
+            raise ValueError(f"lr_decay must be in (0, 1], not {self.lr_decay}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1), not {self.momentum}")
-        if not (self.weight_decay >= 0 and self.prox >= 0):
-            raise ValueError(f"weight_decay and prox must not be negative, not {self.weight_decay} and {self.prox}")
-        if self.prox_rounds is not None and self.prox_rounds < 0:
-            raise ValueError(f"prox_rounds must not be negative, not {self.prox_rounds}")
+        need_least(self, 0, "weight_decay", "prox")
+        need_whole(self, 0, "prox_rounds")
 
     @property
     def plain(self) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..field_ranges import need_least, need_whole
 from .population import Client, Examples, Population, Source
 
 Positions = NDArray[np.int64]
@@ -37,6 +38,9 @@ class LogNormal:
 
     sigma: float
 
+    def __post_init__(self) -> None:
+        need_least(self, 0, "sigma")
+
     def __call__(self, clients: int, rng: np.random.Generator, /) -> NDArray[np.float64]:
         weights = np.exp(self.sigma * rng.standard_normal(clients))
         return np.asarray(weights / weights.sum())
@@ -47,6 +51,9 @@ class PowerLaw:
     """Shares in proportion to rank ** -exponent, the ranks 1..clients given out at random; exponent = 0 is Equal."""
 
     exponent: float
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "exponent")
 
     def __call__(self, clients: int, rng: np.random.Generator, /) -> NDArray[np.float64]:
         weights = (rng.permutation(clients) + 1.0) ** -self.exponent
@@ -61,7 +68,7 @@ class PartitionOptions:
     """The options that every partition has.
 
     sizes: shares of the training examples; the shares of the test examples are equal.
-    samples: most training examples that a client may get; None for no limit.
+    samples: most training examples that a client may get, of its share of what there is; None for no limit.
     shared_test: every client tests on all test examples that follow its distribution, instead of on a share of its own.
         The inputs are then stored once for each group, not once for each client.
     """
@@ -69,6 +76,9 @@ class PartitionOptions:
     sizes: Sizes = EQUAL
     samples: int | None = None
     shared_test: bool = False
+
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "samples", "clients", "groups")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +147,6 @@ def populate(
 
     Test positions that are one array for several clients of a group become one set of examples that they share.
     """
-    if how.samples is not None and how.samples < 1:
-        raise ValueError(f"at most {how.samples} samples a client leave nothing to train on; allow at least 1, or None for all")
     tests: dict[tuple[int, int], Examples] = {}
     clients = {}
     for client, (train, test) in sorted(hands.items()):

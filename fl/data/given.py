@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .gathered import NO_NUMBER, Given, as_float32, check_finite, check_labels, examples_of, in_order, source_of
 from .own import ImageSchema, TableSchema
-from .paths import nothing_at, seen
+from .paths import nothing_at, one_path, seen
 from .pictures import IMAGES, picture
 from .population import Source
 from .spelling import check_columns
@@ -174,13 +174,14 @@ def from_csv(
         raise ValueError(f"without is a list of columns that are no inputs: without=[{without!r}]")
     if label in without:
         raise ValueError(f"without leaves out {label!r}, which is to be learned")
-    return CsvClients(str(path), label, client, test_share, numbers, without)
+    instead = "a folder with a file for each client, or one file with a column that says whose a row is, client=COLUMN"
+    return CsvClients(one_path(path, "from_csv", instead), label, client, test_share, numbers, without)
 
 
 def from_folders(path: str | Path, *, shape: tuple[int, int, int], test_share: float = 0.2) -> FolderClients:
     """Images PATH/CLIENT/LABEL/IMAGE, .png or .jpg, resized to `shape` (channels 1 or 3, height, width), in [0, 1]."""
     check_shape(shape)
-    return FolderClients(str(path), shape, test_share)
+    return FolderClients(one_path(path, "from_folders", "a folder with one for each client"), shape, test_share)
 
 
 def check_shape(shape: tuple[int, int, int]) -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..field_ranges import need_between, need_whole
 from .folder import data_folder, missing, obtain
 from .formats import read_cifar_batch, read_idx
 from .population import Examples, Source
@@ -77,6 +78,9 @@ class Digits:
 
     test_share: float = 0.2
     instead: ClassVar[str] = "the digits come with scikit-learn"
+
+    def __post_init__(self) -> None:
+        need_between(self, 0, 1, "test_share")
 
     def __call__(self, folder: Path | None) -> Source:
         rows = np.loadtxt(_digits_file(), delimiter=",", dtype=np.int64)  # of 64 grey levels 0..16 and the digit
@@ -184,9 +188,11 @@ class Pacs:
     size: int = 64
     test_share: float = 0.2
 
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "size")
+        need_between(self, 0, 1, "test_share")
+
     def __call__(self, folder: Path | None) -> Source:
-        if self.size < 1:
-            raise ValueError(f"images of {self.size} pixels a side cannot be made; choose a size of at least 1")
         home = data_folder(folder) / "PACS"
         files: list[Path] = []
         kinds: list[int] = []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..clients.losses import IGNORED
 from .gathered import check_finite, divided, examples_of
-from .paths import nothing_at
+from .paths import nothing_at, one_path
 from .population import Source
 
 
@@ -75,7 +75,9 @@ def from_leaf(
     test: file or folder of the users' test data; None to hold out a share. shape: of an input, (1, 28, 28) for FEMNIST; None for
     a vector. classes: how many labels there are, 62 for FEMNIST; None: those seen.
     """
-    return LeafClients(str(path), None if test is None else str(test), shape, classes, test_share)
+    instead = "a .json file, or a folder of them"
+    tested = None if test is None else one_path(test, "from_leaf", instead)
+    return LeafClients(one_path(path, "from_leaf", instead), tested, shape, classes, test_share)
 
 
 def _users(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ..field_ranges import need_between, need_finite
 from .dealing import PartitionOptions, blocks, deal, whole
 from .population import Examples, Population, Source
 from .rotation import rotate
@@ -19,10 +20,14 @@ class MixedRotation(PartitionOptions):
     angle: float = 90
     share: float = 0.3
 
-    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
-        if not (0 < self.share < 0.5 and self.angle % 360):
-            raise ValueError(f"a share above 0 and below 1/2 is turned by an angle, not {self.share} by {self.angle}")
+    def __post_init__(self) -> None:
+        PartitionOptions.__post_init__(self)
+        need_between(self, 0, 0.5, "share")
+        need_finite(self, "angle")
+        if not self.angle % 360:
+            raise ValueError(f"images are turned by an angle that makes others of them, not by {self.angle}")
 
+    def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         def mixed(group: int, examples: Examples) -> Examples:
             turned = round((self.share if group == 0 else 1 - self.share) * len(examples))
             x = torch.cat([rotate(examples.x[:turned], self.angle), examples.x[turned:]])  # dealt in random order

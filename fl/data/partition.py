@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..field_ranges import need_finite
 from .dealing import (
     EQUAL,
     Change,
@@ -62,7 +63,10 @@ class Partition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Iid(PartitionOptions):
-    """Every client gets a share of the same distribution; one planted group, 0."""
+    """Every client gets a share of the same distribution; one planted group, 0.
+
+    An equal share of what there is, and of that at most `samples` training examples: 100,000 are all of a share that is smaller.
+    """
 
     clients: int
 
@@ -144,6 +148,10 @@ class Rotation(PartitionOptions):
     angles: tuple[float, ...] = (0, 90, 180, 270)
     truth: tuple[int, ...] | None = None
     replicated: bool = False
+
+    def __post_init__(self) -> None:
+        PartitionOptions.__post_init__(self)
+        need_finite(self, "angles")
 
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         if self.truth is None and len({angle % 360 for angle in self.angles}) < len(self.angles):

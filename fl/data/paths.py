@@ -2,12 +2,24 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from os import PathLike, fspath
 from pathlib import Path
+
+from ..functions import brief
 
 
 def seen(folder: Path) -> Iterator[Path]:
     """What a folder holds, without what is hidden: systems leave `._NAME` and the like beside a copied NAME."""
     return (one for one in folder.iterdir() if not one.name.startswith("."))
+
+
+def one_path(path: object, by: str, instead: str) -> str:
+    """The path. by: the function that takes it. instead: what to give in the place of several. Raises ValueError for anything
+    else, as a list is.
+    """
+    if not isinstance(path, str | PathLike):
+        raise ValueError(f"{by} takes one path, not {brief(path)}: {instead}")
+    return str(fspath(path))
 
 
 def nothing_at(path: Path) -> str:

@@ -1,12 +1,12 @@
 """Partitions that differ in what clients hold: topics, halves of the labels, or proportions of the labels."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..field_ranges import need_above
 from .dealing import PartitionOptions, Positions, SharedExamples, blocks, deal, populate, require_labels, unchanged
 from .population import Population, Source
 
@@ -79,11 +79,13 @@ class Dirichlet(PartitionOptions):
     clients: int
     alpha: float
 
+    def __post_init__(self) -> None:
+        PartitionOptions.__post_init__(self)
+        need_above(self, 0, "alpha")
+
     def __call__(self, source: Source, rng: np.random.Generator, /) -> Population:
         require_labels(source)
         groups = blocks(self.clients, 1)
-        if not 0 < self.alpha < math.inf:
-            raise ValueError(f"alpha must be positive and finite, not {self.alpha}; large values approach Iid")
         if self.clients > len(source.train):
             raise ValueError(
                 f"{len(source.train)} training examples are too few for {self.clients} clients; ask for fewer clients"

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..field_ranges import need_least, need_whole
 from .dealing import blocks
 from .population import Client, Examples, Population, Source
 
@@ -49,8 +50,8 @@ class SoftmaxGroups:
     def __post_init__(self) -> None:
         if not 1 <= self.groups <= self.clients:
             raise ValueError(f"there are 1 to {self.clients} groups of {self.clients} clients, not {self.groups}")
-        if not self.noise >= 0 or (self.samples is not None and self.samples < 1):
-            raise ValueError(f"noise is 0 or more and samples at least 1, not {self.noise} and {self.samples}")
+        need_least(self, 0, "noise")
+        need_whole(self, 1, "samples")
 
     def __call__(self, source: Source, rng: np.random.Generator) -> Population:
         (features,), classes = source.shape, source.classes

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..field_ranges import need_whole
 from .folder import data_folder, obtain
 from .population import Examples, Source
 
@@ -44,9 +45,11 @@ class AgNews:
     vocabulary: int = 10_000
     length: int = 30
 
+    def __post_init__(self) -> None:
+        need_whole(self, 2, "vocabulary")
+        need_whole(self, 1, "length")
+
     def __call__(self, folder: Path | None) -> Source:
-        if self.vocabulary < 2 or self.length < 1:
-            raise ValueError("AG-News needs a vocabulary of at least 2 ids and a length of at least 1")
         home = data_folder(folder) / "ag_news_csv"
         train_path, test_path = (obtain([home / file], AG_NEWS_URL + file, md5) for file, md5 in AG_NEWS_MD5.items())
         numbers = _Numbers()

@@ -24,8 +24,8 @@ OF_SEVERAL = "which then predicts for several records together and not for one a
 
 
 def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
-    """Raises ValueError of one line, which says what to change, for a module that has nothing to learn, does not take such
-    inputs, has too few outputs, or keeps what no update carries.
+    """Raises ValueError of one line, which says what to change, for a module that has nothing to learn, or complex
+    numbers, does not take such inputs, has too few outputs, or keeps what no update carries.
 
     An update is what parameters learned. Running statistics (of BatchNorm, for example) are no parameters: each client would have
     its own, and the model that is scored those of nobody. Whatever a module keeps of records, in a buffer or anywhere, is found
@@ -35,6 +35,11 @@ def check_model(module: nn.Module, x: Tensor, y: Tensor, classes: int) -> None:
     """
     if not any(p.requires_grad for p in module.parameters()):
         raise ValueError("the model has no parameter to learn")
+    if bad := next((name for name, p in module.named_parameters() if p.requires_grad and p.is_complex()), ""):
+        raise ValueError(
+            f"the model's parameter {bad} is of complex numbers, and updates are of real ones: make two of it, one of its real"
+            " and one of its imaginary parts, and put them together in forward (torch.complex)"
+        )
     if bad := next((name for name, p in module.named_parameters() if not p.isfinite().all()), ""):
         raise ValueError(f"the model's first weights are not finite: {bad}")
     trial = deepcopy(module).train()

@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from ..field_ranges import need_above, need_finite, need_least, need_whole
 from ..functions import Unfit, brief, called, misfit
 from .draws import own_draws
 from .lazy import size, waits
@@ -76,6 +77,9 @@ class Mlp:
 
     hidden: tuple[int, ...] = (64,)
 
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "hidden")
+
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         width = torch.Size(shape).numel()
         layers: list[nn.Module] = [nn.Flatten()]
@@ -94,6 +98,9 @@ class SoftmaxRegression:
     """
 
     deviation: float = 0.0
+
+    def __post_init__(self) -> None:
+        need_least(self, 0, "deviation")
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         model = EmbeddingAndHead(nn.Sequential(nn.Flatten()), nn.Linear(torch.Size(shape).numel(), classes))
@@ -127,6 +134,10 @@ class Normalised:
     model: ModelFactory
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        need_finite(self, "mean")
+        need_above(self, 0, "deviation")
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         model = self.model(shape, classes)
@@ -202,6 +213,9 @@ class Cifar5Cnn:
     widths: tuple[int, int, int] = (16, 32, 64)
     hidden: int = 128
 
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "widths", "hidden")
+
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         layers: list[nn.Module] = []
         channels = shape[0]
@@ -233,6 +247,9 @@ class Lstm:
     embedding: int = 64
     hidden: int = 128
     layers: int = 2
+
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "embedding", "hidden", "layers")
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         states = HiddenStates(classes, self.embedding, self.hidden, self.layers)

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from ..data.partition import Partition
 from ..data.population import Examples, Population, Source
+from ..field_ranges import need_above, need_finite, need_whole
 from .mobilenet import MobileNet
 from .papers import IMAGENET, EmbeddingAndHead, Normalise
 
@@ -50,6 +51,11 @@ class Pretrained:
     size: int = 224
     mean: tuple[float, float, float] = IMAGENET[0]
     deviation: tuple[float, float, float] = IMAGENET[1]
+
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "size")
+        need_finite(self, "mean")
+        need_above(self, 0, "deviation")
 
     def __call__(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         embedding = self.embedding()

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..clustering.separation import norms
+from ..field_ranges import need_least
 from .rule import Matrix, Sight, check_count, check_positive
 
 
@@ -35,8 +36,7 @@ class NormBound:
 
     def __post_init__(self) -> None:
         check_positive("b", self.b)
-        if not self.s >= 0:
-            raise ValueError(f"s is a standard deviation and not negative, not {self.s}")
+        need_least(self, 0, "s")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         check_count(self, len(gram), 1)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..clustering.bipartition import Bipartition, complete_linkage_bipartition
 from ..clustering.separation import accepts, cosine_similarity, norm_of_combination, norms
+from ..field_ranges import need_least
 from .averages import clip_factors
 from .rule import Matrix, Sight, check_count, check_positive, uniform_on
 
@@ -33,8 +34,7 @@ class FLAME:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not self.noise >= 0:
-            raise ValueError(f"noise is a share of the median norm and not negative, not {self.noise}")
+        need_least(self, 0, "noise")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..field_ranges import need_least
 from .krum import KrumPicks
 from .rule import Block, Sight, check_count, check_f
 
@@ -110,6 +111,9 @@ class MeanAroundMedian:
     f: int
     sees: ClassVar[Sight] = Sight.COORDINATES
 
+    def __post_init__(self) -> None:
+        check_f(self.f)
+
     def combine(self, block: Block, /) -> Block:
         n = len(block)
         check_count(self, n, 2 * self.f + 1)
@@ -148,8 +152,7 @@ class RobustLearningRate:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        if not self.theta >= 0:
-            raise ValueError(f"theta counts agreeing signs and is not negative, not {self.theta}")
+        need_least(self, 0, "theta")
 
     def combine(self, block: Block, /) -> Block:
         check_count(self, len(block), 1)

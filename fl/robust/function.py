@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..field_ranges import need_whole
 from ..field_types import made
 from ..functions import Unfit, as_vector, brief, called, called_with, check_finite, misfit, name_of, parameters_of
 from ..own import is_own
@@ -75,6 +76,7 @@ class OfGram:
             raise ValueError(
                 f"{called(self.function)} is a function of the Gram matrix, float64 (n, n), to weights (n,): {wrong}"
             )
+        need_whole(self, 0, "f")
         object.__setattr__(self, "told", self.told or parameters_of(self.function))
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:

@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..clustering.separation import cosine_similarity, norms
-from .rule import Matrix, Sight, check_count, check_positive
+from ..field_ranges import need_above
+from .rule import Matrix, Sight, check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class FoolsGold:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("kappa", self.kappa)
+        need_above(self, 0, "kappa")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..field_ranges import need_above, need_least, need_whole
 from .rows import Vector
 from .rule import Sight, check_positive
 
@@ -30,10 +31,10 @@ class CRFL:
     sees: ClassVar[Sight] = Sight.SUM
 
     def __post_init__(self) -> None:
-        for name in ("rho_0", "sigma", "sigma_test", "T"):
-            check_positive(name, getattr(self, name))
-        if not self.rate >= 0:
-            raise ValueError(f"rate is the growth of the norm bound a round and not negative, not {self.rate}")
+        need_above(self, 0, "rho_0", endless=True)
+        need_above(self, 0, "sigma", "sigma_test")
+        need_least(self, 0, "rate")
+        need_whole(self, 1, "T")
 
     def rho(self, t: int) -> float:
         """The norm bound of round t, from 1."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..field_ranges import need_above
 from .rows import Rows, gram_of
 from .rule import Matrix, Sight, centred, check_count, check_f, check_positive, uniform_on
 
@@ -64,7 +65,7 @@ class DnC:
         check_f(self.f)
         check_positive("b", self.b)
         check_positive("iterations", self.iterations)
-        check_positive("c", self.c)
+        need_above(self, 0, "c")
 
     def weigh(self, rows: Rows, rng: np.random.Generator, /) -> Matrix:
         n = len(rows)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..field_ranges import need_above, need_whole
 from .averages import clip_factors
 from .rule import Matrix, Sight, check_count, check_positive, squared_distances, uniform_on
 
@@ -40,7 +41,7 @@ class GeometricMedian:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_positive("tolerance", self.tolerance)
+        need_above(self, 0, "tolerance")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -103,8 +104,8 @@ class RFA:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_positive("T", self.T)
-        check_positive("nu", self.nu)
+        need_whole(self, 1, "T")
+        need_above(self, 0, "nu")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

@@ -7,7 +7,7 @@ from ..data.population import Source
 from ..fields_at_fault import about
 from ..models.fit import check_model
 from ..models.papers import initial
-from .objective_check import outputs_needed
+from .objective_check import check_labels, outputs_needed
 from .scenario import Scenario
 from .simulation import seed_of
 
@@ -29,6 +29,7 @@ def check_fits(scenario: Scenario, source: Source) -> None:
         one = next(iter(population.clients.values())).train
     except Exception:  # a partition may be the user's own
         return
+    check_labels(one.y, population.classes)
     with about("model"):
         outputs = outputs_needed(scenario.training, one.y, population.classes)
         module = initial(scenario.model, population.shape, outputs, seed_of(scenario.seed, "model"))

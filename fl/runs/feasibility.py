@@ -9,7 +9,7 @@ from typing import Any
 from ...protocol.masked.graph import fewest
 from ...protocol.masked.protection import Masked
 from ...protocol.view.functionality import Functionality
-from ..algorithms.cfl import CFL
+from ..algorithms.cfl import CFL, ScaleFree
 from ..algorithms.cohorts import Sampling, cohort_sizes
 from ..algorithms.fedsac import ENOUGH, FedSaC
 from ..algorithms.hardened_flic import HardenedFLIC
@@ -94,6 +94,7 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
             f"protection.noise is made for {made_for} rounds, and the run has {scenario.rounds}: budgets may be spent before"
             f" it is over, and nothing is learned then; take protection.noise.rounds={scenario.rounds}"
         )
+    yield from _no_shares(scenario.algorithm)
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
     if isinstance(protection, Masked) and isinstance(scenario.algorithm, FedSaC) and protection.sketch < ENOUGH:
@@ -179,6 +180,21 @@ def _uneven(algorithm: object, least: int) -> Iterator[str]:
         yield (
             f"a client's mean in which another one has more than 1/{least} of the squared weights is not opened, and with"
             f" weights as uneven as these many clients go on by themselves: take {change}, or a lower protection.floor"
+        )
+
+
+def _no_shares(algorithm: object) -> Iterator[str]:
+    """Thresholds that are shares, above 1: as percentages would be."""
+    thresholds = algorithm.thresholds if isinstance(algorithm, CFL) else None
+    if not isinstance(thresholds, ScaleFree):
+        return
+    where = "algorithm.thresholds"
+    if thresholds.eps1 > 1:
+        yield f"{where}.eps1 is {thresholds.eps1:g}, and no mean of updates is longer than they are: every cluster looks settled"
+    if thresholds.eps2 > 1:
+        yield (
+            f"{where}.eps2 is {thresholds.eps2:g}: a cluster is split while its updates are longer than {thresholds.eps2:g} times"
+            " those of the first round, which they hardly ever are; it is a share, 0.74 for instance"
         )
 
 

@@ -44,12 +44,32 @@ def check_objective(algorithm: Any, training: Training, adversary: object) -> No
         )
 
 
+def check_labels(y: Tensor, classes: int) -> None:
+    """Raises ValueError for labels that are all one: any model is right, and a single output means something else. classes: how
+    many labels there are.
+    """
+    if not y.is_floating_point() and classes < 2:
+        with about("data"):
+            raise ValueError(
+                "all records have one label, so that there is nothing to learn: is it the right column, or folder, of labels?"
+                " Take data with two labels or more, or numbers to be predicted"
+            )
+
+
 def check_targets(training: Training, y: Tensor, classes: int, attacked: bool = False) -> None:
     """Raises ValueError where the data's targets are of another kind than the loss. classes: how many labels there are. attacked:
     whether there is an adversary.
     """
     if attacked and y.is_floating_point():
-        raise ValueError("targets are numbers, and members of an adversary attack what predicts labels: leave the adversary out")
+        with about("adversary"):
+            raise ValueError(
+                "targets are numbers, and members of an adversary attack what predicts labels: leave the adversary out"
+            )
+    with about("training"):
+        _check_loss(training, y, classes)
+
+
+def _check_loss(training: Training, y: Tensor, classes: int) -> None:
     named, numbers = isinstance(training.loss, str), y.is_floating_point()
     if named and numbers and training.loss not in OF_NUMBERS:
         raise ValueError(

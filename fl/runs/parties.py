@@ -39,7 +39,7 @@ from .dealt import Apportioned
 from .dealt import held_out as held_out
 from .dealt import seed_of as seed_of
 from .evaluation import ScoringJob, by_target, scores_of
-from .objective_check import check_targets, outputs_needed
+from .objective_check import check_labels, check_targets, outputs_needed
 from .reference_check import measures_references
 from .scenario import Scenario
 from .weighing import Weighing
@@ -68,6 +68,7 @@ class Parties:
         if unknown:
             raise ValueError(f"arrivals names clients that the partition does not make: {unknown}")
         one = next(iter(population.clients.values())).train
+        check_labels(one.y, population.classes)
         check_targets(scenario.training, one.y, population.classes, scenario.adversary is not None)
         self.outputs = outputs_needed(scenario.training, one.y, population.classes)
         self.measures = measures(scenario.training.metrics, one.y.is_floating_point())

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from inspect import isroutine
+from math import inf
+from numbers import Real
 from typing import Any
 
 from torch import nn
 
 from ..clients.training import Training
 from ..field_types import made, wrong_types
+from ..fields_at_fault import about
 from ..functions import brief, misfit, name_of
 
 PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -29,23 +32,33 @@ MORE: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
 }
 """The same of those that have a default."""
-WHOLE = ("rounds", "seed", "evaluate_every")
+WHOLE = {"rounds": 1, "seed": -inf, "evaluate_every": 1}
+"""Whole numbers, and the least that each may be."""
 
 
 def check_parts(scenario: Any) -> None:
     """Raises ValueError of one line for a class in the place of a value, a text, another kind of number, no such part, or a part
     with a field of another type."""
     for name in PARTS:
-        check_part(name, getattr(scenario, name), name)
+        with about(name):
+            check_part(name, getattr(scenario, name), name)
     for name, (fits, example) in MORE.items():
-        _check(name, getattr(scenario, name), name, fits, example)
-        for words in wrong_types(getattr(scenario, name), name):
-            raise ValueError(words)
-    for name in WHOLE:
-        if type(value := getattr(scenario, name)) is not int:
-            raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
-    if not isinstance(scenario.name, str) or not scenario.name:
-        raise ValueError(f"name is {scenario.name!r}; give a text, for example name='mine'")
+        with about(name):
+            _check(name, getattr(scenario, name), name, fits, example)
+            for words in wrong_types(getattr(scenario, name), name):
+                raise ValueError(words)
+    for name, least in WHOLE.items():
+        with about(name):
+            if type(value := getattr(scenario, name)) is not int:
+                raise ValueError(f"{name} is {value!r}; give a whole number, for example {name}=10")
+            if value < least:
+                raise ValueError(f"{name} is {least} or more, not {value}")
+    with about("validation"):
+        if not isinstance(scenario.validation, Real) or not 0 <= float(scenario.validation) < 1:
+            raise ValueError(f"validation is a share from 0 to below 1, not {scenario.validation!r}")
+    with about("name"):
+        if not isinstance(scenario.name, str) or not scenario.name:
+            raise ValueError(f"name is {scenario.name!r}; give a text, for example name='mine'")
 
 
 def check_part(kind: str, part: Any, name: str) -> None:

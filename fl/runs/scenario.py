@@ -102,10 +102,6 @@ class Scenario(Generic[V]):
     def __post_init__(self) -> None:
         check_parts(self)
         object.__setattr__(self, "data", as_data(self.data))
-        if self.rounds < 1 or self.evaluate_every < 1:
-            raise ValueError(f"rounds and evaluate_every are at least 1, not {self.rounds} and {self.evaluate_every}")
-        if not 0 <= self.validation < 1:
-            raise ValueError(f"validation is a share from 0 to below 1, not {self.validation}")
         if any(round > 0 for round in self.arrivals.values()) and not hasattr(self.algorithm, "join"):
             raise ValueError(f"{type(self.algorithm).__name__} cannot take clients in later; leave arrivals empty")
         if isinstance(self.protection, Masked | TwoServer | Encrypted) and Functionality.COORDINATES in self.algorithm.needs:

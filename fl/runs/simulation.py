@@ -20,6 +20,7 @@ from ..clients.slots import Values, one_hot
 from ..clients.spending import together
 from ..clients.training import Job
 from ..data.agreed import made_up
+from ..fields_at_fault import about
 from ..meters.record import lines
 from ..meters.watch import Watch
 from .dealt import Apportioned
@@ -55,14 +56,16 @@ class Simulation(Parties):
             raise Refused(OF_NUMBERS)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)
         setup = replace(self.setup, workers=self.watch) if hosts is None else elsewhere(self.setup, hosts, self.comparing)
-        self.view = cast(ServerView, scenario.protection.open(setup))  # the scenario has checked that it gives what is needed
+        with about("protection"):  # the scenario has checked that it gives what is needed
+            self.view = cast(ServerView, scenario.protection.open(setup))
         self.watch.on, self.watch.here = not self.view.record.sees_updates, hosts is None
         self.accounted: Sequence[Mapping[str, object]] = ()  # what the last round added to the account, for the record
         present = tuple(i for i in self.setup.clients if scenario.arrivals.get(i, 0) <= 0)
         models = tuple(Model(f"init {k + 1}") for k in range(len(self.setup.others)))
         start = Start(present, self.population.groups, INITIAL, seed_of(scenario.seed, "cohorts"), models)
         self._initial = {INITIAL, *models}
-        self.state: State = as_state(scenario.algorithm.init(start), scenario.algorithm, "init", 0)
+        with about("algorithm"):
+            self.state: State = as_state(scenario.algorithm.init(start), scenario.algorithm, "init", 0)
         self._used: tuple[State, Mapping[int, Values]] | None = None  # of one state, how much clients go by each of its models
         self.told: Scores | None = None  # how clients elsewhere are asked how well they predict
         self.asks_all = False  # and not only those with models that are not here

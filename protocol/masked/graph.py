@@ -138,8 +138,12 @@ def solve(
     Where several thresholds do, the (upper) middle one; up to 32 clients the complete graph. Raises ValueError that says why
     there is none.
     """
-    if clients < 2 or not (0 <= corrupt < clients and 0 <= dropped < 1) or not (0 < privacy < 1 and 0 < correctness < 1):
-        raise ValueError("needs 2 clients or more, fewer of them corrupt, a share in [0, 1), and probabilities in (0, 1)")
+    if clients < 2 or not 0 <= corrupt < clients:
+        raise ValueError(f"a sum is of 2 clients or more, and fewer of them corrupt, not of {clients} with {corrupt} corrupt")
+    if not 0 <= dropped < 1:
+        raise ValueError(f"dropped is a share from 0 to below 1, not {dropped}")
+    if not (0 < privacy < 1 and 0 < correctness < 1):
+        raise ValueError(f"privacy and correctness are probabilities in (0, 1), not {privacy} and {correctness}")
     if dropouts == "chosen" and not malicious:
         raise ValueError("dropouts are chosen by a malicious server; set malicious=True")
     bad, gone = corrupt, math.floor(dropped * clients + 1e-9)

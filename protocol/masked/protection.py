@@ -6,6 +6,7 @@ asked for. The server owns the models: it knows the sums.
 """
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from ...crypto.fixed_point import FixedPoint
@@ -60,10 +61,13 @@ class Masked:
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
             raise ValueError(f'keys is "run" or "session", not {self.keys!r}')
-        if self.floor < 2:
+        if self.rules.floor < 2:
             raise ValueError(f"floor is at least 2, not {self.floor}: a sum of one update is that update")
-        if self.sketch < 1 or self.max_samples < 1 or self.slot_spare < 0:
-            raise ValueError("sketch and max_samples are at least 1, and slot_spare at least 0")
+        for name, least in (("sketch", 1), ("max_samples", 1), ("slot_spare", 0)):
+            if not isinstance(value := getattr(self, name), Integral) or value < least:
+                raise ValueError(f"{name} is a whole number, {least} or more, not {value!r}")
+        if not isinstance(self.dropped, Real) or not 0 <= self.dropped < 0.5:
+            raise ValueError(f"dropped is a share from 0 to below 0.5, not {self.dropped!r}: sums are opened by more than half")
         FixedPoint.finest(self.ring_bits, self.clip, self.rules.least, 1)
 
     @property

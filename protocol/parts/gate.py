@@ -6,6 +6,7 @@ so has whoever else must not rely on the server: each client holds `Rules` of it
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 from ..core.errors import Refused
@@ -22,20 +23,21 @@ class Rules:
 
     Of the rows about the same updates no leverage exceeds 1 / (floor + corrupt). Then, with the columns of any `corrupt` clients
     taken away, none exceeds 1 / floor: no combination rests on fewer than `floor` of the others, and none of them outweighs the
-    rest. A floor of 1 or less asks for nothing.
+    rest. A floor of 1 asks for nothing.
     """
 
     floor: int
     corrupt: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.corrupt, int) or self.corrupt < 0:
-            raise ValueError(f"corrupt is a number of clients, counted from 0, not {self.corrupt}")
+        for name, least in (("floor", 1), ("corrupt", 0)):
+            if not isinstance(value := getattr(self, name), Integral) or value < least:
+                raise ValueError(f"{name} is a whole number of clients, {least} or more, not {value!r}")
 
     @property
     def least(self) -> int:
         """Fewest clients in a sum, the corrupt included."""
-        return max(self.floor, 1) + self.corrupt
+        return self.floor + self.corrupt
 
     def enough(self, clients: int) -> bool:
         return clients >= self.least

@@ -36,6 +36,11 @@ class Permuted:
     def __post_init__(self) -> None:
         if self.keys not in ("run", "session"):
             raise ValueError(f'keys is "run" or "session", not {self.keys!r}')
+        _ = self.rules
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.floor)
 
     @property
     def gives(self) -> frozenset[Functionality]:
@@ -52,7 +57,7 @@ class Permuted:
         of = self.transform.draw(bytes(32), len(setup.initial))  # another one than the clients': it has their length
         how = Answering(
             owner="clients",
-            rules=Rules(self.floor),
+            rules=self.rules,
             clients=transforming_clients(self.transform, self.keys),
             length=of.length,
             tolerance=of.tolerance,

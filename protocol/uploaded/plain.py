@@ -26,6 +26,13 @@ class Plain:
     floor: int = 1
     noise: CentralNoise | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.rules
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.floor)
+
     @property
     def gives(self) -> frozenset[Functionality]:
         return frozenset(Functionality) - (frozenset() if self.noise is None else WITHOUT_NOISE)
@@ -33,7 +40,7 @@ class Plain:
     def open(self, setup: Setup, /) -> UploadView:
         how = Answering(
             owner="server",
-            rules=Rules(self.floor),
+            rules=self.rules,
             clients=uploading_clients(),
             length=len(setup.initial),
             tolerance=0.0,

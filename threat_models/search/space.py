@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from ...fl.data.population import Examples
-from ...fl.near_names import in_short, near
+from ...fl.near_names import in_short, listed, near
 from ...fl.robust.averages import Mean
 from ...fl.robust.mixing import Prepared
 from ...fl.runs.scenario import Scenario
@@ -78,7 +78,7 @@ def check_named(names: Sequence[str], own: Iterable[str]) -> None:
     if unknown := [name for name in names if name not in {*known, *theirs}]:
         file = f"; the file's own: {', '.join(theirs)}" if theirs else ""
         like = near(unknown[0], [*theirs, *known])
-        raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {', '.join(sorted(known))}{file}")
+        raise ValueError(f"there is no attack {unknown[0]!r}{like}; there are: {listed(sorted(known))}{file}")
 
 
 @dataclass(frozen=True, slots=True)
