@@ -76,6 +76,11 @@ def _reason(run: Run, line: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
 
 def of_cluster(row: Mapping[str, Any]) -> str:
     """Of a sum that was not opened: its cluster's name, which stands before the round; of a slot, its model's."""
+    return model_of_slot(row) or str(row.get("cluster", DASH)).partition("@")[0]
+
+
+def model_of_slot(row: Mapping[str, Any]) -> str:
+    """Of a slot that was not opened: its model's name; empty of any other sum."""
     name = str(row.get("cluster", DASH)).partition("@")[0]
     slot = name.removeprefix(SLOT)
-    return f"model {int(slot) + 1}" if slot != name and slot.isdecimal() else name
+    return f"model {int(slot) + 1}" if slot != name and slot.isdecimal() else ""

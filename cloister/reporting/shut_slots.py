@@ -1,19 +1,14 @@
 """Models of which no slot was opened to the end: what clients go by there has learned nothing since."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from .pauses import model_of_slot
 from .run_data import Run, final_clusters, round_of
-
-SLOTS = "models/"
-"""Before the number of a slot, from 0, and the round, in the name of its sum."""
 
 
 def shut_to_the_end(run: Run) -> list[str]:
     """A sentence on each model that somebody goes by most at the end, and whose slot stayed shut from some round on."""
     since: dict[str, tuple[int, str]] = {}
     for k, line in enumerate(run.rounds):
-        t, shut = int(round_of(line, k)), {_model(row): str(row.get("why") or "") for row in line.get("below_floor") or ()}
+        t, shut = int(round_of(line, k)), {model_of_slot(row): str(row.get("why") or "") for row in line.get("below_floor") or ()}
         since = {name: (since.get(name, (t, ""))[0], why) for name, why in shut.items() if name}
     found = []
     for name, members in final_clusters(run).items():
@@ -25,10 +20,3 @@ def shut_to_the_end(run: Run) -> list[str]:
                 f"{name.capitalize()}, which {who} {go} by, learned nothing from round {t} on: {why or 'its slot stayed shut'}."
             )
     return found
-
-
-def _model(row: Mapping[str, Any]) -> str:
-    """Of a slot that was not opened: its model's name; empty of any other sum."""
-    slot = str(row.get("cluster", "")).partition("@")[0]
-    number = slot.removeprefix(SLOTS)
-    return f"model {int(number) + 1}" if number != slot and number.isdecimal() else ""
