@@ -11,6 +11,7 @@ from rich.console import Console
 from cloister.deployment.live import shown
 from cloister.deployment.log import Told
 from cloister.deployment.metrics import Collected
+from cloister.fl.algorithms.algorithm import Few
 from cloister.fl.algorithms.fedavg import Oracle
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.runs.experiment import Round, run
@@ -33,8 +34,8 @@ STILL = Standstill("00", 4, (0, 2), "a sum over 0 clients is below the floor of 
 
 
 class Cluster:
-    def __init__(self, model, members=(0, 2)):
-        self.model, self.members = Model(model), members
+    def __init__(self, model, members=(0, 2), alone=None):
+        self.model, self.members, self.alone = Model(model), members, alone
 
 
 def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
@@ -229,6 +230,9 @@ def test_a_cluster_whose_sum_was_refused_and_whose_clients_went_to_others_stood_
     now = {"c7": Cluster("b moved", (0, 1, 2, 3))}
     (still,) = standing_still(before, now, {"c5": 4}, 7, refused=[BelowFloor("c5@7", (0,), 2)], opened=["c6"])
     assert (still.cluster, still.since, still.clients, still.gone) == ("c5", 4, (0, 1), True)
+    # who is left to train by itself has done so
+    by_itself = {"client 0": Cluster("own", (0,), alone=Few((0, 1), 2)), "client 1": Cluster("own", (1,), alone=Few((0, 1), 2))}
+    assert standing_still(before, by_itself, {}, 7, refused=[BelowFloor("c5@7", (0,), 2)], opened=["c6"]) == ()
     # and who comes to an old model only now has not stood still
     (still,) = standing_still(before, {"c8": Cluster("a", (0, 2))}, {}, 7, refused=[BelowFloor("c5@7", (0,), 2)], opened=["c6"])
     assert still.clients == (0,)

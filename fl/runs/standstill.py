@@ -42,7 +42,8 @@ def standing_still(
 
     A cluster that was dealt anew, under another name, is known by its model, and so is one that was forked: a sum was refused of
     one that had it, or its clients were asked to train and no sum was asked for. It stands still since that one did. One whose
-    sum was refused, and whose clients then went to others, learned nothing in this round either.
+    sum was refused, and whose clients then went to others, learned nothing in this round either; whom it leaves to train by itself
+    has done so.
 
     before, now: clusters of the algorithm's state, by name. since: of those that stood still before the round, by name. round:
     that is over, counted from 0. refused: sums of it. opened: clusters of those that were published. asked: whom. measured:
@@ -67,7 +68,9 @@ def standing_still(
         if any(other.model == cluster.model for other in before.values()) and (words := reason(names)):
             clients = tuple(i for i in cluster.members if had.get(i, cluster.model) == cluster.model)
             found.append(Standstill(name, min((since[o] for o in names if o in since), default=round), clients, words))
-    told = {i for of in found for i in of.clients}
+    told = {i for of in found for i in of.clients} | {
+        i for of in now.values() if of.alone for i in of.members
+    }  # who trained by itself
     for name, cluster in sorted(before.items()):
         left = tuple(i for i in cluster.members if i not in told)
         if left and name in last and name not in summed and all(cluster.model != other.model for other in now.values()):
