@@ -47,7 +47,9 @@ def test_a_model_that_is_ruined_in_the_last_round_is_no_model_that_holds(tmp_pat
     assert {row["verdict"] for row in cell_rows(grid) if row["defence"] == "a" and row["attack"] == "X"} == {"breaks at the end"}
     told = {one["defence"]: one["at_the_end"] for one in grid_json(grid)["found"]}
     assert (told["a"]["broke"], told["b"]) == (3, {})
-    assert "by accuracy at the end in 3 of 3 seeds" in render(grid)
+    assert "by accuracy at the end in 3 of 3 seeds; 60.0 points are lost in the last evaluation, to X" in render(grid)
+    ends = {row["defence"]: (row["attack_at_end"], row["lost_at_end"]) for row in defence_rows(grid)}
+    assert ends == {"a": ("X", pytest.approx(0.6)), "b": (None, None)}
     (heat,) = heat_maps(grid)
     assert [cell.broke for name, cells in heat.rows for cell in cells if name == "X"] == [True, False]
 

@@ -32,7 +32,8 @@ class BrokenDown:
     @property
     def searches(self) -> list[dict[str, Any]]:
         """A row for each search: attack, defence, protection, seed; breaks, the smallest strength that does (None for none), by
-        what (accuracy, backdoor, or both), holds, the one below it; single, whether all tries fit one crossing; reason.
+        what (accuracy, late or at the end, backdoor, or both), holds, the one below it; single, whether all tries fit one
+        crossing; reason.
         """
         names = ("attack", "defence", "protection")
         own = ("seed", "breaks", "by", "holds", "single", "reason")

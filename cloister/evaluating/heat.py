@@ -103,7 +103,7 @@ def _heat(spot: Spread | None, tip: str, marked: bool = False, broke: bool = Fal
     low, high = spot.ends()
     interval = f" ({100 * low:.1f} to {100 * high:.1f} with 95 % confidence)" if spot.tells else ""
     words = f"{tip}: worst of {spot.count} seeds {100 * spot.least:.1f} %, mean {100 * spot.mean:.1f} %{interval}"
-    words += "; above the bound in some seed" if broke else ""
+    words += "; above the bound in some seed, late or at the end" if broke else ""
     return HeatCell(f"{100 * spot.least:.0f}", f"{100 * spot.mean:.0f}", spot.least, spot.mean, words, marked, broke)
 
 

@@ -35,7 +35,7 @@ def never_touched(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[st
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
             runs = [row for rows in one.rows.values() for row in rows if row.get("attackers")]
-            if one.state == State.HOLDS and runs and all(row.get("same_models") for row in runs):
+            if one.word == "holds" and runs and all(row.get("same_models") for row in runs):
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} ({len(runs)} of {len(runs)} runs)")
     first = "Held against nothing, as no attack changed any loyal client's model"
     return [f"{first}: {', '.join(said)}."] if said else []

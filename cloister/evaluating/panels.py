@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ..fl.runs.metrics import late_count
 from ..fl.runs.results_folder import Row
-from ..grids.spread import Spread, metric, percent
+from ..grids.spread import Spread, in_points, metric, percent
 from ..grids.words import learned_words
 from ..reporting.curves import NARROW, WIDE, Band, Chart, Line, draw_curves
 from ..reporting.headings import Tile
@@ -108,6 +108,8 @@ def why(one: Finding) -> str:
     parts = [
         f"{words} in {of.broke} of {of.lost.count} seed{'s' * (of.lost.count != 1)}" for words, of in halves if of and of.broke
     ]
+    if (ended := one.ended) is not None:
+        parts += [f"{in_points(ended.lost.mean)} points are lost in the last evaluation, to {ended.attack}"]
     parts += [seeds_words(one.needs)] if one.needs is not None else []
     parts += [without_words(one.without, one.seeds)] if one.without else []
     return "; ".join(parts)

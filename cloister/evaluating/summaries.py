@@ -22,7 +22,8 @@ def defence_rows(grid: Grid) -> list[dict[str, Any]]:
     clients late in the run without attack, without the attackers' data and under `attack`, the one that costs most, means over
     seeds; held_against: of each seed the lower of the first two, where both were played. lost: held_against less attacked; of the
     backdoor that succeeds most, whose rates stand beside, gained: both with Student's t interval of the mean at 95 %, cut to what
-    can be (None of fewer than three seeds), and the least and the most of any seed.
+    can be (None of fewer than three seeds), and the least and the most of any seed. lost_at_end: in the last evaluation, to
+    attack_at_end; None where that alone breaks nothing.
     """
     return [{**row.names, **_numbers(grid, row)} for row in _rows(grid)]
 
@@ -56,7 +57,7 @@ def _rows(grid: Grid) -> list[_Row]:
 def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
     defence, strength, place, one = row.defence, row.strength, row.place, row.found
     status, why = ("", "") if one is not None else without_result(grid, defence, place)
-    harm, backdoor = (None, None) if one is None else (one.harm, one.backdoor)
+    harm, backdoor, ended = (None, None, None) if one is None else (one.harm, one.backdoor, one.ended)
     absent = spread(grid.absent(defence, strength, place).values()) if one is None else absent_of(grid, one)
     return {
         "attackers": None if one is None else one.attackers,
@@ -71,6 +72,8 @@ def _numbers(grid: Grid, row: _Row) -> dict[str, Any]:
         "attacked": None if one is None else _mean(one.over(harm, "accuracy", "late")),
         **_figures("lost", harm),
         "lost_against": None if one is None else one.reference,
+        "attack_at_end": None if ended is None else ended.attack,
+        "lost_at_end": None if ended is None else ended.lost.mean,
         "backdoor": None if backdoor is None else backdoor.attack,
         "success": None if one is None else _mean(one.over(backdoor, "success", "last_poisoned")),
         "success_clean": None if one is None else _mean(one.over(backdoor, "success", "clean_mean")),
