@@ -42,8 +42,8 @@ def standing_still(
 
     A cluster that was dealt anew, under another name, is known by its model, and so is one that was forked: a sum was refused of
     one that had it, or its clients were asked to train and no sum was asked for. It stands still since that one did. One whose
-    sum was refused, and whose clients then went to others, learned nothing in this round either; whom it leaves to train by itself
-    has done so.
+    sum was refused, and whose clients then went to others, learned nothing in this round either; who is left to train by
+    itself has done so.
 
     before, now: clusters of the algorithm's state, by name. since: of those that stood still before the round, by name. round:
     that is over, counted from 0. refused: sums of it. opened: clusters of those that were published. asked: whom. measured:
