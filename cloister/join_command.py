@@ -151,8 +151,9 @@ def _check(
     if found is not None:
         check_served(found)  # before words on the data, which are read by what the scenario agrees on
     data = data if found is None else _own_data(found, data, keys is not None)
+    listed = None
     if keys is not None:
-        client = _whose(keys, client)
+        client, listed = _whose(keys, client)
     if data is not None:
         for name, words in seen(data, None if found is None else label_of(found)):
             sys.stdout.write(f"{name:<12} {words}\n")
@@ -161,7 +162,7 @@ def _check(
         return
     if draws_its_model(found, scenario, [*(set_ or []), *([] if seed is None else [f"seed={seed}"])]):
         raise ValueError(f"the model is a finished module: {DRAWN}")
-    for name, words in fits(found, data, client, datasets):
+    for name, words in fits(found, data, client, datasets, listed):
         sys.stdout.write(f"{name:<12} {words}\n")
     sys.stdout.write("it fits\n")
 
@@ -184,8 +185,10 @@ def _own_data(scenario: Any, data: Path | None, keys: bool) -> Path | None:
     return data
 
 
-def _whose(keys: Path, client: int | None) -> int:
-    """Whose keys they are, after all that a link would be refused for at this end; written out. Raises ValueError."""
+def _whose(keys: Path, client: int | None) -> tuple[int, int]:
+    """Whose keys they are, after all that a link would be refused for at this end, and how many clients their directory lists;
+    written out. Raises ValueError.
+    """
     standing = standing_of(keys, False, notes=True)
     if standing is None or standing.party < 0 or client not in (None, standing.party):
         raise ValueError(f"the keys in {keys} are not those of {'a client' if client is None else f'client {client}'}")
@@ -193,7 +196,7 @@ def _whose(keys: Path, client: int | None) -> int:
     clients = sum(party >= 0 for party in directory.entries)
     of = f"of the run {directory.header.run!r}, directory {directory.header.version}"
     sys.stdout.write(f"{'keys':<12} client-{standing.party} {of}, which lists {clients} clients\n")
-    return standing.party
+    return standing.party, clients
 
 
 def _own_standing(keys: Path | None, insecure: bool, folder: Path) -> "Standing | None":

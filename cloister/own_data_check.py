@@ -44,8 +44,11 @@ def seen(data: Path, label: str | None) -> Iterator[Line]:
         yield "ragged", f"{found.ragged} rows have another number of cells than the first line"
 
 
-def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | None) -> Iterator[Line]:
-    """What joining would come to, as (name, words). Raises ValueError of one line where it would come to nothing.
+def fits(
+    scenario: Any, data: Path | None, client: int | None, datasets: Path | None, listed: int | None = None
+) -> Iterator[Line]:
+    """What joining would come to, as (name, words). Raises ValueError of one line where it would come to nothing. listed: clients
+    in the directory of its keys; None without keys.
 
     Whatever a client makes of a coordinator's first words it makes here too, of the words that this scenario's coordinator has.
     """
@@ -100,10 +103,16 @@ def fits(scenario: Any, data: Path | None, client: int | None, datasets: Path | 
         yield "agreed", f"labels {', '.join(table.kinds)}; {of}"
         if lacking and data is not None:
             yield "not here", f"no record of {', '.join(lacking)}: fine, if that is so"
+    if listed not in (None, len(clients)):
+        yield (
+            "note",
+            f"the keys' directory lists {listed} clients, and the scenario has {len(clients)}: they may be of another run",
+        )
     for words in (*doubts(scenario, len(clients), {}), *tried(found, mine)):
         yield "note", words
     last = records % batch or batch
-    yield "train on", f"{records} records, in batches of {batch}{f', the last of {last}' if last != batch else ''}"
+    batches = f"in batches of {batch}{f', the last of {last}' if last != batch else ''}" if records > batch else "in one batch"
+    yield "train on", f"{records} records, {batches}"
     yield "held out", f"{len(own.test)} records, to score models by"
 
 

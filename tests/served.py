@@ -87,10 +87,10 @@ def one_at_a_time():
 
 
 def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time, after=lambda done: None, wait=60.0, own=None,
-           least=None, late=()):  # fmt: skip
+           least=None, late=(), limits=Limits(patience=60.0)):  # fmt: skip
     """serve and join. silent: clients that do not say how well they predict. mine: the clients' own scenario. clock: the
     coordinator's. after: called with each of its rounds. wait, least: of `Listening`. own: files of clients' own, by id. late:
-    clients that come a second after the others.
+    clients that come a second after the others. limits: the coordinator's.
     """
     count = scenario.partition.clients if own is None else len(own)
     found = Served(folder / "served", {i: folder / f"client {i}" for i in range(count)})
@@ -111,9 +111,7 @@ def played(scenario, folder, scores=False, silent=(), mine=None, clock=time.time
             threads.append(threading.Thread(target=client, args=(i, port), daemon=True))
             threads[-1].start()
 
-    where = Listening(
-        "127.0.0.1:0", Standing(of(keys, -1), clock=clock), Limits(patience=60.0), wait, least, told=listening, scores=scores
-    )
+    where = Listening("127.0.0.1:0", Standing(of(keys, -1), clock=clock), limits, wait, least, told=listening, scores=scores)
     with one_at_a_time():
         try:
             for done in serve(scenario, found.folder, where):

@@ -183,6 +183,10 @@ def test_results_are_kept_elsewhere_as_the_page_shows(tmp_path: Path, monkeypatc
     assert told.calls.count("add_scalar") == told.calls.count("log_metric") == sum(map(len, found["seen"]))
     assert {"metrics.parquet", "rounds.csv", "who_saw_what.arrow"} <= {path.name for path in tmp_path.iterdir()}
     assert found["again"].metrics == found["result"].metrics
+    page = (ROOT / "docs/how-to/keep-elsewhere.md").read_text()  # before: names with a blank, as of IFCA, led to no file
+    line = next(line for line in page.splitlines() if line.startswith("file = "))
+    exec(line, of := {"last": {"cluster": "model 1"}})  # noqa: S102
+    assert of["file"] == "model-1.safetensors"
 
 
 def test_a_scenario_in_the_readme_is_built() -> None:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from math import log
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.fusion import L1, Scad
 from cloister.fl.clustering.fusion_theory import smoothness_of, theorem_1
+from cloister.fl.data.agreed import agreed_columns
 from cloister.fl.data.population import Examples
 from cloister.fl.models.papers import Mlp, SoftmaxRegression, initial
 from cloister.fl.runs.experiment import run
+from cloister.fl.runs.summing_up import _conditions
 from cloister.reporting.report import write_report
 from cloister.summary import conditions_in_words, summary_table
 
@@ -118,6 +121,24 @@ def test_of_other_models_no_constant_is_known() -> None:
     assert smoothness_of(linear, data) == pytest.approx(0.5)  # the bias alone
     assert smoothness_of(linear, [*data, none]) is None
     assert smoothness_of(linear, [Examples(data[0].x + float("nan"), data[0].y)]) is None
+
+
+def test_of_data_that_clients_alone_have_neither_sizes_nor_steps_are_known() -> None:
+    """Before: "the full gradient of at most 8 examples: yes", "T = 2 steps", of a table that is made up to know the model by."""
+    of = FPFC(rounds=5, penalty=GENTLE, rho=5.0)
+    for told, data in ((True, agreed_columns(["a", "b"], label="y", labels=["n", "p"], clients=3)), (False, None)):
+        client = SimpleNamespace(train=Examples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64)))
+        simulation = SimpleNamespace(
+            told=object() if told else None,
+            scenario=SimpleNamespace(data=data, algorithm=of, training=FULL),
+            population=SimpleNamespace(clients={0: client}),
+            module=initial(SoftmaxRegression(), (2,), 2, 0),
+        )
+        found = _conditions(simulation)["conditions"]
+        full = next(of for of in found if "full gradient" in of["words"])
+        assert ("it alone knows" in full["words"]) == (full["holds"] is None) == told
+        assert any("T steps and rho" in of["words"] for of in found) == told
+    assert of.conditions(replace(FULL, momentum=0.5), (), None)[0].holds is False
 
 
 def test_a_falling_step_and_fixed_cohorts_are_none_of_the_theorems() -> None:

@@ -240,7 +240,7 @@ def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     summed(view, 0)
     told = view.record.ledgers[1, "client"].not_covered
     clusters, survived = "which cluster it was put in, and how many clients that has", "who took part and who survived"
-    knows = "whoever took part, and knows its own share of the noise (protection.corrupt=1 counts one such client)"
+    knows = "whoever took part, and knows its own share of the noise (a protection.corrupt of 1 would count one such client)"
     assert told == (clusters, knows, survived)
     reckoned = open_view(replace(NOISY, corrupt=1, floor=2, noise=NOISE))
     assert reckoned.record.ledgers[1, "client"].of == "the sums of its updates"

@@ -164,6 +164,10 @@ def test_data_that_fit_are_said_to(folder):
     assert told["agreed"] == "labels No, Yes; columns age, dose"
     assert told["train on"] == "32 records, in batches of 10, the last of 2"
     assert told["held out"].startswith("8 records")
+    assert "note" not in told
+    few = words(fits(load(str(folder / "agreed.py")), table(folder / "mine.csv", of(10)), None, None, 7))
+    assert few["train on"] == "8 records, in one batch"  # before: "in batches of 10, the last of 8"
+    assert few["note"] == "the keys' directory lists 7 clients, and the scenario has 3: they may be of another run"
     assert "not here" not in told
     assert told["predicts"].startswith("only for many records together, whose means BatchNorm takes")
     (folder / "agreed.py").write_text(

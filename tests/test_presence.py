@@ -1,13 +1,14 @@
 """Who was there in which rounds: noted by the coordinator where it changes, and in its report as ranges."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cloister.fl.runs.presence import PRESENCE, Presence, ranges
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.reporting.report import write_report
-from cloister.reporting.run_data import DASH, read_run
+from cloister.reporting.run_data import DASH, Run, read_run
 from cloister.reporting.who_was_there import differing as said_of_terms
 from cloister.reporting.who_was_there import in_ranges, revoked_in_words, who_was_there, without_model
 
@@ -50,6 +51,16 @@ def test_rows_of_following_rounds_are_one():
     assert in_ranges([{"client": 1, "reason": "x"}]) == [{"client": 1, "reason": "x"}]
     twice = [{"round": 2, "client": c, "reason": "x"} for c in (1, 2, 1)]
     assert [(row["client"], row["round"]) for row in in_ranges(twice)] == [(1, "2"), (2, "2")]
+
+
+def test_who_was_revoked_after_the_last_round_is_said_to_be():
+    """Before: it stood under "not there to be handed a model", with the file to hand it, and without why."""
+    rounds = [{"round": 0, "clusters": {"0": [1, 3]}}]
+    link = {"without_model": [1, 3], "sent_away": [2, 3]}
+    run = Run("r", {}, {}, rounds, splits=(), similarities=(), pairs=(), answers=(), tree=(), privacy={}, link=link)
+    run = replace(run, presence=[{"round": 0, "away": [], "revoked": [2]}])
+    assert revoked_in_words(run) == ["Revoked, and sent away: client 2 (round 0), client 3 (after the last round)."]
+    assert without_model(run) == [("client 1", ""), ("client 3, whose certificate is revoked", "")]
 
 
 @pytest.mark.trains

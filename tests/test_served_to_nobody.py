@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.runs.listening import wait_for_somebody
+from cloister.fl.runs.member import Member
 from cloister.protocol.links import attendance
 from cloister.protocol.links.pauses import LONGEST_PAUSE
-from cloister.protocol.links.terms import grpc_or_words
+from cloister.protocol.links.terms import Limits, grpc_or_words
 
 from .served import SMALL, played
 
@@ -50,6 +52,23 @@ def test_rounds_are_not_played_to_nobody_while_a_coordinators_clock_is_wrong(tmp
         line["round"] for line in found.read("faults.jsonl")
     }
     assert len(lost) <= 2  # that it was in
+
+
+@pytest.mark.long
+def test_a_run_whose_clients_are_all_slow_in_its_first_round_goes_on_with_them(tmp_path, monkeypatch, caplog):
+    """Before: all rounds were over before the first of them had answered, and none of them had learned anything."""
+    works, slow = Member._works, set()
+
+    def slowly(member, workers, client, jobs):
+        if client not in slow:
+            slow.add(client)
+            time.sleep(4.0)
+        yield from works(member, workers, client, jobs)
+
+    monkeypatch.setattr(Member, "_works", slowly)
+    found = played(replace(SMALL, algorithm=FPFC(rounds=4), rounds=4), tmp_path, limits=Limits(at_most=1.5))
+    assert "all are behind with their answers" in caplog.messages
+    assert {entry["round"] for entry in found.read("disclosure.jsonl")} >= {1, 2, 3}
 
 
 class Links:

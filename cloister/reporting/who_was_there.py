@@ -29,8 +29,15 @@ def never_there(run: Run) -> frozenset[str]:
 
 def revoked_in_words(run: Run) -> list[str]:
     """A sentence on the clients that were revoked, and since when; none where nobody was."""
-    found = [f"{client} (round{'s' * (not rounds.isdecimal())} {rounds})" for client, _, rounds in who_was_there(run) if rounds]
+    rows = {client: rounds for client, _, rounds in who_was_there(run) if rounds}
+    found = [f"{client} (round{'s' * (not rounds.isdecimal())} {rounds})" for client, rounds in rows.items()]
+    found += [f"{client} (after the last round)" for client in map(run.client, _sent_away(run)) if client not in rows]
     return [f"Revoked, and sent away: {', '.join(found)}."] if found else []
+
+
+def _sent_away(run: Run) -> list[str]:
+    """Clients whose certificate was revoked at the coordinator's end."""
+    return sorted_ids(run.link.get("sent_away") or [])
 
 
 def revoked_in(run: Run, client: str) -> list[tuple[int, int]]:
@@ -41,12 +48,14 @@ def revoked_in(run: Run, client: str) -> list[tuple[int, int]]:
 
 def without_model(run: Run) -> list[tuple[str, str]]:
     """Of each client that the coordinator could hand no model at the end: its name, and that of the file of its cluster's model,
-    empty where there is none.
+    empty where there is none, and of one that was revoked.
     """
     last = (run.rounds[-1].get("clusters") or {}) if run.rounds else {}
     files = {str(i): f"models/{str(name).replace(' ', '-')}.safetensors" for name, members in last.items() for i in members}
     found = [(i, files.get(i, "")) for i in sorted_ids(run.link.get("without_model") or [])]
-    return [(run.client(i), file if file and (Path(run.path) / file).is_file() else "") for i, file in found]
+    gone = {*_sent_away(run)}
+    there = [(i, file if file and i not in gone and (Path(run.path) / file).is_file() else "") for i, file in found]
+    return [(f"{run.client(i)}{', whose certificate is revoked' * (i in gone)}", file) for i, file in there]
 
 
 def differing(run: Run) -> list[str]:

@@ -30,10 +30,14 @@ class Condition:
 def theorem_1(
     penalty: Penalty, rho: float, training: Training, sizes: Sequence[int], smoothness: float | None, weak: float = 0.0
 ) -> list[Condition]:
-    """Theorem 1's conditions. sizes: n_i of all clients. smoothness: L_f, or None. weak: L_-, where L_f is known."""
-    plain = training.batch >= max(sizes) and not training.momentum and not training.weight_decay and training.plain
+    """Theorem 1's conditions. sizes: n_i of all clients; empty where clients alone know theirs, and L_f with them. smoothness:
+    L_f, or None. weak: L_-, where L_f is known.
+    """
+    plain = not training.momentum and not training.weight_decay and training.plain
+    full = training.batch >= max(sizes) if sizes else None
+    of = f"at most {max(sizes)} examples" if sizes else "all of a client's examples, how many these are it alone knows"
     found = [Condition("the step is the same in all rounds", False)] if training.lr_decay < 1 else []
-    found += [Condition(f"every step is by the full gradient of at most {max(sizes)} examples, without momentum or decay", plain)]
+    found += [Condition(f"every step is by the full gradient of {of}, without momentum or decay", full if plain else False)]
     if not isinstance(penalty, Scad) or penalty.xi == 0:
         return [*found, Condition("the penalty is SCAD, smoothed by some xi above 0", False)]
     bound = 2 * penalty.lam / penalty.xi
@@ -41,11 +45,15 @@ def theorem_1(
         Condition(f"rho = {rho:g} is above 2 lambda / xi = {bound:g}", rho > bound),
         Condition(f"rho = {rho:g} is above 2 / (a - 1) = {2 / (penalty.a - 1):.3g}", rho > 2 / (penalty.a - 1)),
     ]
-    alpha, steps = training.lr, training.epochs * ceil(min(sizes) / training.batch)
-    if smoothness is None:
+    alpha, steps = training.lr, training.epochs * ceil(min(sizes) / training.batch) if sizes else 0
+    if smoothness is None or not sizes:
         known = None if alpha * 2 * rho <= 1 else False  # L_- is at most L_f, so that 1 / (2 rho) is the most that there can be
         short = Condition(f"the step {alpha:g} is at most 1 / (L_f + 2 rho - L_-), at most {1 / (2 * rho):.3g}", known)
-        return [*found, short, Condition(f"T = {steps} steps and rho are large enough for L_f, which is not known", None)]
+        return [
+            *found,
+            short,
+            Condition(f"T{f' = {steps}' if steps else ''} steps and rho are large enough for L_f, which is not known", None),
+        ]
     most = 1 / (smoothness + 2 * rho - weak)
     least, bound = _least_steps(rho, alpha, steps, smoothness, weak)
     step = f"the step {alpha:g} is at most 1 / (L_f + 2 rho - L_-) = {most:.3g}, with L_f = {smoothness:.3g}"

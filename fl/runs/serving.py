@@ -183,13 +183,15 @@ def last_line(out: Path) -> Mapping[str, Any]:
 
 
 def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) -> None:
-    """What the links carried over all lives of the coordinator, and who took no model."""
+    """What the links carried over all lives of the coordinator, who took no model, and who is revoked at its end."""
     if (out / "scenario.json").exists():
         linked = hosts.linked
         absent = {str(client): times for client, times in sorted(linked.absent.items())}
         found = {"unanswered": absent, "late": linked.late, "life": life}
         if linked.without is not None:
             found["without_model"] = list(linked.without)
+        if barred := [client for client in listener.barred() if client >= 0]:
+            found["sent_away"] = barred
         before: dict[str, Any] = {}
         with suppress(OSError, ValueError):  # a life that was killed counted nothing
             before = json.loads((out / "link.json").read_text()) if life > 1 else {}

@@ -19,7 +19,7 @@ from .gaussian_solver import Target, solve
 ALWAYS = ("which cluster it was put in, and how many clients that has",)
 """What no noise covers, beside who took part and survived."""
 OUTSIDE = ", against all who put no noise of their own into them"
-TOOK_PART = "whoever took part, and knows its own share of the noise (protection.corrupt=1 counts one such client)"
+TOOK_PART = "whoever took part, and knows its own share of the noise (a protection.corrupt of 1 would count one such client)"
 """Of noise that reckons with no corrupt client: of a sum's noise a client in it has to be told all but its own."""
 
 
