@@ -12,14 +12,14 @@ def need_whole(part: object, least: int, *names: str) -> None:
     _check(part, names, lambda value: isinstance(value, Integral) and int(value) >= least, f"a whole number, {least} or more")
 
 
-def need_least(part: object, least: float, *names: str) -> None:
-    """Finite numbers from `least` on."""
-    _check(part, names, lambda value: least <= value < inf, f"a number of {least:g} or more")
+def need_least(part: object, least: float, *names: str, endless: bool = False) -> None:
+    """Numbers from `least` on. endless: infinity among them, as of a bound that is none."""
+    _check(part, names, lambda value: least <= value and (endless or value < inf), f"a {_kind(endless)} of {least:g} or more")
 
 
 def need_above(part: object, least: float, *names: str, endless: bool = False) -> None:
-    """Numbers above `least`. endless: infinity among them, as of a bound that is none."""
-    _check(part, names, lambda value: least < value and (endless or value < inf), f"a number above {least:g}")
+    """Numbers above `least`. endless: as of `need_least`."""
+    _check(part, names, lambda value: least < value and (endless or value < inf), f"a {_kind(endless)} above {least:g}")
 
 
 def need_shares(part: object, *names: str) -> None:
@@ -40,6 +40,10 @@ def need_finite(part: object, *names: str) -> None:
 def need_numbers(part: object, *names: str) -> None:
     """Any that are some: what somebody corrupt sends may be endless, and NaN is a slip of whoever reckoned it."""
     _check(part, names, lambda value: value == value, "a number")
+
+
+def _kind(endless: bool) -> str:
+    return "number" if endless else "finite number"
 
 
 def _check(part: object, names: tuple[str, ...], fits: Callable[..., bool], words: str) -> None:

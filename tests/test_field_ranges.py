@@ -7,13 +7,13 @@ from typing import Any, get_args
 
 import pytest
 
-from cloister import Training, algorithms, attacks, models, rules
+from cloister import Training, algorithms, attacks, models, rules, threats
 from cloister.fl.field_types import wrong_types
 from cloister.protocol.pairs.noise import Noise
 from cloister.told_in_python import PARTS
 
 OTHERS = {"callbacks", "threats"}
-"""Modules whose parts are no fields of a scenario."""
+"""Modules whose parts are no fields of a scenario; of these a budget of an audit is looked at."""
 GIVEN = {"Client", "Colluding", "Evaluation", "Examples", "HadamardRotation", "Insider", "Offered", "Omniscient", "Own",
          "Population", "SignedPermutation", "Situation", "Source"}  # fmt: skip
 """What a user's function is given, or gives: made by Cloister, or of tensors. An `Evaluation` has no number but in its parts."""
@@ -33,6 +33,7 @@ OF_NAME: dict[str, Any] = {
 }  # fmt: skip
 """What fields without a default are given, by their names."""
 OF_PART: dict[str, dict[str, Any]] = {
+    "Budget": {"name": "mine", "seeds": 1, "victims": 1, "records": 1, "steps": 1, "shadows": 1, "clients": 1},
     "ArbitraryTarget": {"target": len},
     "CerP": {"trigger": attacks.TunedTrigger()},
     "Parts": {"parts": (attacks.Patch(),)},
@@ -57,15 +58,38 @@ NEGATIVE = SENT | {
     "Span.least", "Steps.least",
 }  # fmt: skip
 ENDLESS = SENT | {
-    "CFLDefence.eps1", "CFLDefence.eps2",  # a test that always holds, or never
+    "Absolute.eps1", "Absolute.eps2", "CFLDefence.eps1", "CFLDefence.eps2",  # a test that always holds, or never
+    "ScaleFree.eps1", "ScaleFree.eps2",
     "CRFL.rho_0", "CenteredClipping.tau", "Chameleon.bound", "Clip.c", "ConstrainAndScale.bound", "GradientAscent.radius",
     "LASA.norms", "LASA.signs", "Neurotoxin.bound", "NormBound.b", "NormBounded.bound", "ProjectedDescent.radius", "SignGuard.R",
 }  # fmt: skip
 """Bounds that are none."""
+ZERO = (NEGATIVE - {"MixedRotation.angle"}) | {
+    "A3FL.column", "A3FL.initial", "A3FL.lambda0", "A3FL.row", "A3FL.share", "A3FL.target", "ARC.f", "Absolute.eps1",
+    "Absolute.eps2", "AlternatingMinimisation.rho", "Backdoor.share", "Backdoor.target", "Blend.alpha", "Blend.seed",
+    "Bulyan.f", "CAF.f", "CFL.gamma_max", "CFL.patience", "CFL.pause", "CFLDefence.eps2", "CFLDefence.gamma_max", "CRFL.rate",
+    "CerP.closeness", "CerP.diversity", "Chameleon.target", "CloakedCollusion.a", "CloakedCollusion.k",
+    "ConstrainAndScale.alpha", "ConstrainAndScale.bound", "CriticalLayers.share", "DistributedBackdoor.share",
+    "DistributedBackdoor.target", "DnC.f", "EdgeCase.share", "EdgeCase.target", "Encrypted.corrupt", "FLAME.noise",
+    "FLIC.warm_up", "FPFC.nu", "FangKrum.spread", "FeSEM.prox", "FedCE.delta", "FedClust.threshold", "FedProx.mu", "FedSaC.l1",
+    "FedSaC.l2", "FedSaC.mu", "FedSaC.snap", "FedSaC.until", "FedSoft.pull", "FlexCFL.eta_g", "FlippedClasses.share",
+    "ForgedEmbeddings.spread", "GaussianNoise.s", "GradientAscent.radius", "HardenedFLIC.reluctance", "Hider.quantile",
+    "Jittered.spread", "Krum.f", "KrumOfShare.share", "LASA.sparsity", "LogNormal.sigma", "MDA.f", "Masked.corrupt",
+    "Masked.dropped", "Masked.slot_spare", "Meamed.f", "MeanAroundMedian.f", "Mimic.whom", "MultiKrum.f", "NNM.f",
+    "Neurotoxin.bound", "Neurotoxin.ratio", "NormBound.s", "NormBounded.bound", "OfGram.f", "OneWay.cosine", "OneWay.share",
+    "PACFL.beta", "PFedGraph.mu", "PFedGraph.snap", "PairNoise.rate", "PerRound.count", "Phocas.f", "Pixels.column",
+    "Pixels.row", "Pool.count", "PowerLaw.exponent", "ProjectedDescent.radius", "RandomVector.s", "RobustLearningRate.theta",
+    "SMEA.f", "SameAs.client", "ScaleFree.eps1", "ScaleFree.eps2", "Schedule.start", "Schedule.stop", "Share.share",
+    "SignGuard.L", "SoftmaxGroups.noise", "SoftmaxRegression.deviation", "Steps.neighbours", "Steps.probes",
+    "SymmetricNoise.rate", "Together.cosine", "Together.share", "Training.momentum", "Training.prox", "Training.prox_rounds",
+    "Training.weight_decay", "TrimmedMean.b", "TwoKinds.cosine", "TwoServer.corrupt", "Unshared.cosine", "VictimCapture.cosine",
+    "VictimCapture.turn", "VictimCapture.victim",
+}  # fmt: skip
+"""None of something: no noise, no faulty ones, no wait; the first label, client, round or row."""
 
 
 def public() -> dict[str, type]:
-    found = {"Training": Training}
+    found: dict[str, type] = {"Budget": threats.Budget, "Training": Training}
     for module in (import_module(f"cloister.{name}") for name in PARTS if name not in OTHERS):
         for name in module.__all__:
             part = getattr(module, name)
@@ -107,6 +131,7 @@ def test_a_number_that_means_nothing_is_refused_in_one_line(name: str) -> None:
         wrong: list[Any] = [nan] if str in kinds else [nan, "2"]
         wrong += [] if f"{name}.{field}" in NEGATIVE else [-3]
         wrong += [] if f"{name}.{field}" in ENDLESS else [inf]
+        wrong += [] if f"{name}.{field}" in ZERO else [0]
         wrong += [] if float in kinds else [2.5]
         for value in wrong:
             words = refused(part, {**given, field: value})
@@ -116,6 +141,6 @@ def test_a_number_that_means_nothing_is_refused_in_one_line(name: str) -> None:
 
 def test_what_is_legitimate_is_taken() -> None:
     every = public()
-    for value, legitimate in ((-3, NEGATIVE), (inf, ENDLESS)):
+    for value, legitimate in ((-3, NEGATIVE), (inf, ENDLESS), (0, ZERO)):
         for name, field in (one.split(".") for one in legitimate):
             assert not refused(every[name], {**usual(name, every[name]), field: value}), f"{name}.{field}"

@@ -267,5 +267,5 @@ def test_the_corrupt_are_counted_beside_the_floor():
     assert not Rules(3, 2).fit(ones(range(4)))
     assert Rules(3, 2).fit(ones(range(5)))
     assert largest([ones(range(5))]) <= 1 / 5 + TOLERANCE
-    with pytest.raises(ValueError, match="corrupt is a number of clients"):
+    with pytest.raises(ValueError, match="corrupt is a whole number of clients, 0 or more, not -1"):
         Rules(3, -1)

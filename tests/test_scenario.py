@@ -94,7 +94,7 @@ def test_set_reads_text_as_the_declared_type(path: str, text: str, value: object
         ("lr", "1", "no field 'lr' in Scenario; did you mean training.lr; it has: name"),
         ("training.lr.x", "1", "float; it has: none"),
         ("training.lr", "fast", "Training.lr cannot be set to 'fast'"),
-        ("training.lr", "-1", "Training.lr is a number above 0, not -1"),
+        ("training.lr", "-1", "Training.lr is a finite number above 0, not -1"),
         ("rounds", "2.5", "Scenario.rounds cannot be set"),
         ("rounds", "0", "rounds"),
         ("algorithm.remember", "maybe", "CFL.remember cannot be set"),

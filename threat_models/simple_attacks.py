@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..fl.field_ranges import need_above, need_least, need_numbers
+from ..fl.field_ranges import need_least, need_numbers
 from ..protocol.view.answers import Vector
 from .geometry import mean_of
 from .knowledge import Colluding, Level, Own, forged
@@ -123,7 +123,7 @@ class NormBounded:
 
     def __post_init__(self) -> None:
         need_numbers(self, "factor")
-        need_above(self, 0, "bound", endless=True)
+        need_least(self, 0, "bound", endless=True)
 
     def __call__(self, own: Own, /) -> Vector:
         norm = self.factor * float(np.linalg.norm(own.update))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..fl.clients.training import Job, check, mean_loss, minibatches
-from ..fl.field_ranges import need_above, need_numbers
+from ..fl.field_ranges import need_least, need_numbers
 from ..fl.models.draws import own_draws
 from ..fl.models.vector import load_vector, names_and_shapes, pieces_of, to_vector, trainable
 from ..protocol.view.answers import Vector
@@ -89,7 +89,7 @@ class GradientAscent:
     radius: float = inf
 
     def __post_init__(self) -> None:
-        need_above(self, 0, "radius", endless=True)
+        need_least(self, 0, "radius", endless=True)
 
     def __call__(self, situation: Situation, /) -> Vector:
         return trained(situation, lambda loss, moved: -loss, into_ball(self.radius) if self.radius < inf else nothing)
@@ -109,7 +109,7 @@ class ConstrainAndScale:
 
     def __post_init__(self) -> None:
         need_numbers(self, "scale")
-        need_above(self, 0, "bound", endless=True)
+        need_least(self, 0, "bound", endless=True)
         if not 0 <= self.alpha <= 1 or self.anomaly not in ("distance", "cosine"):
             raise ValueError('alpha is from 0 to 1, and anomaly is "distance" or "cosine"')
 
@@ -135,7 +135,7 @@ class ProjectedDescent:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        need_above(self, 0, "radius", endless=True)
+        need_least(self, 0, "radius", endless=True)
         need_numbers(self, "scale")
 
     def __call__(self, situation: Situation, /) -> Vector:
@@ -155,7 +155,7 @@ class Neurotoxin:
     looks_back: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_above(self, 0, "bound", endless=True)
+        need_least(self, 0, "bound", endless=True)
         if not 0 <= self.ratio < 1:
             raise ValueError(f"ratio is from 0 to below 1, not {self.ratio}")
 

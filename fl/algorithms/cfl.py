@@ -62,7 +62,7 @@ class Absolute:
     eps2: float
 
     def __post_init__(self) -> None:
-        need_least(self, 0, "eps1", "eps2")
+        need_least(self, 0, "eps1", "eps2", endless=True)
 
     def stationary(self, mean: float, size: float, /) -> bool:
         return mean < self.eps1
@@ -84,7 +84,7 @@ class ScaleFree:
     eps2: float
 
     def __post_init__(self) -> None:
-        need_least(self, 0, "eps1", "eps2")
+        need_least(self, 0, "eps1", "eps2", endless=True)
 
     def stationary(self, mean: float, size: float, /) -> bool:
         return mean < self.eps1 * size

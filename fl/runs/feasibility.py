@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from ...protocol.masked.graph import fewest
@@ -184,14 +185,14 @@ def _uneven(algorithm: object, least: int) -> Iterator[str]:
 
 
 def _no_shares(algorithm: object) -> Iterator[str]:
-    """Thresholds that are shares, above 1: as percentages would be."""
+    """Thresholds that are shares, above 1: as percentages would be. Who says infinity means always, or never."""
     thresholds = algorithm.thresholds if isinstance(algorithm, CFL) else None
     if not isinstance(thresholds, ScaleFree):
         return
     where = "algorithm.thresholds"
-    if thresholds.eps1 > 1:
+    if 1 < thresholds.eps1 < inf:
         yield f"{where}.eps1 is {thresholds.eps1:g}, and no mean of updates is longer than they are: every cluster looks settled"
-    if thresholds.eps2 > 1:
+    if 1 < thresholds.eps2 < inf:
         yield (
             f"{where}.eps2 is {thresholds.eps2:g}: a cluster is split while its updates are longer than {thresholds.eps2:g} times"
             " those of the first round, which they hardly ever are; it is a share, 0.74 for instance"

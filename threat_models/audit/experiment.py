@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...fl.field_ranges import need_whole
 from ...protocol.core.link import Tap
 from ...protocol.view.answers import Vector
 from ..inference.label_regression import Features
@@ -35,6 +36,9 @@ class Budget:
     steps: int
     shadows: int
     clients: int
+
+    def __post_init__(self) -> None:
+        need_whole(self, 1, "seeds", "victims", "records", "steps", "shadows", "clients")
 
 
 QUICK = Budget("quick", seeds=2, victims=16, records=60, steps=200, shadows=32, clients=400)
