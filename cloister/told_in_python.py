@@ -4,7 +4,7 @@ Commands say it in one line (`user_errors.py`). Here it stands in the error itse
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar
@@ -60,7 +60,10 @@ def telling(part: T) -> T:
             from .fl.field_types import wrong_types
             from .user_errors import meant_of
 
-            if words := meant_of(part, str(error)) or next(wrong_types(self, part.__name__), ""):
+            words = meant_of(part, str(error))
+            if not words and all(hasattr(self, field.name) for field in fields(part)):  # they were taken, and failed later
+                words = next(wrong_types(self, part.__name__), "")
+            if words:
                 error.add_note(words.removeprefix(": ").removeprefix("; "))
             raise
 

@@ -74,3 +74,12 @@ def test_a_name_of_another_module_is_said_to_be_there(module: Any, name: str, wo
     """Before what is like it here: of `rules.CFL` CRFL was said to be meant."""
     with pytest.raises(AttributeError, match=words):
         getattr(module, name)
+
+
+def test_a_value_of_another_kind_is_said_by_its_field_and_a_call_that_fails_before_it_has_any_is_not() -> None:
+    with pytest.raises(TypeError) as found:
+        rules.Krum(f="1")  # type: ignore[arg-type]
+    assert found.value.__notes__ == ["Krum.f is '1'; give a whole number"]
+    with pytest.raises(TypeError, match="multiple values") as found:
+        rules.Krum(1, f=1)  # type: ignore[misc]
+    assert not hasattr(found.value, "__notes__")
