@@ -24,10 +24,11 @@ from cloister.fl.robust.krum import MultiKrum
 from cloister.fl.robust.similarity import FoolsGold
 from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.experiment import run
-from cloister.fl.runs.feasibility import Doubt
+from cloister.fl.runs.feasibility import Doubt, doubts
 from cloister.fl.runs.scenario import Scenario, changed, described
+from cloister.fl.runs.summing_up import borne_out
 from cloister.protocol import Masked
-from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.errors import PAST_BUDGET, Refused
 from cloister.protocol.core.link import Frame
 from cloister.protocol.masked.gaussian_solver import Target, solve
 from cloister.protocol.masked.input import InputTerms
@@ -349,6 +350,15 @@ def test_a_run_writes_what_it_spent_and_goes_on_from_its_checkpoint(tmp_path: Pa
     words = "The privacy budget of 8 clients ran out, first in round 3: a sum that it does not allow is not made, or is made"
     words += " without them."
     assert words in write_report(tmp_path / "long").read_text()
+
+
+def test_a_run_that_is_over_does_not_doubt_of_budgets_that_lasted() -> None:
+    """Before: "budgets may be spent before it is over, and nothing is learned then", of one that was over with budgets left."""
+    found = doubts(replace(PRIVATE, rounds=5), 8, {})
+    (of_noise,) = (words for words in found if "is made for 3 rounds" in words)
+    spent = [{"round": 3, "client": 1, "reason": PAST_BUDGET}]
+    assert borne_out(["another", of_noise], spent) == ["another", of_noise]
+    assert borne_out(["another", of_noise], []) == ["another"]
 
 
 @pytest.mark.trains

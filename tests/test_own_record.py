@@ -450,6 +450,14 @@ def test_choices_and_what_is_compared_have_no_noise_of_training():
     assert all(SAID[kind][0] in said for kind in kinds[1:])
 
 
+def test_what_was_booked_and_never_sent_is_said_to_be():
+    """Before: "It revealed nothing of its data. Epsilon of what stands under noise: 4.06", of a client killed in between."""
+    spent = {"client": {"epsilon_worst": 4.0, "delta": 0.01}}
+    for kinds, booked in (((), True), (("MaskedInput",), False)):
+        rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8} for kind in kinds]}], "Masked()")
+        assert ("booked before it was to be sent, and nothing of it was." in in_short(rows, spent)) == booked
+
+
 def test_of_a_client_that_never_took_part_it_is_said_why(tmp_path):
     lines = [{"started": True}, {"left": "the certificate is revoked: it takes no part", "revoked": True}]
     (tmp_path / "join.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -161,7 +161,8 @@ def in_short(rows: Sequence[Row], spent: Mapping[str, Any]) -> str:
     delta = {unit: f" at delta {number(of['delta']):g}" if "delta" in of else "" for unit, of in spent.items()}
     bounds = [f"{up(number(of.get('epsilon_worst')))}{delta[unit]} for a single {unit}" for unit, of in spent.items()]
     if bounds:
-        said = f"{words} Epsilon of what stands under noise: {', '.join(bounds)}."
+        booked = "" if told else ", booked before it was to be sent, and nothing of it was"
+        said = f"{words} Epsilon of what stands under noise: {', '.join(bounds)}{booked}."
         without = [BESIDE_COMPARED if of.get("of") == OF else WITHOUT_NOISE.get(unit, ()) for unit, of in spent.items()]
         bare = [row.words for row in rows if any(row.kind in kinds for kinds in without)]
         return f"{said} It does not bound what has no noise: {'; '.join(bare)}." if bare else said

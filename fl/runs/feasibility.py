@@ -80,6 +80,10 @@ def _check_counted(protection: Masked, samples: list[int]) -> None:
         )
 
 
+NOISE_OF = "protection.noise is made for"
+"""How a doubt begins that budgets may be spent before the run is over."""
+
+
 def doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> list[str]:
     """A line for each. clients: how many there are in all. groups: those planted, by client, or empty."""
     return list(dict.fromkeys(_doubts(scenario, clients, groups)))
@@ -92,7 +96,7 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
     made_for = getattr(getattr(protection, "noise", None), "rounds", scenario.rounds)
     if made_for < scenario.rounds and Functionality.SUMS in scenario.algorithm.needs:
         yield (
-            f"protection.noise is made for {made_for} rounds, and the run has {scenario.rounds}: budgets may be spent before"
+            f"{NOISE_OF} {made_for} rounds, and the run has {scenario.rounds}: budgets may be spent before"
             f" it is over, and nothing is learned then; take protection.noise.rounds={scenario.rounds}"
         )
     yield from _no_shares(scenario.algorithm)

@@ -19,7 +19,7 @@ from ..emd.record import undecided
 from ..meters.record import said_with_each
 from .diverged import diverged, guess_of
 from .evaluation import ScoringJob, accuracies
-from .feasibility import doubts
+from .feasibility import NOISE_OF, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
 from .outweighing import outweighed
 from .privacy import headline, ran_out, spent
@@ -67,6 +67,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     doubtful = [rows] * bool(rows) + doubts(scenario, len(simulation.population.clients), groups) + simulation.of_data
     doubtful += rule_doubts(scenario, len(simulation.population.clients))
     doubtful += outweighed(scenario, simulation.samples, names_of(simulation)) if simulation.told is None else []
+    doubtful = borne_out(doubtful, faults)
     losses = [*final["loss"].values()]  # None where one is not finite
     targets = simulation.population.clients[min(placed or simulation.population.clients)].test.y
     account, exposure = said_with_each(simulation.watch, simulation.view, answers) if simulation.watch.on else ({}, {})
@@ -119,6 +120,11 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     }
     folder.write_json("summary.json", summary)
     return summary
+
+
+def borne_out(doubtful: Sequence[str], faults: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of a run that is over, its doubts, without that budgets may be spent before, where none was."""
+    return [words for words in doubtful if not words.startswith(NOISE_OF) or ran_out(faults)]
 
 
 def _before(lines: Sequence[Mapping[str, Any]], final: Mapping[str, Any], known: float | None) -> float | None:
