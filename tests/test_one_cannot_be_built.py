@@ -38,7 +38,7 @@ def written(folder: Path, text: str) -> str:
 
 def test_the_others_of_a_file_are_loaded_and_the_one_is_said_with_its_line(tmp_path: Path) -> None:
     where = written(tmp_path, WRONG + 'longer = replace(private, rounds=9)\nscenario = replace(base, name="after")\n')
-    with pytest.warns(Doubt, match=r"^private, longer cannot be built, and are left out: .*several.py, line 13: prot"):
+    with pytest.warns(Doubt, match=r"^private, longer cannot be built, and are left out: .*several.py, line 15: prot"):
         assert load(where).name == "after"
     with pytest.warns(Doubt):
         assert load(f"{where}:base").name == "base"
@@ -47,7 +47,7 @@ def test_the_others_of_a_file_are_loaded_and_the_one_is_said_with_its_line(tmp_p
 @pytest.mark.parametrize("name", ["private", "longer"])
 def test_the_one_is_refused_with_its_line_also_where_another_is_made_of_it(name: str, tmp_path: Path) -> None:
     where = written(tmp_path, WRONG + "longer = replace(private, rounds=9)\nscenario = base\n")
-    with pytest.raises(Unbuilt, match="line 13: protection is the text 'Masked'"):
+    with pytest.raises(Unbuilt, match="line 15: protection is the text 'Masked'"):
         load(f"{where}:{name}")
 
 
