@@ -305,7 +305,7 @@ def test_what_must_be_said_of_rounds_has_usual_values() -> None:
     assert usual_words(algorithms.FedAvg) == ""
     with pytest.raises(TypeError, match=r"missing 2 required.*of 40 rounds, HardenedFLIC\(rounds_before=10, every=5\)\n"):
         algorithms.HardenedFLIC()  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'evry'$"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'evry'\ndid you mean 'every'"):
         algorithms.HardenedFLIC(evry=5)  # type: ignore[call-arg]
     assert expressed("HardenedFLIC(every=7)", 40) == algorithms.HardenedFLIC(rounds_before=10, every=7)
 

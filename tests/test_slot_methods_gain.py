@@ -66,5 +66,5 @@ def test_of_half_of_the_clients_a_share_of_the_images_is_turned() -> None:
         share = 0.25 if population.groups[i] == 0 else 0.75
         assert abs(turned.mean() - share) < 0.03
     for wrong in ({"share": 0.5}, {"share": 0.0}, {"angle": 360}):
-        with pytest.raises(ValueError, match="share|an angle that makes others of them"):
+        with pytest.raises(ValueError, match=r"share|an angle that makes others of them"):
             MixedRotation(clients=6, **wrong)(source, np.random.default_rng(0))

@@ -252,9 +252,9 @@ def _taken(one: Mapping[str, Any]) -> list[str]:
     """That more than the bound of the accuracy without attack is taken on seeds where that is no break, as it is missing without
     the attackers' data, too: seed by seed, since the median of all says nothing of one of them.
     """
-    done, before = searched(one["seeds"]), []
-    for seed in done:
-        strengths, first = one.get("taken", {}).get(str(seed["seed"]), ()), inf if seed["breaks"] is None else seed["breaks"]
+    done, before, taken = searched(one["seeds"]), [], one.get("taken") or {}
+    for seed in (seed for seed in done if str(seed["seed"]) in taken):
+        strengths, first = taken[str(seed["seed"])], inf if seed["breaks"] is None else seed["breaks"]
         whole = [strength for strength, broke in seed["tried"] if not broke and strength in strengths and strength < first]
         before += [min(whole)] if whole else []
     if not before:
