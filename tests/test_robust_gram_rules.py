@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cloister.fl.robust.aggregate import aggregate
 from cloister.fl.robust.averages import Mean, NormBound
 from cloister.fl.robust.clustering import FLAME, CFLDefence, ClippedClustering
+from cloister.fl.robust.coordinates import TrimmedMean
 from cloister.fl.robust.diameter import MDA, SMEA, least_diameter
 from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.robust.mixing import ARC, NNM, Bucketing, Clip, Mixed
@@ -228,6 +229,11 @@ def test_more_faults_than_a_rule_can_stand_are_refused_in_one_line(rule: GramRul
 def test_a_negative_number_of_faults_is_refused(kind: Callable[[int], object]) -> None:
     with pytest.raises(ValueError, match="f counts faulty updates"):
         kind(-1)
+
+
+def test_what_is_wrong_is_called_as_the_rules_field_is() -> None:
+    with pytest.raises(ValueError, match="^b counts faulty updates"):
+        TrimmedMean(-1)
 
 
 def test_of_equal_updates_krum_takes_the_first() -> None:

@@ -62,7 +62,7 @@ class TrimmedMean:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.b)
+        check_f(self.b, "b")
 
     def combine(self, block: Block, /) -> Block:
         n = len(block)

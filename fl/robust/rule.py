@@ -122,10 +122,10 @@ def uniform_on(chosen: NDArray[np.intp] | list[int], n: int) -> Matrix:
     return weights
 
 
-def check_f(f: int) -> None:
-    """Raise ValueError for a number of faulty updates below 0."""
+def check_f(f: int, name: str = "f") -> None:
+    """Raise ValueError for a number of faulty updates below 0. name: of the rule's field."""
     if f < 0:
-        raise ValueError(f"f counts faulty updates and is 0 or more, not {f}")
+        raise ValueError(f"{name} counts faulty updates and is 0 or more, not {f}")
 
 
 class TooFew(ValueError):
