@@ -232,7 +232,7 @@ def test_a_negative_number_of_faults_is_refused(kind: Callable[[int], object]) -
 
 
 def test_what_is_wrong_is_called_as_the_rules_field_is() -> None:
-    with pytest.raises(ValueError, match="^b counts faulty updates"):
+    with pytest.raises(ValueError, match=r"^b counts faulty updates"):
         TrimmedMean(-1)
 
 

@@ -57,7 +57,7 @@ def test_who_makes_it_right_sees_no_difference() -> None:
     assert replace(rule, b=2) == rules.TrimmedMean(2)
     assert pickle.loads(pickle.dumps(rule)) == rule  # noqa: S301
     assert list(inspect.signature(rules.TrimmedMean).parameters) == ["b"]
-    with pytest.raises(ValueError, match="f counts faulty updates") as found:
+    with pytest.raises(ValueError, match="b counts faulty updates") as found:
         rules.TrimmedMean(b=-1)
     assert not hasattr(found.value, "__notes__")
 
