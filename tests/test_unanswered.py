@@ -5,10 +5,14 @@ from typing import cast
 
 import pytest
 
+from cloister.fl.algorithms.algorithm import Cluster, State
 from cloister.fl.runs.linked_hosts import NOT_IN_TIME, NOT_THERE, LinkedHosts
-from cloister.fl.runs.lost_round import unanswered
+from cloister.fl.runs.lost_round import Lost, unanswered, why_lost
 from cloister.protocol.core.errors import Fault
-from cloister.protocol.core.session import DEALER, SECOND_SERVER
+from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER
+from cloister.protocol.view.answers import Model
+
+from .served import SMALL
 
 SECOND, DEALT = Fault(SECOND_SERVER, "it did not say whose keys it holds"), Fault(DEALER, "it was not answered")
 
@@ -35,3 +39,20 @@ def test_a_coordinator_knows_who_gave_no_answer_in_this_round_and_is_not_there()
     assert LinkedHosts.missed(cast("LinkedHosts", hosts)) == {SECOND_SERVER: NOT_THERE, 3: NOT_IN_TIME}
     hosts.listener = None
     assert LinkedHosts.missed(cast("LinkedHosts", hosts)) == {SECOND_SERVER: NOT_THERE, 3: NOT_THERE}
+
+
+def test_a_clients_word_of_another_names_nobody_and_still_tells_that_a_round_came_to_nothing() -> None:
+    """Clients that refuse what the server sent say so themselves, and a run in which they all do is not in order."""
+    said = Fault(SERVER, "another floor than was agreed", by=0), Fault(1, "a share that was not dealt", by=0)
+    state = cast(State, SimpleNamespace(clusters={"0": Cluster((0, 1, 2), Model("init"))}, measured={}, round=3))
+
+    def lost(*faults: Fault) -> Lost:
+        return why_lost(SMALL, 2, state, {Model("init")}, True, faults, [], (0, 1, 2), ())
+
+    assert lost() == Lost()
+    assert "another floor than was agreed" in lost(said[0]).words
+    assert "a share that was not dealt" in lost(said[1]).words
+    liar = Fault(SECOND_SERVER, "it did not answer", by=0), *(Fault(i, "silent", by=0) for i in (1, 2)), Fault(0, "silent")
+    found = lost(*liar)
+    assert (found.hopeless, "second server" in found.words) == (False, False)
+    assert unanswered([Fault(SECOND_SERVER, "x", by=DEALER)]) != ""  # the other server's word stands

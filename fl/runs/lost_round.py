@@ -79,9 +79,9 @@ def why_lost(
     and are, the initial ones alone. faults, refused: of the round. clients: of the population. declined: who would not train,
     past its budget.
     """
-    clusters, faults = list(state.clusters.values()), _seen(faults)
+    clusters, seen = list(state.clusters.values()), _seen(faults)
     below = [sum_ for sum_ in refused if sum_.clients]
-    own = [f for f in faults if f.blame in clients]  # and not the server's of a sum that nobody was left for
+    own = [f for f in seen if f.blame in clients]  # and not the server's of a sum that nobody was left for
     unused = _unused_of(own)
     words, hopeless = "", False
     alone = bool(getattr(getattr(scenario.algorithm, "in_slots", None), "own", ""))  # each goes on with a model of its own
@@ -104,11 +104,11 @@ def why_lost(
             *_lower(scenario),
         ]
         what = ", ".join(slots) if shut else "inputs of one scale, or a smaller training.lr,"
-        words = f"no update of round {round} could be used ({faults[-1].reason}); {what} may help"
+        words = f"no update of round {round} could be used ({(seen or faults)[-1].reason}); {what} may help"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
-        hopeless = present <= {f.blame for f in faults}
+        hopeless = present <= {f.blame for f in seen}
     return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())
 
 
@@ -120,7 +120,7 @@ def after_a_loss(state: State) -> State:
 
 
 def _seen(faults: Iterable[Fault]) -> list[Fault]:
-    """Those that are not a client's word of another: it may be false."""
+    """Those that are not a client's word of another, which may be false: it tells that something was refused."""
     return [f for f in faults if f.by is None or f.by < 0]
 
 

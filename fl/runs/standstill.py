@@ -68,9 +68,8 @@ def standing_still(
         if any(other.model == cluster.model for other in before.values()) and (words := reason(names)):
             clients = tuple(i for i in cluster.members if had.get(i, cluster.model) == cluster.model)
             found.append(Standstill(name, min((since[o] for o in names if o in since), default=round), clients, words))
-    told = {i for of in found for i in of.clients} | {
-        i for of in now.values() if of.alone for i in of.members
-    }  # who trained by itself
+    by_itself = {i for of in now.values() if of.alone for i in of.members}
+    told = by_itself.union(*(of.clients for of in found))
     for name, cluster in sorted(before.items()):
         left = tuple(i for i in cluster.members if i not in told)
         if left and name in last and name not in summed and all(cluster.model != other.model for other in now.values()):
