@@ -22,9 +22,9 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
     """A row for each point that was played, the most severe first.
 
     attackers, share: how many of the clients attack. strength: the attack's own, with its name in `strength_of`; times: by what
-    is multiplied what is sent, beside it. loss: of accuracy of loyal clients, mean over the seeds that were played, with Student's
-    t interval of the mean at 95 %, cut to what can be (None of fewer than three), and the least and the most of any seed; gained:
-    of a backdoor, likewise; worst_client: the largest loss of any client in any seed; all as shares.
+    is multiplied what is sent, beside it. loss: of accuracy of loyal clients, mean over the seeds that were played, with
+    Student's t interval of the mean at 95 %, cut to what can be (None of fewer than three), and the least and the most of any
+    seed; gained: of a backdoor, likewise; worst_client: the largest loss of any client in any seed; all as shares.
     severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
