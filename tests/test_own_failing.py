@@ -15,7 +15,7 @@ from cloister.attacking.data import Search, curve, found_words
 from cloister.attacking.points import _figures, with_interval
 from cloister.attacking.tables import failed_words, verdict
 from cloister.evaluating.judging import Harm
-from cloister.evaluating.verdict import _success
+from cloister.evaluating.loss_words import success
 from cloister.fl.functions import Unfit
 from cloister.fl.near_names import in_short
 from cloister.fl.runs.simulation import Simulation
@@ -199,7 +199,7 @@ def test_a_backdoor_above_the_bound_in_some_seeds_is_said_by_seeds() -> None:
     assert of is not None
     words = "patch succeeds 25.0 points in the mean more often than without it, in its last poisoned round,"
     words += " above the bound in 1 of 2 seeds"
-    assert _success(Harm("patch", of, 0.1, 1, None)) == words
+    assert success(Harm("patch", of, 0.1, 1, None)) == words
 
 
 def test_two_seeds_have_no_interval_and_are_both_shown() -> None:

@@ -1,0 +1,84 @@
+"""Which defences hold wherever they are built to, and which of them loses least."""
+
+from collections.abc import Sequence
+
+from ..grids.spread import spread
+from .caveats import fewer_than_built_for
+from .data import Grid, at
+from .judging import DECIDE, Finding, State, seeds_needed, seeds_words
+from .learning import enough_words, learns, without_attack
+from .loss_words import lost_in_the_mean, names_words, points, rate, they_are, verb_of
+from .losses import lost_by_seed
+
+WITHIN = "with as many attackers as it is built for"
+
+
+def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
+    """Which defences hold against all that was played wherever they are built to, and which of them loses least."""
+    inside = [one for one in found if one.within and one.attackers]
+    if not inside:
+        return "no number of attackers was played that a defence says it is built for."
+    by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
+    place = inside[0].protection
+    blank = {one.defence: strengths_without_result(grid, found, one.defence, place) for one in inside}
+    all_holding = [
+        d
+        for d, of in by.items()
+        if all(one.state == State.HOLDS for one in of) and not any(_may_be_within(grid, found, of[0], s) for s in blank[d])
+    ]
+    holding = [d for d in all_holding if learns(grid, d, place)]
+    open_ = [d for d, of in by.items() if all(one.state != State.BREAKS for one in of) and learns(grid, d, place)]
+    if not holding and len(open_) == len(by):
+        return f"undecided: no defence breaks {WITHIN}, and none is known to hold against every attack played."
+    if not holding:
+        nothing = f" that learned {enough_words(grid, place)}" if all_holding else ""
+        if open_:
+            of = f"{names_words(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
+            return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."
+        return f"no defence{nothing} holds against every attack played {WITHIN}."
+    fewer = fewer_than_built_for(by, holding)
+    many = "no more attackers than" if fewer else "as many attackers as"
+    hold = f"{names_words(holding)} {verb_of(holding, 'hold')} against every attack played."
+    who = f"with {many} {they_are(holding)} built for{fewer}, {hold}"
+    common = set.intersection(*({one.strength for one in by[d]} for d in holding))
+    if len(holding) == 1 or not common:
+        return f"{who} {without_attack(grid, holding, place)}"
+    strength = max(common)
+    least, *others = sorted(
+        (one for d in holding for one in by[d] if one.strength == strength),
+        key=lost_in_the_mean,
+    )
+    words = f"{who} With {at(grid, strength)} {least.defence} loses least: {points(least)}{rate(least)}."
+    return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
+
+
+def strengths_without_result(grid: Grid, found: Sequence[Finding], defence: str, protection: str) -> list[float]:
+    """Strengths at which a defence has no result with any attack, though it has at others."""
+    judged = {one.strength for one in found if (one.defence, one.protection) == (defence, protection)}
+    return [s for s in sorted(grid.strengths) if judged and s not in judged]
+
+
+def _may_be_within(grid: Grid, found: Sequence[Finding], one: Finding, strength: float) -> bool:
+    """Whether a defence may be built for a strength at which nothing is known of it: by the attackers that others meet there."""
+    counted = [int(strength)] if grid.about["strength"] == "attackers" else []
+    met = max([other.attackers for other in found if other.strength == strength] + counted, default=0)
+    return one.built_for is None or met <= one.built_for
+
+
+def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
+    """Whom the difference, paired by seed, does not tell from the one that loses least, and about how many seeds would."""
+    open_, needed = [], 0.0
+    mine = _lost(grid, least)
+    for other in others:
+        theirs = _lost(grid, other)
+        gap = spread(theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys())
+        if gap is None or gap.count < 2 or gap.mean <= gap.half:
+            open_.append(other.defence)
+            needed = max(needed, DECIDE if gap is None else seeds_needed(gap.mean, gap))
+    return f"Whether {names_words(open_)} {verb_of(open_, 'lose')} more is undecided, {seeds_words(needed)}." if open_ else ""
+
+
+def _lost(grid: Grid, one: Finding) -> dict[int, float]:
+    """By seed, what the worst attack costs."""
+    rows = one.rows.get(one.harm.attack, ()) if one.harm else ()
+    return lost_by_seed(rows, grid.absent(one.defence, one.strength, one.protection))
