@@ -350,12 +350,12 @@ def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
     assert "No cluster was split in 48 rounds." in page.text
     assert f"had norm {min(line['norms']['0']['mean'] for line in lines):.3g} (round 48)" in page.text
     assert "algorithm.eps1 = 0.4" in page.text
-    few = {"cluster": "00@3", "members": [1], "why": "a sum over 1 clients is below the floor of 2"}
+    few = {"cluster": "00@3", "members": [1], "why": "a sum over 1 client is below the floor of 2"}
     change(tmp_path, "summary.json", below_floor=[{"round": 3, **few}, {"round": 4, **few}])
     page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "had norm" in page.text  # a sum that came to nothing is not why there was no split
     assert (
-        "Sums that were not opened round cluster clients asked for it why 3 to 4 00 1 a sum over 1 clients is below" in page.text
+        "Sums that were not opened round cluster clients asked for it why 3 to 4 00 1 a sum over 1 client is below" in page.text
     )
 
 

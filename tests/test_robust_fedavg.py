@@ -216,7 +216,7 @@ def test_krum_is_below_every_floor_above_one_and_multi_krum_fits() -> None:
     state, model, view = play(RobustFedAvg(rule=Krum(2)), Plain(floor=2))
     np.testing.assert_array_equal(model, 0)
     assert state.outcome is not None
-    assert "1 clients is below the floor of 2" in state.outcome.unmoved
+    assert "1 client is below the floor of 2" in state.outcome.unmoved
     assert len(view.record.below_floor) == 1
     assert state.round == 1
     state, model, _ = play(RobustFedAvg(rule=MultiKrum(2)), Plain(floor=9))

@@ -116,7 +116,7 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
         ((0, 1, 2), (0, 1), "the privacy budget of 2 of 3 clients allows no more"),
         ((), (0, 1), "the privacy budget of 2 clients allows no more"),
         ((0, 1, 2, 3), (9,), "a sum over 4 clients was withheld: one of them has more of it than the floor of 2 allows"),
-        ((0,), (), "a sum over 1 clients is below the floor of 2"),
+        ((0,), (), "a sum over 1 client is below the floor of 2"),
     ],
 )
 def test_a_budget_that_is_spent_is_why_a_sum_is_withheld(clients: tuple[int, ...], spent: tuple[int, ...], words: str) -> None:

@@ -178,12 +178,13 @@ class BelowFloor:
     def words(self) -> str:
         """As an error says it."""
         few = len(self.clients)
+        over = f"a sum over {few} client{'s' * (few != 1)}"
         if self.shut:
             return self.shut
         if few < self.floor:
-            return f"a sum over {few} clients is below the floor of {self.floor}"
+            return f"{over} is below the floor of {self.floor}"
         why = f"one of them has more of it than the floor of {self.floor} allows, or too many fell silent before it was opened"
-        return f"a sum over {few} clients was withheld: {why}"
+        return f"{over} was withheld: {why}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
