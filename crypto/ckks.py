@@ -6,12 +6,12 @@ operating system, so ciphertexts never repeat: compare decryptions. What this do
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from .ckks_ciphertexts import EncryptedVector, encrypted, read_vector
+from .ckks_contexts import InvalidContext, read_context, serialised
 from .ckks_parameters import CkksParameters
 
 MOST_DIGITS = 8
@@ -22,61 +22,16 @@ PRODUCTS = CkksParameters(8192, (60, 40, 60), 40)
 """One multiplication: inner products below 2^19, of vectors of norm below 724."""
 
 
-class InvalidContext(ValueError):
-    """The bytes are not a public context of these parameters."""
-
-
-@lru_cache(maxsize=4)
-def _fingerprint(parameters: CkksParameters) -> tuple[int, ...]:
-    """The library's hash of the encryption parameters."""
-    return _parameters_of(new_context(parameters))
-
-
-def _parameters_of(context: Any) -> tuple[int, ...]:
-    return tuple(context.seal_context().data.key_parms_id())
-
-
-def has_parameters(context: Any, parameters: CkksParameters) -> bool:
-    """Whether the library's context is of these parameters."""
-    return _parameters_of(context) == _fingerprint(parameters)
-
-
-def new_context(parameters: CkksParameters) -> Any:
-    """The library's context with a fresh key. Raises ValueError for parameters below 128 bits of security."""
-    import tenseal  # here, so that who needs none of it does not load it
-
-    context = tenseal.context(
-        tenseal.SCHEME_TYPE.CKKS, parameters.degree, coeff_mod_bit_sizes=list(parameters.modulus_bits), n_threads=1
-    )
-    context.global_scale = 2**parameters.scale_bits
-    return context
-
-
 def _loaded(data: bytes, parameters: CkksParameters, limit: int) -> Any:
     """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
-    import tenseal  # here, so that who needs none of it does not load it
-
     if len(data) > limit:
         raise InvalidContext(f"a public context has at most {limit} bytes, not {len(data)}")
-    try:
-        context = tenseal.context_from(data, n_threads=1)
-        scale = context.global_scale
-    except (ValueError, RuntimeError):
-        raise InvalidContext("bytes are not a public context") from None
+    context = read_context(data, parameters)
     if context.has_secret_key() or context.is_private():
         raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
-    if not has_parameters(context, parameters) or scale != 2.0**parameters.scale_bits:
-        raise InvalidContext("the public context has other parameters")
     if not context.has_public_key():
         raise InvalidContext("the public context lacks keys that its parameters need")
     return context
-
-
-def serialised(context: Any, *, products: bool) -> bytes:
-    """The public part of the library's context. products: with the keys that they need."""
-    return bytes(
-        context.serialize(save_public_key=True, save_secret_key=False, save_galois_keys=products, save_relin_keys=products)
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

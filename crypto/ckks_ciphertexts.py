@@ -80,6 +80,8 @@ def read_vector(context: Any, parameters: CkksParameters, data: bytes, length: i
             raise InvalidCiphertext("bytes are not a ciphertext of these parameters") from None
         inner = chunk.ciphertext()
         well_formed = chunk.size() == size and len(inner) == 1 and inner[0].size() == 2
+        if well_formed and inner[0].is_transparent():
+            raise InvalidCiphertext("a ciphertext that anybody can read")
         if not well_formed or inner[0].coeff_modulus_size() != primes or inner[0].scale != 2.0**parameters.scale_bits:
             raise InvalidCiphertext("bytes are not a ciphertext of these parameters")
         chunks.append(chunk)
@@ -90,14 +92,29 @@ def add(vectors: Sequence[EncryptedVector], /) -> EncryptedVector:
     """The encrypted sum of vectors of one length; needs no key."""
     if not vectors or len({(vector.parameters, vector.length) for vector in vectors}) != 1:
         raise ValueError("a sum needs one or more encrypted vectors of the same length and parameters")
-    first, *others = vectors
-    if not others:
-        return first
-    totals = tuple(a + b for a, b in zip(first.chunks, others[0].chunks, strict=True))
-    for vector in others[1:]:
+    if len(vectors) == 1:
+        return vectors[0]
+    try:
+        return _added(vectors)
+    except RuntimeError:  # made to cancel each other: the library refuses what has no randomness left
+        return _added([_hidden(vectors[0]), *vectors[1:]])
+
+
+def _added(vectors: Sequence[EncryptedVector]) -> EncryptedVector:
+    first, second, *others = vectors
+    totals = tuple(a + b for a, b in zip(first.chunks, second.chunks, strict=True))
+    for vector in others:
         for total, chunk in zip(totals, vector.chunks, strict=True):
             total.add_(chunk)
     return EncryptedVector(first.parameters, first.length, totals)
+
+
+def _hidden(vector: EncryptedVector) -> EncryptedVector:
+    """The same values under randomness of one's own: an encryption of zeros is added."""
+    import tenseal  # here, so that who needs none of it does not load it
+
+    chunks = tuple(chunk + tenseal.ckks_vector(chunk.context(), np.zeros(chunk.size())) for chunk in vector.chunks)
+    return EncryptedVector(vector.parameters, vector.length, chunks)
 
 
 def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> EncryptedVector:
@@ -110,6 +127,13 @@ def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> Encrypted
         raise ValueError("an inner product needs two encrypted vectors of the same length and parameters")
     if not left.parameters.multiplies:
         raise ValueError("these parameters cannot multiply; encrypt under PRODUCTS")
+    try:
+        return _product(left, right)
+    except RuntimeError:  # made so that the product has no randomness left
+        return _product(_hidden(left), _hidden(right))
+
+
+def _product(left: EncryptedVector, right: EncryptedVector) -> EncryptedVector:
     products = [a * b for a, b in zip(left.chunks, right.chunks, strict=True)]
     scalars = [product.sum() for product in products]
     total = scalars[0]

@@ -13,8 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .ckks import MOST_DIGITS, SUMS, InvalidContext, PublicContext, has_parameters, new_context, serialised
+from .ckks import MOST_DIGITS, SUMS, PublicContext
 from .ckks_ciphertexts import EncryptedVector, read_vector
+from .ckks_contexts import InvalidContext, new_context, read_context, serialised
 from .ckks_parameters import CkksParameters
 
 
@@ -72,16 +73,11 @@ class SecretContext:
     @classmethod
     def from_secret_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
-        import tenseal  # here, so that who needs none of it does not load it
-
         if len(data) > 2 * parameters.context_bytes:
             raise InvalidContext("bytes are not a secret context")
-        try:
-            context = tenseal.context_from(data, n_threads=1)
-        except (ValueError, RuntimeError):
-            raise InvalidContext("bytes are not a secret context") from None
-        if not context.has_secret_key() or not has_parameters(context, parameters):
-            raise InvalidContext("bytes are not a secret context of these parameters")
+        context = read_context(data, parameters)
+        if not context.has_secret_key():
+            raise InvalidContext("bytes are not a secret context")
         return cls(parameters, context)
 
     def read(self, data: bytes, length: int, /) -> EncryptedVector:

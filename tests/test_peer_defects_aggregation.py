@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from cloister.crypto import masks
-from cloister.crypto.ckks import SUMS, InvalidContext, PublicContext
+from cloister.crypto.ckks import SUMS, PublicContext
+from cloister.crypto.ckks_contexts import InvalidContext
 from cloister.crypto.ckks_secret import SecretContext
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Masked

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 import cloister.crypto.ckks
 import cloister.protocol.masked.client
-from cloister.crypto.ckks import SUMS, new_context
+from cloister.crypto.ckks import SUMS
 from cloister.crypto.ckks_ciphertexts import EncryptedVector, read_vector
+from cloister.crypto.ckks_contexts import new_context
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.link import Frame

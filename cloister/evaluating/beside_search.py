@@ -23,7 +23,7 @@ def beside(
     there = [row for row in rows if all(row.get(key) == value for key, value in place.items())]
     clean, attacked = ([row for row in there if row.get("attack") == of and row["status"] == "done"] for of in (None, attack))
     about = _nothing_learned(clean) | _of_clean(attacked, bounds) | _in_vain(attacked, bounds)
-    return about | (_built_for(evaluation, there, attacked, defence) if evaluation.strength == ATTACKERS else {})
+    return about | (_built_for(evaluation, attacked, defence) if evaluation.strength == ATTACKERS else {})
 
 
 def _nothing_learned(clean: Sequence[Row]) -> dict[str, Any]:
@@ -66,11 +66,12 @@ def _refused(row: Row) -> int:
     return int((row.get("rejected") or {}).get("members") or 0)
 
 
-def _built_for(evaluation: Evaluation, there: Sequence[Row], attacked: Sequence[Row], defence: str) -> dict[str, Any]:
-    """built_for: how many attackers in a round a defence is built for, as the evaluation or it says; at_work: by strength, how
-    many there were at most. Neither key where nothing says that.
+def _built_for(evaluation: Evaluation, attacked: Sequence[Row], defence: str) -> dict[str, Any]:
+    """built_for: how many attackers in a round a defence is built for, as the evaluation or it says of the clients that there are
+    under attack, more than in a run without the attackers'; at_work: by strength, how many there were at most. Neither key where
+    nothing says that.
     """
-    told = [evaluation.limits.get(defence)] if defence in evaluation.limits else [row.get("built_for") for row in there]
+    told = [evaluation.limits.get(defence)] if defence in evaluation.limits else [row.get("built_for") for row in attacked]
     least = min((n for n in told if n is not None), default=None)
     if least is None:
         return {}

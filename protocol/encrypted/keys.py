@@ -17,7 +17,8 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, InvalidContext, PublicContext
+from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
+from ...crypto.ckks_contexts import InvalidContext
 from ...crypto.ckks_parameters import CkksParameters
 from ...crypto.ckks_secret import SecretContext
 from ...crypto.envelope import InvalidSeal, open_sealed, seal

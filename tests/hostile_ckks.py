@@ -1,0 +1,51 @@
+"""Bytes of CKKS that no honest client makes, written field by field: ciphertexts with polynomials of one's choice, contexts of
+other parameters.
+"""
+
+import struct
+
+import numpy as np
+import tenseal
+
+from cloister.crypto.ckks_contexts import new_context
+from cloister.crypto.ckks_parameters import CkksParameters
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of a protobuf message."""
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    told = b""
+    while value > 127:
+        told += bytes([value & 127 | 128])
+        value >>= 7
+    return told + bytes([value])
+
+
+def _sealed(body: bytes) -> bytes:
+    """With the library's header, uncompressed."""
+    return struct.pack("<HBBBBHQ", 0xA15E, 16, 4, 3, 0, 0, 16 + len(body)) + body
+
+
+def ciphertext(parameters: CkksParameters, length: int, first: int = 0, second: int = 0, half: int | None = None) -> bytes:
+    """As `EncryptedVector.to_bytes` of one ciphertext; the numbers are in every place of its two polynomials, or in one half."""
+    context = new_context(parameters)
+    primes = len(parameters.modulus_bits) - 1
+    parms = struct.pack("<4Q", *context.seal_context().data.first_parms_id())
+    polynomials = np.zeros((2, primes, parameters.degree), np.uint64)
+    where = slice(None) if half is None else slice(half * parameters.degree // 2, (half + 1) * parameters.degree // 2)
+    polynomials[0, :, where], polynomials[1, :, where] = first, second
+    array = _sealed(struct.pack("<Q", polynomials.size) + polynomials.tobytes())
+    scale = 2.0**parameters.scale_bits
+    body = parms + struct.pack("<BQQQdQ", 1, 2, parameters.degree, primes, scale, 1) + array
+    part = field(1, _varint(length)) + field(2, _sealed(body)) + b"\x19" + struct.pack("<d", scale)
+    return len(part).to_bytes(4, "little") + part
+
+
+def parameters_of(degree: int, bits: list[int]) -> bytes:
+    """A context of such parameters, without a key: few bytes, from which the library builds much."""
+    context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, degree, coeff_mod_bit_sizes=bits, n_threads=1)
+    context.global_scale = 2**40
+    return bytes(context.serialize(False, False, False, False))

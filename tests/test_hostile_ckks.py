@@ -1,0 +1,70 @@
+"""What a client or a server can write of CKKS that the library itself would not: it is refused by name, or does no harm."""
+
+import numpy as np
+import pytest
+import tenseal
+
+from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
+from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, add, inner_product
+from cloister.crypto.ckks_contexts import InvalidContext
+from cloister.crypto.ckks_secret import SecretContext
+
+from .hostile_ckks import ciphertext, field, parameters_of
+
+LENGTH = 65
+
+
+@pytest.fixture(scope="module")
+def products() -> SecretContext:
+    return SecretContext.generate(PRODUCTS)
+
+
+def test_a_ciphertext_that_anybody_can_read_is_refused_where_it_comes_in(products):
+    for read in (products.public().read, products.read):
+        with pytest.raises(InvalidCiphertext, match="anybody can read"):
+            read(ciphertext(PRODUCTS, LENGTH, first=1), LENGTH)
+        assert read(ciphertext(PRODUCTS, LENGTH, first=1, second=1), LENGTH).length == LENGTH
+
+
+def test_two_vectors_whose_product_has_no_randomness_left_end_nobody(products):
+    public = products.public()
+    left, right = (public.read(ciphertext(PRODUCTS, LENGTH, second=3, half=half), LENGTH) for half in (0, 1))
+    with pytest.raises(RuntimeError, match="transparent"):
+        left.chunks[0] * right.chunks[0]
+    assert len(products.decrypt(inner_product(left, right))) == 1
+    honest = public.encrypt(np.ones(LENGTH))
+    assert products.decrypt(inner_product(honest, honest)).rounded(2) == pytest.approx([LENGTH])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1)])
+def test_vectors_that_cancel_each_other_are_added_like_others(products, order):
+    public = products.public()
+    lying = public.encrypt(np.arange(LENGTH) / LENGTH)
+    against = EncryptedVector(PRODUCTS, LENGTH, tuple(-chunk for chunk in lying.chunks))
+    vectors = [lying, against, public.encrypt(np.ones(LENGTH))]
+    total = add([vectors[k] for k in order])
+    assert products.decrypt(total).rounded(6) == pytest.approx(np.ones(LENGTH))
+    assert products.decrypt(add([lying, against])).rounded(6) == pytest.approx(np.zeros(LENGTH))
+
+
+def test_contexts_of_other_parameters_are_refused_before_the_library_builds_them(products, monkeypatch):
+    own, other = products.public_bytes(), parameters_of(16384, [30] * 4)
+    head = own[: 2 + own[1]]
+    monkeypatch.setattr(tenseal, "context_from", lambda *_, **__: pytest.fail("the library was asked"))
+    hostile = (other, own[: len(head)] + other, own + other, own + head, own + field(9, b"x"), head + b"\x12", head + b"\x12\xff")
+    for data in hostile:
+        for kind in (EncryptingContext, PublicContext):
+            with pytest.raises(InvalidContext):
+                kind.from_bytes(data[: PRODUCTS.context_bytes], PRODUCTS)
+        with pytest.raises(InvalidContext, match=r"other parameters|not a context"):
+            SecretContext.from_secret_bytes(data, PRODUCTS)
+    with pytest.raises(InvalidContext, match="other parameters"):
+        EncryptingContext.from_bytes(products.encrypting_bytes(), SUMS)
+
+
+def test_a_context_that_names_more_than_it_holds_is_refused(products):
+    own = products.public_bytes()
+    head = own[: 2 + own[1]]
+    for data in (head, head + field(2, b""), own[:-1], head + field(2, b"\x0a\xff\xff\xff\xff\x0f"), own[:5000]):
+        with pytest.raises(InvalidContext):
+            PublicContext.from_bytes(data, PRODUCTS)
