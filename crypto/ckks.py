@@ -8,9 +8,10 @@ operating system, so ciphertexts never repeat: compare decryptions. What this do
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from .ckks_ciphertexts import EncryptedVector, encrypted, read_vector
+from .ckks_ciphertexts import EncryptedVector, encrypted, inner_product, read_vector
 from .ckks_contexts import InvalidContext, read_context, serialised
 from .ckks_parameters import CkksParameters
 
@@ -74,6 +75,16 @@ class PublicContext:
 
     def to_bytes(self) -> bytes:
         return serialised(self._context, products=self.parameters.multiplies)
+
+    @property
+    def can_multiply(self) -> bool:
+        """Whether an inner product of full ciphertexts can be computed, whatever it opens to. Some 20 ms."""
+        ones = self.encrypt(np.ones(self.parameters.slots) / self.parameters.slots)
+        try:
+            inner_product(ones, ones)
+        except (ValueError, RuntimeError):
+            return False
+        return True
 
     def encrypting(self) -> EncryptingContext:
         """The public key alone."""

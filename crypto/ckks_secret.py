@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .ckks import MOST_DIGITS, SUMS, PublicContext
-from .ckks_ciphertexts import EncryptedVector, read_vector
+from .ckks_ciphertexts import EncryptedVector, encrypted, read_vector
 from .ckks_contexts import InvalidContext, new_context, read_context, serialised
 from .ckks_parameters import CkksParameters
 
@@ -79,6 +79,12 @@ class SecretContext:
         if not context.has_secret_key():
             raise InvalidContext("bytes are not a secret context")
         return cls(parameters, context)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the secret key opens what its public key encrypts: keys that somebody put together need not. Some 10 ms."""
+        values = np.array([1.0, -1.0])
+        return bool(np.abs(self.decrypt(encrypted(self._context, self.parameters, values)).rounded(2) - values).max() < 0.5)
 
     def read(self, data: bytes, length: int, /) -> EncryptedVector:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext."""

@@ -49,3 +49,18 @@ def parameters_of(degree: int, bits: list[int]) -> bytes:
     context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, degree, coeff_mod_bit_sizes=bits, n_threads=1)
     context.global_scale = 2**40
     return bytes(context.serialize(False, False, False, False))
+
+
+def parts_of(context: bytes) -> list[bytes]:
+    """The fields of a context, as they stand: parameters, the public part, and the secret one if it is there."""
+    found, at = [], 0
+    while at < len(context):
+        size, shift, end = 0, 0, at + 1
+        while True:
+            size |= (context[end] & 127) << shift
+            shift, end = shift + 7, end + 1
+            if context[end - 1] < 128:
+                break
+        found.append(context[at : end + size])
+        at = end + size
+    return found

@@ -15,7 +15,7 @@ from cloister.fl.models.papers import Mlp
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Encrypted, Plain
-from cloister.protocol.core.errors import ProtocolError, Refused
+from cloister.protocol.core.errors import Refused, Silent
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.holders import KEPT, Holders
@@ -29,7 +29,8 @@ from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 
 from . import sides
-from .encrypted_session import made_once, reachable, secrets_in
+from .encrypted_session import another_key, made_once, reachable, secrets_in
+from .hostile_ckks import parts_of
 
 pytestmark = pytest.mark.sweeps
 
@@ -219,10 +220,10 @@ def test_inner_products_are_within_their_tolerance_and_norms_nearly_exact(keys, 
 def test_scores_that_nobody_opens_raise():
     view = open_view(tap=lambda f: [] if f.kind == "RoundedScores" else [f])
     updates = view.train(0, root())["root"]
-    with pytest.raises(ProtocolError, match="no client opened"):
+    with pytest.raises(Silent, match="no client opened"):
         view.gram(updates, origin=True)
     view = open_view(tap=lambda f: [] if f.kind == "OfferedKey" else [f])
-    with pytest.raises(ProtocolError, match="no client made the key"):
+    with pytest.raises(Silent, match="no client made the key"):
         view.gram(view.train(0, root())["root"], origin=True)
 
 
@@ -383,3 +384,64 @@ def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(a
     assert not ours.view.record.faults
     for mine, others in zip(ours.state.models, plain.state.models, strict=True):
         assert np.abs(ours.view.harness.observe(mine) - plain.view.harness.observe(others)).max() < 1e-6
+
+
+def sealing(monkeypatch, makers, how):
+    """Clients that make keys whose secret nobody can use. how: of the secret bytes that they should seal, those that they do."""
+    honest = encrypted_client.offer
+
+    def offer(seed, name, me, secret):
+        if me not in makers:
+            return honest(seed, name, me, secret)
+        lying = type(
+            "Lying", (), {"secret_bytes": lambda _: how(secret), "encrypting_bytes": lambda _: secret.encrypting_bytes()}
+        )
+        lying.public_bytes = lambda _: secret.public_bytes()
+        return honest(seed, name, me, lying())
+
+    monkeypatch.setattr(encrypted_client, "offer", offer)
+
+
+def garbage(secret):
+    return b"no key at all"
+
+
+def of_another(secret):
+    """The secret key of other keys, with the public key that belongs to it."""
+    return another_key(secret.parameters).secret_bytes()
+
+
+def put_together(secret):
+    """The public key that was sent, and the secret key of others."""
+    own, other = (parts_of(key.secret_bytes()) for key in (secret, another_key(secret.parameters)))
+    return b"".join([*own[:2], other[2]])
+
+
+@pytest.mark.parametrize("how", [garbage, of_another, put_together])
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_who_makes_keys_that_open_nothing_is_named_and_asked_last(monkeypatch, keys, how):
+    sealing(monkeypatch, (1, 2), how)
+    view = open_view(Encrypted(keys=keys))
+    for round in range(2):  # of each of the two
+        updates = view.train(round, root())["root"]
+        with pytest.raises(Silent, match="no client opened"):
+            view.gram(updates, origin=True)
+    assert {fault.blame for fault in view.record.faults if "key" in fault.reason} == {1, 2}
+    updates = view.train(2, root())["root"]
+    gram = view.gram(updates, origin=True)
+    clear = np.stack([update_of(i, 2) for i in MEMBERS]).astype(np.float64)
+    norms = np.linalg.norm(clear, axis=1)
+    assert gram.clients == MEMBERS
+    assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+
+
+@pytest.mark.parametrize("how", [garbage, of_another, put_together])
+def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkeypatch, how):
+    sealing(monkeypatch, (1,), how)
+    view = open_view()
+    everyone = Weights(dict.fromkeys(MEMBERS, 1.0))
+    first = view.sums(view.train(0, root())["root"], {"m": everyone})["m"]
+    assert isinstance(first, BelowFloor)
+    assert "too few opened it" in first.words
+    second = view.sums(view.train(1, root())["root"], {"m": everyone})["m"]
+    check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)

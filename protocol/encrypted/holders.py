@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from ...crypto.ckks import PRODUCTS, SUMS
-from ..core.errors import ProtocolError
+from ..core.errors import Silent
 from ..core.session import SERVER
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Learned, Party
@@ -19,6 +21,8 @@ from .messages import SEALED_BYTES
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 OF_RUN, KEPT = "all", "key of the run"
 """The name of a key of the whole run, and what it is kept by."""
+LAST = "makers of keys that opened nothing"
+"""What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
 
 
@@ -44,6 +48,8 @@ class Holders:
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = run.clients.of(KEYS)
         self._run = run
+        self._last: list[int] = []  # makers of keys that nobody opened anything with: whoever else there is, is asked before them
+        self._proven: set[KeyName] = set()  # keys of sketches by which something was opened
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
 
@@ -57,14 +63,30 @@ class Holders:
         sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
         self._run.network.run(self.parties, parties, sent, no_work, self._run.learn)
 
-    def failed(self, ended: Shortfall, what: str) -> None:
-        """Put on record how a session ended."""
+    def failed(self, ended: Shortfall, what: str, key: RelayedKey | None = None) -> None:
+        """Put on record how a session ended. key: by which nobody opened anything in it."""
+        if key is not None:
+            self.behind(key)
         reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
         self._run.record.fault(SERVER, reason)
 
+    def behind(self, key: RelayedKey) -> None:
+        """Nobody opened anything with this key, and perhaps nobody can: others are asked for the next ones. Of sketches, one that
+        was of use before stays.
+        """
+        self._last = [*(i for i in self._last if i != key.holder), key.holder]
+        if key.name not in self._proven:
+            self.keys.pop(key.name, None)
+
     def new_keys(self, rosters: Mapping[KeyName, Ids]) -> dict[KeyName, RelayedKey]:
-        """A fresh key for each name, made by the lowest client that answers; those that nobody made are left out."""
-        states = {name: encrypted_keys.AskingKey(name, name.session(roster)) for name, roster in rosters.items()}
+        """A fresh key for each name, made by the lowest client that answers, and last by those whose keys opened nothing; names
+        that nobody made one for are left out.
+        """
+        orders = {name: tuple(sorted(roster, key=self._turn)) for name, roster in rosters.items()}
+        states = {
+            name: encrypted_keys.AskingKey(name, name.session(roster), orders[name][: encrypted_keys.TRIES])
+            for name, roster in rosters.items()
+        }
         parties = {name: Party(SERVER, state, encrypted_keys.server_step) for name, state in states.items()}
         opening = [effect for state in states.values() for effect in encrypted_keys.ask(state)]
         self.play({states[name].session.digest: party for name, party in parties.items()}, opening)
@@ -76,15 +98,24 @@ class Holders:
                 self.failed(party.state, f"the key {name.name} of round {name.round}")
         return found
 
+    def _turn(self, client: int) -> int:
+        return 1 + self._last.index(client) if client in self._last else 0
+
+    def _sketches_of(self, round: int, label: str) -> KeyName:
+        return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
+
+    def proven(self, key: RelayedKey) -> None:
+        """Something was opened with this key of sketches: whoever made it did so as it should be."""
+        self._proven.add(key.name)
+
     def sketch_key(self, round: int, label: str, roster: Ids) -> RelayedKey:
-        """The key of sketches: the run's, or of the updates of this round and label. Raises ProtocolError if nobody makes one."""
-        of_run = self.policy.keys == "run"
-        name = self._of_run if of_run else KeyName(self._run.setup.run, "products", round, label)
+        """The key of sketches: the run's, or of the updates of this round and label. Raises Silent if nobody makes one."""
+        name = self._sketches_of(round, label)
         if name not in self.keys:
-            roster = self.everybody if of_run else roster
+            roster = self.everybody if self.policy.keys == "run" else roster
             self.keys |= self.new_keys({name: roster})
             if name not in self.keys:
-                raise ProtocolError(f"no client made the key for the sketches of {label}", roster[0])
+                raise Silent(f"no client made the key for the sketches of {label}", SERVER)
         return self.keys[name]
 
     @property
@@ -96,14 +127,19 @@ class Holders:
     def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
         """See `Part`."""
         self.keys = {name: key for name, key in self.keys.items() if name == self._of_run}
+        self._proven &= self.keys.keys()
 
     def save(self) -> Snapshot:
         """See `Part`."""
         key = self.keys.get(self._of_run)
-        return Snapshot({}, {} if key is None else {KEPT: key.packed}, {}, self._run.record.traffic)
+        last = {LAST: np.array(self._last, np.int64)} if self._last else {}
+        return Snapshot({}, last | ({} if key is None else {KEPT: key.packed}), {}, self._run.record.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         self.keys = {}
+        self._last = snapshot.remembered[LAST].tolist() if LAST in snapshot.remembered else []
+        self._proven = set()
         if KEPT in snapshot.remembered:
+            self._proven.add(self._of_run)  # what is kept is under it
             self.keys[self._of_run] = RelayedKey.unpacked(self._of_run, snapshot.remembered[KEPT])

@@ -95,16 +95,21 @@ def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, t
 
 
 def opened_secret(seed: bytes, name: KeyName, holder: int, public: bytes, sealed: bytes) -> SecretContext:
-    """The secret key that a client sealed. Raises ProtocolError blaming the server for what does not open."""
+    """The secret key that a client sealed. Raises ProtocolError blaming the server for what does not open, and the client for a
+    key that is none, or not that of its public key.
+    """
     context = name.context(holder, public)
     try:
         secret = open_sealed(_sealing_key(seed, context), sealed, context)
     except InvalidSeal:
         raise ProtocolError("a sealed key that does not open", SERVER) from None
     try:
-        return SecretContext.from_secret_bytes(secret, name.parameters)
+        key = SecretContext.from_secret_bytes(secret, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
+    if hash_of(key.encrypting_bytes()) != public or not key.fits:
+        raise ProtocolError("a sealed key that does not open what its public key encrypts", holder)
+    return key
 
 
 # --- the server's role ------------------------------------------------------------------------------------------------------
@@ -141,11 +146,17 @@ class RelayedKey:
 
 @dataclass(frozen=True, slots=True)
 class AskingKey:
-    """The server while the first clients of the roster, up to number `asked`, may offer a key."""
+    """The server while the first clients of `order`, up to number `asked`, may offer a key; without one, of the roster."""
 
     name: KeyName
     session: Session
+    order: tuple[int, ...] = ()
     asked: int = 0
+
+    @property
+    def makers(self) -> tuple[int, ...]:
+        """Whom it asks at most, one after the other."""
+        return (self.order or self.session.roster)[:TRIES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,25 +182,25 @@ class Shortfall:
 
 
 def ask(state: AskingKey) -> tuple[Effect, ...]:
-    """The server's first move: the lowest client is asked for a key."""
+    """The server's first move: one client is asked for a key."""
     s = state.session
     request = KeyRequest(*s.fields)
-    return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], request)),)
+    return (Send(Envelope(s.digest, SERVER, state.makers[state.asked], request)),)
 
 
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
     """The server's role. Raises ProtocolError blaming the client for a key that is not what it should be."""
     match state, event:
         case AskingKey(), Received(Envelope(message=OfferedKey() as offered, sender=client)):
-            if client not in state.session.roster[: state.asked + 1]:
+            if client not in state.makers[: state.asked + 1]:
                 raise ProtocolError("a key from a client that was not asked", client)
             return Keyed(state.session, _relayed(state.name, client, offered)), ()
         case AskingKey(), Deadline():
             following = state.asked + 1
-            if following == min(TRIES, len(state.session.roster)):
+            if following == len(state.makers):
                 return Shortfall(state.session, "key", 0, 1), ()
             state = replace(state, asked=following)
-            return state, (Awaiting("key", (state.session.roster[following],)), *ask(state))
+            return state, (Awaiting("key", (state.makers[following],)), *ask(state))
         case ((Keyed() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
@@ -207,4 +218,6 @@ def _relayed(name: KeyName, client: int, offered: OfferedKey) -> RelayedKey:
         public = PublicContext.from_bytes(offered.evaluating if multiplies else offered.encrypting, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", client) from None
+    if multiplies and not public.can_multiply:
+        raise ProtocolError("keys for products that no product can be made with", client)
     return RelayedKey(name, client, public, offered.encrypting, offered.tag, offered.sealed)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks_ciphertexts import EncryptedVector
-from ..core.errors import ProtocolError, Refused
+from ..core.errors import Refused, Silent
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.gram import centred, cosines_about
@@ -87,7 +87,7 @@ class EncryptedSimilarities:
     def _scores(
         self, round: int, label: str, roster: Ids, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector]
     ) -> encrypted_scores.ProductsOpened:
-        """Have one client of the roster open the products of these sketches, once. Raises ProtocolError if nobody does."""
+        """Have one client of the roster open the products of these sketches, once. Raises Silent if nobody does."""
         if label in self.scores:
             return self.scores[label]
         key = self._holders.sketch_key(round, label, roster)
@@ -102,9 +102,10 @@ class EncryptedSimilarities:
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
+            self._holders.proven(key)
             return server.state
-        self._holders.failed(server.state, f"the scores {label}")
-        raise ProtocolError(f"no client opened the inner products of {label}", roster[0])
+        self._holders.failed(server.state, f"the scores {label}", key)
+        raise Silent(f"no client opened the inner products of {label}", SERVER)
 
     def _sketches(self, updates: Updates) -> Mapping[int, EncryptedVector]:
         """The encrypted sketches of these updates, by client, ascending; asked for once."""
