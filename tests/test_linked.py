@@ -253,6 +253,20 @@ def test_who_says_that_it_was_sent_a_sum_where_none_is_sent_is_at_fault_and_ends
     assert seen == [(2, "x")]
 
 
+def test_a_flood_of_nonsense_is_one_fault_of_each_kind():
+    """A client that filled its answers had 72,000 faults a round, 66 MB of them after eight rounds."""
+    junk = [[SERVER, "x", bytes([k % 250]) * 40] for k in range(4000)]
+    answers = [[junk, [["x", bytes(32)]] * 4000, [[3, "it lied"]] * 4000], [[], [], []]]
+    hosts = Linked(Scripted(map(cbor2.dumps, answers)), (2, 3))
+    network = InProcess(kinds=MESSAGES, max_bytes=1 << 16)
+    roles = {i: client.roles["work"] for i, client in hosts(masking_clients(Masked(floor=2))).items()}
+    ready = Envelope(bytes(32), SERVER, 2, Ready())
+    network.run(roles, {}, [(SERVER, Send(replace(ready, receiver=i))) for i in roles], no_work)
+    assert {(f.blame, f.by) for f in network.faults} == {(2, None), (3, 2)}
+    assert 3 <= len(network.faults) <= 10
+    assert len(set(network.faults)) == len(network.faults)
+
+
 def test_who_is_absent_answers_nothing_and_holds_nothing():
     hosts = Linked(Scripted([None] * 6), (2,))
     client = hosts(masking_clients(Masked(floor=2)))[2]

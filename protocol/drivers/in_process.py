@@ -92,6 +92,7 @@ class InProcess:
         self._down: Counter[int] = Counter()
         self._between: Counter[int] = Counter()
         self.faults: list[Fault] = []
+        self._known: set[Fault] = set()
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
         self._over: dict[bytes, Mapping[int, Role]] = {}
@@ -117,6 +118,7 @@ class InProcess:
         clients that were given a task in a stage, results fed back one by one as they come. learned: told what clients were sent;
         None where none is sent a vector: one that says it was is at fault.
         """
+        self._known.clear()
         queue: deque[tuple[int, Send | Posted] | None] = deque()  # None: here comes what was late
         late: list[Frame] = []
         tasks: list[tuple[int, Task]] = []
@@ -143,11 +145,11 @@ class InProcess:
                         act(party, self._feed(clients[party], Deadline() if chosen is None else Judged(chosen)))
                     case Learned():
                         if learned is None:
-                            self.faults.append(Fault(party, NOT_PUBLISHED))
+                            self._fault(Fault(party, NOT_PUBLISHED))
                         else:
                             learned(party, effect)
                     case Refusal(blame, reason):
-                        self.faults.append(Fault(blame, reason, by=None if blame == party else party))
+                        self._fault(Fault(blame, reason, by=None if blame == party else party))
 
         def frames() -> Iterator[Frame]:  # each made when it is its turn: shares relayed to a thousand clients are a gigabyte
             while queue:
@@ -242,6 +244,14 @@ class InProcess:
             self._between[party] += cost.bytes_between
             self.cpu_seconds[party] += cost.cpu_seconds
 
+    def _fault(self, fault: Fault) -> None:
+        """Put it on record, of a client once in an exchange: one that sends the same nonsense a thousand times has one fault."""
+        if fault.blame < 0 and fault.by is None:
+            self.faults.append(fault)
+        elif fault not in self._known:
+            self._known.add(fault)
+            self.faults.append(fault)
+
     def _transmit(self, party: int, effect: Send | Posted) -> tuple[Frame, ...]:
         if isinstance(effect, Posted):
             kept = self._record or self._tap is not None  # a view would be neither searched nor hashed by who looks at frames
@@ -288,10 +298,10 @@ class InProcess:
             if party is None:
                 raise ProtocolError("a message for a session or party that is not there", frame.sender)
             if frame.receiver == SERVER and isinstance(envelope.message, Declined):
-                self.faults.append(Fault(frame.sender, envelope.message.reason, True, declined=True))
+                self._fault(Fault(frame.sender, envelope.message.reason, True, declined=True))
                 return ()
         except ProtocolError as error:
-            self.faults.append(Fault(error.blame, error.reason))
+            self._fault(Fault(error.blame, error.reason))
             self.cpu_seconds[frame.receiver] += time.process_time() - started
             return ()
         return self._feed(party, Received(envelope, mark_of(frame.data)), started)
@@ -303,7 +313,7 @@ class InProcess:
         try:
             return party.handle(event)
         except ProtocolError as error:
-            self.faults.append(Fault(error.blame, error.reason))
+            self._fault(Fault(error.blame, error.reason))
             return ()
         finally:
             self.cpu_seconds[party.id] += time.process_time() - started
