@@ -48,6 +48,15 @@ def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
     assert standing_still(before, now, {"00": 4}, 7) == ()
 
 
+def test_a_round_that_ended_before_sums_were_asked_for_says_by_what():
+    clusters = {"00": Cluster("a")}
+    asked = [Asked(7, "00", "update", (0, 2), (0, 2))]
+    (still,) = standing_still(clusters, clusters, {}, 7, asked=asked)
+    assert "not enough for a sum" in still.words
+    (still,) = standing_still(clusters, clusters, {}, 7, asked=asked, ended="no client opened the inner products of 00@7")
+    assert still.words == "no client opened the inner products of 00@7"
+
+
 def test_a_cluster_that_is_dealt_anew_stands_still_since_the_one_whose_model_it_has():
     before = {"community 5": Cluster("a"), "community 6": Cluster("b", (1, 3))}
     now = {"community 7": Cluster("a"), "community 8": Cluster("b", (1, 3)), "community 9": Cluster("c", (5,))}

@@ -206,6 +206,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
         asked=record.asked[asked:],
         measured=state.measured,
         silent=silent,
+        ended=simulation.ended,
         why=why,
     )
     progress.stopped = {of.cluster: of.since for of in stopped if not of.gone}

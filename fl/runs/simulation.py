@@ -75,6 +75,7 @@ class Simulation(Parties):
         self.went: dict[int, int] = {}  # of clients that weigh models elsewhere, which they last said that they go by
         if hosts is not None:  # what clients spend is on ledgers of their own
             self.spending.ledgers.clear()
+        self.ended = ""  # by what the last round ended before it was over; empty if it did not
         self.lost = ""  # why nothing was learned in the last round; empty if something was
         self.in_vain = 0  # lost rounds in a row
 
@@ -89,11 +90,13 @@ class Simulation(Parties):
         sketched, opened = len(self.view.record.sketched), len(self.view.record.opened)
         rng = np.random.default_rng(seed_of(self.scenario.seed, "round", t))
         before = {c.model for c in self.state.clusters.values()}
+        self.ended = ""
         try:
             found = self.scenario.algorithm.round(self.state, self.view, rng)
             self.state = as_state(found, self.scenario.algorithm, "round", t + 1)
         except Silent as silent:
             cast(Record, self.view.record).fault(silent.blame, silent.reason)
+            self.ended = silent.reason
             self.state = after_a_loss(self.state)
         self.view.harness.retire(self.state.models, self.state.remembered)
         self.accounted = lines(*self.watch.close(self.view.record.sketched[sketched:], self.view.record.opened[opened:]))

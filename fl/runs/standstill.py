@@ -36,6 +36,7 @@ def standing_still(
     asked: Iterable[Asked] = (),
     measured: Iterable[str] = (),
     silent: str = "",
+    ended: str = "",
     why: Callable[[BelowFloor], str] = lambda of: of.words,
 ) -> tuple[Standstill, ...]:
     """Clusters whose model is one of before the round, and whose clients were to train it. Not of sums into slots.
@@ -48,7 +49,8 @@ def standing_still(
     before, now: clusters of the algorithm's state, by name. since: of those that stood still before the round, by name. round:
     that is over, counted from 0. refused: sums of it. opened: clusters of those that were published. asked: whom. measured:
     clusters whose updates were compared; where no sum was refused besides, none was due. silent: that the second server did not
-    answer in it, if it did not: a sum that has clients enough, or none, is for want of it then. why: of any other sum.
+    answer in it, if it did not: a sum that has clients enough, or none, is for want of it then. ended: by what the round ended
+    before a sum was asked for, if it did. why: of any other sum.
     """
     last = {_of(sum_.name.partition("@")[0], before): sum_ for sum_ in refused}  # named by cluster and round
     due = {one.cluster: one for one in asked if one.kind == "update" and one.clients and one.cluster not in measured}
@@ -60,7 +62,7 @@ def standing_still(
         if sum_ := next((last[name] for name in names if name in last), None):
             return silent if silent and (not sum_.clients or len(sum_.clients) >= sum_.floor) else why(sum_)
         one = next((due[name] for name in names if name in due), None)
-        return "" if one is None else silent or _not_asked(one)
+        return "" if one is None else silent or ended or _not_asked(one)
 
     found = []
     for name, cluster in sorted(now.items()):
