@@ -6,6 +6,7 @@ import pytest
 
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.coordinates import Median
+from cloister.fl.robust.krum import Krum, MultiKrum
 from cloister.fl.runs.scenario import Scenario
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.cell_metrics import attacked_metrics
@@ -35,3 +36,10 @@ def test_attackers_and_what_a_defence_is_built_for_are_of_one_round() -> None:
     always = replace(median, adversary=Adversary(members=Pool(3), upload=Scaled(-8)))
     assert at_work(always) == (3, 3)
     assert at_work(replace(median, adversary=Adversary(members=Pool(3), upload=Scaled(-8), silent=Schedule(2, 3)))) == (3, 3)
+
+
+def test_attackers_that_a_rule_did_not_take_are_at_work() -> None:
+    """Before: Krum met one attacker of four where it took an attacker's update, and four where it took none."""
+    for rule, members, strength in ((Krum(f=2), 4, -8), (Krum(f=2), 4, 1e-3), (MultiKrum(f=2), 3, -8)):
+        of = replace(scenario, algorithm=RobustFedAvg(rule=rule))
+        assert at_work(replace(of, adversary=Adversary(members=Pool(members), upload=Scaled(strength)))) == (members, 2)

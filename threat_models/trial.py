@@ -209,11 +209,9 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     if not _acts(scenario.adversary, t) and not seen.silent:
         return
     weights = {} if outcome is None or outcome.unmoved else outcome.weights
-    trial.judged.append(
-        Judged(
-            frozenset(seen.clients), frozenset(seen.members), weights, rejected, seen.silent, _arrived(view.record.log[logged:])
-        )
-    )
+    clients = frozenset(seen.clients)
+    arrived = _arrived(view.record.log[logged:], clients)
+    trial.judged.append(Judged(clients, frozenset(seen.members), weights, rejected, seen.silent, arrived))
     after = _only_model(simulation)
     if before is not None and after is not None:
         kappa = seen.kappa(after.astype(np.float64) - before)
@@ -222,9 +220,12 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
             trial.sizes.append((len(seen.clients - rejected), len(seen.members - rejected)))
 
 
-def _arrived(log: Iterable[Disclosure]) -> frozenset[int]:
-    """Whose updates are in what the server or clients were told of a round."""
-    return frozenset(i for entry in log if entry.what in ("update", "sums") for i in entry.about)
+def _arrived(log: Iterable[Disclosure], clients: frozenset[int]) -> frozenset[int]:
+    """Whose updates are in what the server or clients were told of a round, or were compared for it: a rule that then takes few
+    into its sum has met the others. clients: of the round, as some comparisons are with those of earlier ones, too.
+    """
+    told = {i for entry in log if entry.what in ("update", "sums") for i in entry.about}
+    return clients.intersection(i for entry in log if entry.what.startswith("gram") for i in entry.about) | told
 
 
 def acting_in(adversary: object, rounds: int) -> list[int]:
