@@ -63,12 +63,13 @@ def fits(
     from .fl.runs.outweighing import least_of_others, least_share
     from .fl.runs.parties import Parties
     from .fl.runs.serving import check_served
+    from .fl.runs.to_compare import compared_by
     from .fl.runs.trial import tried
     from .protocol.view.protection import as_written
 
     check_served(scenario)
     maker_of(scenario.protection)
-    agreed = Parties(scenario, datasets)
+    agreed = Parties(scenario, datasets, here=())
     if next(iter(agreed.population.clients.values())).test.y.is_floating_point():
         raise ValueError(OF_NUMBERS)
     clients = agreed.setup.clients
@@ -113,6 +114,8 @@ def fits(
     last = records % batch or batch
     batches = f"in batches of {batch}{f', the last of {last}' if last != batch else ''}" if records > batch else "in one batch"
     yield "train on", f"{records} records, {batches}"
+    if words := compared_by(found, mine):
+        yield "compared", words
     yield "held out", f"{len(own.test)} records, to score models by"
 
 

@@ -80,9 +80,10 @@ def serve(
         from .fl.runs.serving import serve as play
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
-        from .protocol.links.terms import Limits
+        from .protocol.links.terms import Limits, grpc_or_words
 
         scenario = scenario_of(file, set_, rounds=rounds, seed=seed)
+        grpc_or_words()  # before anything listens
         asked = "where clients have data of their own, --ask-scores asks them"
         if isinstance(scenario.data, CsvClients | FolderClients) and not ask_scores:
             of = Path(scenario.data.path).name

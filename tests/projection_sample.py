@@ -260,7 +260,7 @@ class Played:
 
     @cached_property
     def computers(self) -> Any:
-        return self.sim._embedders()
+        return self.sim.setup.embedders
 
     def embed_public(self, weights: np.ndarray | None, count: int = 5000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Embeddings, labels and inputs of public examples: the source's test examples, which nobody trains on."""

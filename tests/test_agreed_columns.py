@@ -14,12 +14,16 @@ from torch import nn
 
 import cloister
 from cloister import Scenario, Training, algorithms, attacks, data, protections
+from cloister.fl.algorithms.emd_cfl import Gap
+from cloister.fl.cost.pairs import pair_load_of
 from cloister.fl.data.agreed import agreed_on
 from cloister.fl.data.own import OwnData
+from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.agreement import terms_of
 from cloister.fl.runs.experiment import run
 from cloister.fl.runs.feasibility import Doubt
 from cloister.own_data_check import fits, seen
+from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
 
 from .served import played
@@ -152,6 +156,76 @@ def test_no_verdict_is_about_records_that_are_made_up(tmp_path):
         ):
             play(tmp_path / name)
         assert not (tmp_path / name).exists()
+
+
+# --- clients that are compared by their data ------------------------------------------------------------------------------
+
+
+def compared(**changes) -> Scenario:
+    """Four wards that are compared by ten of their records."""
+
+    def layers(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(shape[0], 8), nn.ReLU(), nn.Linear(8, classes))
+
+    with_size = algorithms.EMDCFL(size=Size(10), eps=Gap())
+    given = {"algorithm": with_size, "model": layers, "protection": protections.Masked(floor=2), "validation": 0.5}
+    return replace(agreed(4), **given | changes)
+
+
+def kind(path: Path, of: int, rows: int = 60) -> Path:
+    """A file of one of two kinds of wards: of other ages and pulses."""
+    rng = np.random.default_rng(of)
+    with path.open("w", newline="") as file:
+        at = np.array([0.0, 4.0]) if of % 2 else np.array([4.0, 0.0])
+        found = [[*np.round(at + rng.standard_normal(2) / 2, 3), "ill" if rng.random() < 0.5 else "well"] for _ in range(rows)]
+        csv.writer(file).writerows([[*COLUMNS, "found"], *found])
+    return path
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_clients_are_compared_by_as_many_of_their_records_as_the_scenario_names(tmp_path):
+    """The coordinator took the number from its made-up rows, and every client refused every offer."""
+    served = played(
+        compared(), tmp_path, own={client: kind(tmp_path / f"{client}.csv", client, 60 + client) for client in range(4)}
+    )
+    clusters = served.read("metrics.jsonl")[-1]["clusters"]
+    assert sorted(clusters.values()) == [[0, 2], [1, 3]]
+    assert not any("refused" in line for client in range(4) for line in served.record(client))
+    page = write_client_report(served.home[0]).read_text()
+    assert "to be compared: embeddings under a secret projection (orthonormal) of each pair, which the server lacks" in page
+    assert "The coordinator and the other client of a pair together have that without the projection, nearly exactly." in page
+    (tmp_path / "pilot").mkdir()
+    for client in range(4):
+        kind(tmp_path / "pilot" / f"{client}.csv", client, 60 + client)
+    list(run(compared(data=data.from_csv(tmp_path / "pilot", label="found")), tmp_path / "simulated"))
+    lines = (tmp_path / "simulated" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["clusters"] == clusters, "as the simulation of the same records"
+
+
+@pytest.mark.trains
+def test_who_has_too_few_records_to_be_compared_is_told_before_it_joins(tmp_path):
+    """Before, a number of made-up rows was said to be the client's, or that all fits."""
+    own = kind(tmp_path / "own.csv", 0)
+    noise = algorithms.EMDCFL(size=Size(10))
+    words = dict(fits(compared(algorithm=noise), own, None, None))
+    assert words["compared"] == "by 10 of its records to train on, and 2 samples of 10 of those that it holds out (24)"
+    few = "compared by samples of 512, the same number for all, .* here has 12: agree on algorithm.size.limit=12 or less, or hold"
+    with pytest.raises(ValueError, match=few):
+        dict(fits(compared(algorithm=algorithms.EMDCFL()), own, None, None))
+    assert pair_load_of(compared(validation=0.01), None).rows == 10, "made-up rows are no client's"
+
+
+@pytest.mark.trains
+def test_nothing_is_refused_for_the_number_of_made_up_rows(tmp_path):
+    """Before: "client 0 has 8 records, of which batches of 7 leave one", of a client of 48."""
+
+    def normed(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return nn.Sequential(nn.BatchNorm1d(shape[0], track_running_stats=False), nn.Linear(shape[0], classes))
+
+    own = kind(tmp_path / "own.csv", 0)
+    scenario = replace(agreed(), model=normed, training=Training(epochs=1, batch=7, lr=0.1), validation=0.05)
+    assert dict(fits(scenario, own, None, None))["train on"] == "46 records, in batches of 7, the last of 4"
 
 
 # --- images ---------------------------------------------------------------------------------------------------------------

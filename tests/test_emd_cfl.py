@@ -259,7 +259,7 @@ def test_the_noise_of_the_references_sets_a_tolerance_that_finds_the_groups() ->
 
 def test_tau_is_measured_on_a_half_of_the_validation_data_that_goes_with_the_other_client() -> None:
     simulation = Simulation(replace(DIGITS, algorithm=replace(DIGITS.algorithm, eps=Replicates(), size=Size(20))), None)
-    embedders = simulation._embedders()
+    embedders = simulation.setup.embedders
     halves = [embedders.examples(3, f"validation {k}") for k in (0, 1)]
     assert not {row.tobytes() for row in halves[0]} & {row.tobytes() for row in halves[1]}
     held = simulation.validation[3].train.x.numpy().reshape(-1, 64)

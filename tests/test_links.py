@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import logging
 import os
 import random
 import socket
@@ -20,11 +21,14 @@ from types import SimpleNamespace
 import cbor2
 import pytest
 
+from cloister.protocol.core.session import SECOND_SERVER
 from cloister.protocol.links import listener as listener_of_links
 from cloister.protocol.links import streams
+from cloister.protocol.links.attendance import Attendance
 from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.links.flow import HEAD, PIECE_BYTES, SMALL_BYTES, Flow, Misplaced
 from cloister.protocol.links.listener import Listener
+from cloister.protocol.links.owing import Owing
 from cloister.protocol.links.terms import (
     ClientRun,
     CoordinatorRun,
@@ -447,11 +451,11 @@ OLDER = {
         ClientRun(b"run", 3, 5),
         "coordinator's journal is an older copy",
     ),
-    "a client's": (CoordinatorRun(b"run", 2, {0: 9}, {0: 6}), ClientRun(b"run", 1, 5), "journal of client 0 is an older copy"),
+    "a client's": (CoordinatorRun(b"run", 2, {0: 9}, {0: 6}), ClientRun(b"run", 1, 5), "journal of client-0 is an older copy"),
     "a client's, all of it": (
         CoordinatorRun(b"run", 1, {0: 9}, {0: 6}),
         ClientRun(),
-        "journal of client 0 is an older copy, or was lost",
+        "journal of client-0 is an older copy, or was lost",
     ),
     "another run's": (CoordinatorRun(b"run", 1, {0: 9}), ClientRun(b"another", 1, 5), "another run"),
 }
@@ -710,3 +714,24 @@ def test_a_word_to_who_was_greeted_a_moment_ago_is_to_one_who_is_there(monkeypat
         listener.post(0, b"a")
         assert listener.heard().data == b"aa"
         link.stop()
+
+
+def test_of_whom_nobody_knows_whether_they_are_back_is_named_once(caplog):
+    """Before: after a coordinator's restart nothing was logged while it waited for one that was away."""
+    caplog.set_level(logging.INFO)
+    limits = Limits()
+    owing = Owing((0, 1, SECOND_SERVER), limits, CoordinatorRun(), back=200.0)
+    attendance = Attendance(owing, SimpleNamespace(), None, limits)
+    for client in (1, SECOND_SERVER):
+        asyncio.run(owing.posted(client, (b"word",), 4, None))
+    now = time.monotonic()
+    for later in (1.0, 20.0, 40.0):
+        attendance.name_awaited(now + later)
+    said = [record for record in caplog.records if record.msg == "waits for who may be back"]
+    assert [(one.parties, one.seconds) for one in said] == [(["second-server", "client-1"], 180)]
+
+
+def test_a_second_server_with_an_older_journal_is_named():
+    """Before: "client -2"."""
+    with pytest.raises(LinkRefused, match="the journal of second-server is an older copy"):
+        CoordinatorRun(b"run", 2, {SECOND_SERVER: 9}, {SECOND_SERVER: 6}).check(SECOND_SERVER, ClientRun(b"run", 1, 5))

@@ -68,3 +68,9 @@ def test_a_board_reads_of_both_coalitions_of_two_servers_too() -> None:
     assert "the dealer and either server together could read 4096 projections of each update in it" in notes
     assert "the update itself where it has no more than k numbers" in " ".join(account_notes(account, "TwoServer"))
     assert "dealer" not in " ".join(account_notes(account, "Masked"))
+
+
+def test_of_a_client_no_update_of_which_was_sent_nothing_is_said_of_sums_with_it() -> None:
+    """Before: "No sum with its update is opened over fewer than 3", of one that never sent any."""
+    for protection in (Masked(), Encrypted(), TwoServer()):
+        assert bounded(repr(protection), {"PairClouds": 1, "Score": 4}) == ""

@@ -7,11 +7,15 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
+from cloister.fl.algorithms.emd_cfl import EMDCFL
+from cloister.fl.algorithms.fedsac import FedSaC
+from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.runs.joining import is_over
-from cloister.fl.runs.member import OwnRecord
+from cloister.fl.runs.member import OwnRecord, compared_in_words
 from cloister.protocol.encrypted import messages as encrypted
 from cloister.protocol.links.terms import LinkRevoked
 from cloister.protocol.masked import messages as masked
+from cloister.protocol.pairs.choices import DISTANCES, SERVER_SAMPLES
 from cloister.protocol.two_servers import messages as two_servers
 from cloister.protocol.wire import messages as plain
 from cloister.reporting.own_choices import choices, who_can_tell
@@ -188,6 +192,10 @@ def test_a_client_whose_run_is_over_joins_no_more(tmp_path):
             "It was there when the coordinator ended a run, or stopped",
         ),
         ([{"left": "x", "revoked": True, "time": "t9"}], "Its certificate was revoked: it left a run at t9."),
+        (
+            [{"away": "x", "time": "t3"}, {"left": "x", "revoked": True, "time": "t9"}],
+            "Its certificate was revoked: it left a run at t3.",
+        ),
         ([{"left": "why", "time": "t9"}], "It left a run at t9: why."),
         (
             [{"ended": True}],
@@ -448,6 +456,37 @@ def test_choices_and_what_is_compared_have_no_noise_of_training():
     rows = revealed_rows([{"revealed": [{"what": kind, "bytes": 8}]} for kind in kinds], "Masked()")
     said = in_short(rows, {"record": {"epsilon_worst": 1.0, "delta": 1e-5}}).partition("It does not bound")[2]
     assert all(SAID[kind][0] in said for kind in kinds[1:])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "tells", "together"),
+    [
+        (
+            PACFL(beta=10.0),
+            "for each label the directions in which its records vary most, and so which labels it has",
+            "The coordinator and any one other client together have that without the projection",
+        ),
+        (
+            FedSaC(),
+            "the directions in which its embeddings by its own model vary most",
+            "The coordinator and any one other client together",
+        ),
+        (EMDCFL(), "embeddings under a secret projection", "The coordinator and the other client of a pair together"),
+        (EMDCFL(choice=DISTANCES), "", "Each client that it was compared with has its embeddings as they are"),
+        (EMDCFL(choice=SERVER_SAMPLES, eps=0.1), "samples of its examples, as they are", ""),
+    ],
+    ids=["PACFL", "FedSaC", "EMDCFL", "distances", "samples"],
+)
+def test_a_client_that_is_compared_is_told_what_it_shows_and_to_whom(algorithm, tells, together):
+    """Before: "its data as the choice of the algorithm releases it", whatever that was."""
+    found = compared_in_words(algorithm.choice, getattr(algorithm, "shown", ""))
+    kind = "PairDistance" if "Each client" in together else "PairClouds"
+    sent = {"revealed": [{"what": kind, "bytes": 8}], "to": "coordinator", "round": 0}
+    page = html.unescape(render([JOINED | {"compared": found}, task(0), sent]))
+    assert tells in page
+    assert together in page
+    assert "each client's" not in page
+    assert ("The coordinator and" in page or "Each client" in page) == bool(together)
 
 
 def test_what_was_booked_and_never_sent_is_said_to_be():

@@ -46,3 +46,17 @@ def test_what_cannot_be_served_so_is_refused_at_once(options, words, tmp_path, m
     with pytest.raises(SystemExit):
         cli.main()
     assert words in capsys.readouterr().err
+
+
+def test_without_grpc_nothing_listens_and_no_line_of_the_scenario_is_at_fault(tmp_path, monkeypatch, capsys):
+    """Before: metrics were served already, and the line of the scenario's protection was said to be at fault."""
+    example = Path(__file__).parents[1] / "examples" / "quickstart.py"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    options = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+    monkeypatch.setattr(sys, "argv", ["cloister", "serve", str(example), "--insecure-loopback", *options])
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = capsys.readouterr().err
+    assert said.endswith("cloister: real processes need grpcio: pip install 'cloister[deploy]'\n")
+    assert "/metrics" not in said

@@ -164,7 +164,7 @@ def play(
         raise Refused("a Flower federation has no second server: play TwoServer with cloister serve, second, dealer and join")
     RunFolder(out).check_free()
     dealt = Apportioned.of(scenario, data)
-    parties, name = Parties(scenario, data, dealt), os.urandom(RUN_BYTES)
+    parties, name = Parties(scenario, data, dealt, here=()), os.urandom(RUN_BYTES)
     hosts = Hosts(grid, parties.setup.clients, name, greeting_of(parties, name), wait, patience)
     try:
         yield from run(scenario, out, data, hosts=hosts, dealt=dealt)

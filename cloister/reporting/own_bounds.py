@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from ..protocol.masked.protection import measurements
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
-from .own_words import SKETCHES
+from .own_words import SKETCHES, UPDATES
 
 IN_SUMS = ("Masked", "Encrypted", "TwoServer")
 """Protections under which nobody sees an update as it is."""
@@ -40,15 +40,15 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
     corrupt, sketch = (_field(protection, field) for field in ("corrupt", "sketch"))
     if name not in IN_SUMS:
         return ""
-    said = []
-    if fewest := fewest_opened(protection):
+    said, sums = [], bool(UPDATES & sent.keys())
+    if sums and (fewest := fewest_opened(protection)):
         hidden = f"should {corrupt} of them be corrupt, it hides among {fewest - corrupt}"
         among = f"; {hidden if corrupt else 'all others in a sum and the coordinator together could take theirs off'}"
         said.append(f"No sum with its update is opened over fewer than {fewest} clients{among}.")
     said += [PERSONAL] if "SenderKey" in sent else []
     said += [COMPARED] if name == "Encrypted" and "SketchRequest" in received else []
-    said += [TOGETHER[name]] if name in TOGETHER else []
-    said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if name == OF_TWO_SERVERS else []
+    said += [TOGETHER[name]] if sums and name in TOGETHER else []
+    said += [f"{dealer_with_either('its update', _field(protection, 'k'))}."] if sums and name == OF_TWO_SERVERS else []
     if name == "Masked" and (times := sum(count for kind, count in sent.items() if kind in SKETCHES)):
         numbers = measurements(sketch, parameters) if sketch and parameters else 0
         said.append(f"The coordinator and any one other client could read {_sketches(numbers, times)}.")

@@ -253,7 +253,8 @@ def _ended(lines: Sequence[Line], since: int, run: str) -> str:
     if "left" in last:  # what was tried in vain after it had left is told, and is no time of leaving
         left = next(line for line in lines[since:] if "left" in line)
         if any(line.get("revoked") for line in lines[since:]):
-            return f"Its certificate was revoked: it left {run} at {left.get('time')}."
+            known = next(line for line in lines[since:] if left["left"] in (line.get("away"), line.get("left")))
+            return f"Its certificate was revoked: it left {run} at {known.get('time')}."
         return f"It left {run} at {left.get('time')}: {left['left']}."
     if "ended" in last:
         if _handed(lines):

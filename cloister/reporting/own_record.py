@@ -17,7 +17,7 @@ from .own_choices import choices, who_can_tell
 from .own_company import others_changed, smallest_company
 from .own_presence import absences, exact_without_it, is_left, outcome, rounds_of, without_it
 from .own_second import absences_there
-from .own_words import BESIDE_COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
+from .own_words import BESIDE_COMPARED, COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .run_data import DASH, number
 
@@ -80,7 +80,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     starts = sum("started" in line for line in lines) or len(joined)
     last, protection = joined[-1], str(joined[-1].get("protection", DASH))
     lines = [_sketches_named(line) for line in lines] if protection.startswith(IN_SUMS) else lines
-    rows = revealed(lines, protection)
+    compared = compared_by(last)
+    rows = revealed(lines, protection, compared.get("tells", ""))
     refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
     learned = [name for line in lines for name in line.get("learned", ())]
     spent: Mapping[str, Any] = next((line["spent"] for line in reversed(lines) if "spent" in line), {})
@@ -102,7 +103,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     chose = CHOSE if chosen else ""
     company = smallest_company(lines, protection)
     first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}"]
-    paragraphs = [" ".join(filter(None, several)) for several in (first, (bounds, company), (apart,))]
+    together = compared.get("together", "") if sent.keys() & COMPARED else ""
+    paragraphs = [" ".join(filter(None, several)) for several in (first, (together, bounds, company), (apart,))]
     return (
         environment()
         .get_template("own_record.html.j2")
@@ -215,8 +217,14 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
-    """What it sent, by kind; what says something of its data comes first."""
+def compared_by(joined: Mapping[str, Any]) -> Mapping[str, str]:
+    """What it tells of its data to be compared, and who reads more in it, in words; empty where it is not compared."""
+    found = joined.get("compared")
+    return {name: words for name, words in found.items() if type(words) is str} if isinstance(found, dict) else {}
+
+
+def revealed(lines: Sequence[Mapping[str, Any]], protection: str, compared: str = "") -> list[Row]:
+    """What it sent, by kind; what says something of its data comes first. compared: what it is compared by, in words."""
     times: dict[str, int] = {}
     sizes: dict[str, int] = {}
     for line in lines:
@@ -225,7 +233,7 @@ def revealed(lines: Sequence[Mapping[str, Any]], protection: str) -> list[Row]:
             times[kind] = times.get(kind, 0) + 1
             sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
     order = {kind: k for k, kind in enumerate(("Upload", *SAID))}
-    rows = [Row(kind, *_words(kind, protection), times[kind], sizes[kind]) for kind in times]
+    rows = [Row(kind, *_words(kind, protection, compared), times[kind], sizes[kind]) for kind in times]
     return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
 
 
@@ -242,7 +250,9 @@ def received(lines: Sequence[Mapping[str, Any]]) -> list[Row]:
     return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
 
 
-def _words(kind: str, protection: str) -> tuple[str, str]:
+def _words(kind: str, protection: str, compared: str) -> tuple[str, str]:
+    if kind == "PairClouds" and compared:
+        return f"to be compared: {compared}", COORDINATOR
     if kind == "Upload":
         of = next((words for name, words in UPLOADED.items() if protection.startswith(name)), "the result of its work")
         return of, COORDINATOR

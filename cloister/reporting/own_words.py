@@ -25,7 +25,7 @@ SAID: Mapping[str, tuple[str, str]] = {
     "OpenedTotal": ("a sum that it opened", COORDINATOR),
     "Choice": ("which model serves it best", COORDINATOR),
     "Score": ("how well it predicts its own test records", COORDINATOR),
-    "PairClouds": ("its data as the choice of the algorithm releases it, to be compared", COORDINATOR),
+    "PairClouds": ("what it is compared by", COORDINATOR),
     "PairDistance": ("the distance that it measured to another client", COORDINATOR),
     "SealedCloud": ("its embedded data", CLIENTS),
     "SealedEmbedding": ("its embedding model", CLIENTS),

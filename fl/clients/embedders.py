@@ -57,7 +57,9 @@ def parted(held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool
     parts: dict[str, dict[int, Client]] = {f"validation {k}": {} for k in range(samples)}
     for i, client in held_out.items():
         if len(client.train) < samples:
-            raise ValueError(f"client {i} holds out {len(client.train)} examples, too few for {samples} samples")
+            raise ValueError(
+                f"client {i} holds out {len(client.train)} examples, too few for {samples} samples: hold out more (validation)"
+            )
         order = np.random.default_rng(seed(i, "parted")).permutation(len(client.train))
         if not noisy:
             order = order[np.argsort(client.train.y.numpy()[order], kind="stable")]
@@ -67,10 +69,13 @@ def parted(held_out: Mapping[int, Client], samples: int, seed: Seed, noisy: bool
 
 
 class SimulatedEmbedders:
-    """module: the architecture that clients train, as initialised. public: a network that everybody knew before the run, from
-    inputs to embeddings; None for the embedding of the initial model. noisy: whether what is made of the embeddings has noise.
+    """module: the architecture that clients train, as initialised. parts: of each part of the data, the clients that are here.
+    public: a network that everybody knew before the run, from inputs to embeddings; None for the embedding of the initial model.
+    noisy: whether what is made of the embeddings has noise. like: examples as all clients have them, where others are elsewhere,
+    so that samples are as large as was agreed (`Size.agreed`); None where all are here.
 
-    Raises Refused for a stratified size under noise, and for networks whose embedding of one example depends on others.
+    Raises Refused for a stratified size under noise, and for networks whose embedding of one example depends on others;
+    ValueError for too few examples.
     """
 
     def __init__(
@@ -82,18 +87,20 @@ class SimulatedEmbedders:
         seed: Seed,
         public: nn.Module | None = None,
         noisy: bool = False,
+        like: Examples | None = None,
     ) -> None:
         self._own = _own(module, embedding, public)
         self._public = deepcopy(module if public is None else EmbeddingAndHead(public, nn.Identity())).eval()
         self._public_cut = embedding if public is None else Embedding()
-        count = size.common(len(client.train) for clients in parts.values() for client in clients.values())
+        sizes = [len(client.train) for clients in parts.values() for client in clients.values()]
+        count = size.common(sizes) if like is None else size.agreed(sizes)
         self.by_position = size.by_position(noisy)
         self._samples: dict[tuple[int, str], Examples] = {
             (i, part): subsample(client.train, count, np.random.default_rng(seed(i, part)), self.by_position)
             for part, clients in parts.items()
             for i, client in clients.items()
         }
-        first = next(iter(self._samples.values()))
+        first = next(iter(self._samples.values())) if like is None else like
         self.rows = count
         self.inputs = int(first.x[0].numel())
         self.d = int(self._embed(first.take(torch.arange(1)), None).shape[1])

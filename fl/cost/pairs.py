@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from ...protocol.pairs.choices import Choice, MeanSketch, PerRound
-from ...protocol.pairs.question import Answered, Embedders, Occasion, PairQuestion, Rows
+from ...protocol.pairs.choices import Choice, PerRound
+from ...protocol.pairs.question import Answered, Occasion, PairQuestion, Rows
 from ...protocol.view.answers import Assignment, Updates, Vector
 from ...protocol.view.asks import ServerView
 from ...protocol.view.functionality import Functionality
-from ..clients.embedders import SimulatedEmbedders, parted
-from ..data.population import Client
+from ..data.agreed import made_up
 from ..emd.distances import COSINE, Distance, ExactEmd
 from ..emd.judging import Judging, Tolerance, tau_of
 from ..emd.pairs import Cores
 from ..models.papers import initial
 from ..models.vector import to_vector
+from ..runs.dealt import Apportioned, seed_of
 from ..runs.scenario import Scenario
-from ..runs.simulation import held_out, seed_of
+from ..runs.to_compare import embedders_of
 
 Pair = tuple[int, int]
 EXACT = ExactEmd(COSINE)
@@ -59,34 +59,21 @@ def pair_load_of(scenario: Scenario, folder: Path | None) -> PairLoad | None:
     algorithm: Any = scenario.algorithm
     if Functionality.PAIRS not in scenario.algorithm.needs:
         return None
-    population = scenario.partition(scenario.data(folder), np.random.default_rng(seed_of(scenario.seed, "partition")))
+    dealt = Apportioned.of(scenario, folder)
+    population = dealt.population
     module = initial(scenario.model, population.shape, population.classes, seed_of(scenario.seed, "model"))
+    found = embedders_of(scenario, dealt, module, () if made_up(scenario.data) else None)
     if hasattr(algorithm, "embedders"):
-        shown: Embedders = algorithm.embedders(population, module)
         said, decided = (str(getattr(algorithm, name, "")) for name in ("shown", "decided"))
         return PairLoad(
             choice=algorithm.choice,
-            d=shown.d,
-            inputs=shown.inputs,
-            rows=shown.rows,
+            d=found.d,
+            inputs=found.inputs,
+            rows=found.rows,
             weights=1,
             shown=said,
             decided=decided,
         )
-    measures = not isinstance(algorithm.choice, MeanSketch)  # whose reference is a public number
-    if measures and not scenario.validation > 0:
-        raise ValueError("clients measure a reference distance on what they hold out; set validation, to 0.1 for the paper's")
-    named: dict[str, Mapping[int, Client]] = {"train": population.clients}
-    if scenario.validation > 0:
-        share, seed, clients = scenario.validation, scenario.seed, population.clients
-        parts = {i: held_out(c, share, seed_of(seed, "validation", i)) for i, c in clients.items()}
-        named = {"train": {i: kept for i, (kept, _) in parts.items()}}
-        if measures:
-            samples = tau_of(algorithm.distance, algorithm.eps).samples
-            named |= parted({i: out for i, (_, out) in parts.items()}, samples, lambda client, part: client)
-    public = None if algorithm.public is None else algorithm.public(population.shape)
-    noisy = getattr(algorithm.choice, "noise", None) is not None
-    found = SimulatedEmbedders(module, algorithm.embedding, named, algorithm.size, lambda client, part: client, public, noisy)
     return PairLoad(
         choice=algorithm.choice,
         d=found.d,

@@ -23,6 +23,8 @@ class Size:
 
     EMD-CFL (section 3) takes "the lesser of 10% and 512 instances": Size(512, 0.1). stratified: by labels, or else by position;
     None for stratified exactly where what it is for has no noise. Noise and stratification do not go together.
+
+    Between processes, where nobody knows how many the others have, every subsample has `limit` examples: `agreed`.
     """
 
     limit: int = 512
@@ -52,6 +54,20 @@ class Size:
         if found < 1:
             raise ValueError(f"a set of {least} examples gives an empty subsample; leave its client out or raise the share")
         return found
+
+    def agreed(self, sizes: Iterable[int]) -> int:
+        """The one size where a party has these sets alone, or none, and others have the rest: `limit`.
+
+        Raises ValueError, which says what would do, if one of these is too small for it.
+        """
+        counts = list(sizes)
+        if counts and (found := self.common(counts)) < self.limit:
+            of = "" if self.share is None else f", of which a share of {self.share:g} is taken"
+            raise ValueError(
+                f"records are compared by samples of {self.limit}, the same number for all, and the smallest set of them here has"
+                f" {min(counts)}{of}: agree on algorithm.size.limit={found} or less, or hold out more (validation)"
+            )
+        return self.limit
 
 
 def stratified(labels: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..data.agreed import schema_of
+from ..data.agreed import made_up, schema_of
 from ..data.identifiers import numbered_rows
 from ..data.natural import dealt_anew
 from ..data.own import Schema
@@ -65,7 +65,8 @@ class Apportioned:
                 raise Unfit(f"{called(scenario.partition)} {said}")
         validation: Mapping[int, Client] = {}
         if scenario.validation > 0:
-            parts = {i: held_out(c, scenario.validation, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
+            share = 0.5 if made_up(scenario.data) else scenario.validation  # of a few rows, whose number says nothing
+            parts = {i: held_out(c, share, seed_of(seed, "validation", i)) for i, c in population.clients.items()}
             population = replace(population, clients={i: kept for i, (kept, _) in parts.items()})
             validation = {i: out for i, (_, out) in parts.items()}
         return cls(population, validation, of_data, schema_of(scenario.data, source))

@@ -100,11 +100,11 @@ def own_parties(scenario: Scenario[Any], greeting: Greeting, own: Path | None, d
     if own is not None:
         source = OwnData(own, greeting.shape, greeting.classes, agreed=agreed_on(scenario.data))
         mine = replace(mine, data=source, partition=Alone(greeting.client))
-    found = Parties(mine, data)
+    found = Parties(mine, data, here=(greeting.client,))
     if greeting.client not in found.population.clients:
         raise Refused(f"the scenario has no client {greeting.client}")
     if (models := _first_models(found)) != greeting.known:
-        if not isinstance(scenario.model, nn.Module) and _first_models(Parties(mine, data)) != models:
+        if not isinstance(scenario.model, nn.Module) and _first_models(Parties(mine, data, here=(greeting.client,))) != models:
             raise Refused(
                 "the model's function draws other weights each time that it is called: let them come from torch's generator,"
                 " which is seeded before it, and not from numpy's or from a seed of its own"

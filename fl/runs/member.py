@@ -24,6 +24,8 @@ from safetensors.torch import save
 from ...crypto.entropy import KeptEntropy, OsEntropy
 from ...protocol.core.errors import OF_TRAINING, Revoked
 from ...protocol.drivers.journal import InFile
+from ...protocol.pairs.choices import Choice
+from ...protocol.pairs.disclosed import own_answers_in_words, together_in_words
 from ...protocol.pki.standing import Standing
 from ...protocol.view.answers import Vector
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalScore, LocalWork, Unwilling, Workers
@@ -189,7 +191,14 @@ class Member:
         own_data = checksum(replace(parties.population, clients=alone, groups={}, names={}))
         before = [of for of in lines_of(folder / LOG) if of.get("joined") == who["joined"] and "data_sha256" in of]
         self.other_data = bool(before) and before[-1]["data_sha256"] != own_data
-        about = {"data": self.trains_on, "records": self.records, "data_sha256": own_data, "parameters": len(setup.initial)}
+        about: dict[str, Any] = {
+            "data": self.trains_on,
+            "records": self.records,
+            "data_sha256": own_data,
+            "parameters": len(setup.initial),
+        }
+        if parties.comparing is not None:
+            about["compared"] = compared_in_words(parties.comparing.choice, getattr(scenario.algorithm, "shown", ""))
         self.record.add(**who, protection=greeting.protection, **about)
 
     @property
@@ -299,6 +308,11 @@ class Member:
             for k, model in enumerate(models):
                 _write_model(parties, model[: len(found.vector)], self._folder / f"model-{k}.safetensors")
             (self._folder / "weights.json").write_text(json.dumps(found.weights.tolist()) + "\n", encoding="utf-8")
+
+
+def compared_in_words(choice: Choice, shown: str) -> dict[str, str]:
+    """What a client tells of its data to be compared, and who else can read what in it."""
+    return {"tells": own_answers_in_words(choice, shown), "together": together_in_words(choice)}
 
 
 def _write_model(parties: Parties, vector: Vector, path: Path) -> None:

@@ -1,6 +1,6 @@
 """The clients of a scenario before its run: their data, their computers, and what all parties know."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,15 +11,15 @@ import numpy as np
 from torch import nn
 
 from ...crypto.entropy import SimulatedEntropy
-from ...protocol.pairs.question import Comparing, Embedders
+from ...protocol.pairs.question import Embedders
 from ...protocol.view.answers import COMPUTED, Vector
 from ...protocol.view.functionality import Functionality
 from ...protocol.view.protection import Setup
 from ...protocol.view.work import Judgement, LocalJob, LocalOffer, LocalWork, Unwilling, Workers
 from ..algorithms.algorithm import recalls_of, span_of, works_of
-from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, ComparesClients
-from ..clients.corruption import Computers, Corrupted, embedders_of
-from ..clients.embedders import SimulatedEmbedders, parted
+from ..algorithms.compared import ComparesClients
+from ..clients.corruption import Computers, Corrupted
+from ..clients.corruption import embedders_of as attackers_embedders
 from ..clients.fast import Fast
 from ..clients.fit_module import check_module
 from ..clients.losses import counts
@@ -28,9 +28,7 @@ from ..clients.reluctance import reluctant
 from ..clients.slots import InSlots, Values
 from ..clients.spending import Spending
 from ..clients.training import Executor, Job, full_gradient
-from ..clustering.subspaces import Unmeasured
 from ..data.population import Examples
-from ..emd.judging import tau_of
 from ..fields_at_fault import about
 from ..models.fit import check_batches, check_model, check_tested
 from ..models.papers import initial
@@ -40,25 +38,27 @@ from .dealt import held_out as held_out
 from .dealt import seed_of as seed_of
 from .evaluation import ScoringJob, by_target, scores_of
 from .objective_check import check_labels, check_targets, outputs_needed
-from .reference_check import measures_references
 from .scenario import Scenario
+from .to_compare import comparing_of, embedders_of
 from .weighing import Weighing
 
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Release
 
 
-def comparing_of(algorithm: ComparesClients) -> Comparing:
-    """What clients can know beforehand of how an algorithm compares them."""
-    tau = tau_of(algorithm.distance, algorithm.eps) if isinstance(algorithm, ByDistances) else Unmeasured()
-    return Comparing(algorithm.choice, tau)
-
-
 class Parties:
     """Clients, with data and computers, and what they and a server begin a run with: `setup`, of a simulation's secrets."""
 
-    def __init__(self, scenario: Scenario, folder: Path | None, dealt: Apportioned | None = None) -> None:
-        """folder: of data sets. dealt: what is read there, where it was read already."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path | None,
+        dealt: Apportioned | None = None,
+        here: Collection[int] | None = None,
+    ) -> None:
+        """folder: of data sets. dealt: what is read there, where it was read already. here: clients whose data these are; None
+        for all. Of others, which are elsewhere, data here say no more than what examples are like.
+        """
         seed = scenario.seed
         self.scenario = scenario
         dealt = dealt or Apportioned.of(scenario, folder)
@@ -76,10 +76,11 @@ class Parties:
             self.module = initial(scenario.model, population.shape, self.outputs, seed_of(seed, "model"))
             self.module.to(scenario.device)
             check_model(self.module, one.x, one.y, self.outputs)
-            check_tested(self.module, one.x, {i: len(client.test) for i, client in population.clients.items()})
-        sizes = {i: len(client.train) for i, client in population.clients.items()}
+            mine = {i: client for i, client in population.clients.items() if here is None or i in here}
+            check_tested(self.module, one.x, {i: len(client.test) for i, client in mine.items()})
+        sizes = {i: len(client.train) for i, client in mine.items()}
         with about("training"):
-            check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values()))
+            check_batches(self.module, one.x, sizes, scenario.training.batch or max(sizes.values(), default=0))
         self._training = scenario.algorithm.local(scenario.training)
         self._reluctance: float | None = getattr(scenario.algorithm, "reluctance", None)
         if self._training.privacy is not None:
@@ -95,9 +96,11 @@ class Parties:
             with about("adversary"):
                 workers = self.corrupted = scenario.adversary.corrupt(found)
             judge = self.corrupted.judge
-        embedders: Embedders | None = self._embedders() if Functionality.PAIRS in scenario.algorithm.needs else None
+        embedders: Embedders | None = None
+        if Functionality.PAIRS in scenario.algorithm.needs:
+            embedders = embedders_of(scenario, dealt, self.module, here)
         if embedders is not None and self.corrupted is not None:
-            embedders = embedders_of(self.corrupted, embedders)
+            embedders = attackers_embedders(self.corrupted, embedders)
         entropy = SimulatedEntropy(seed)
         self.spending = Spending.of(self._training, entropy, population.clients, self._released_besides)
         beside: Callable[[int], tuple[int, str]] = getattr(scenario.algorithm, "beside", lambda _: (0, ""))
@@ -161,30 +164,6 @@ class Parties:
         load_vector(self._scratch, model)
         loss = scores_of(self._scratch, [ScoringJob(client, model, examples)], self._training.loss)[client].loss
         return loss if np.isfinite(loss) else np.inf
-
-    def _embedders(self) -> Embedders:
-        """The clients' computers for embeddings, or what the algorithm has in their place."""
-        if isinstance(brings := self.scenario.algorithm, BringsEmbedders):
-            return brings.embedders(self.population, self.module)
-        algorithm = cast("ByEmbeddings", self.scenario.algorithm)
-        samples = tau_of(algorithm.distance, algorithm.eps).samples
-        noisy = getattr(algorithm.choice, "noise", None) is not None
-
-        def seed(client: int, part: str) -> int:
-            return seed_of(self.scenario.seed, "subsample", part, client)
-
-        held = parted(self.validation, samples, seed, noisy) if measures_references(algorithm) else {}
-        parts = {"train": self.population.clients, **held}
-        public = None if algorithm.public is None else algorithm.public(self.population.shape)
-        return SimulatedEmbedders(
-            self.module,
-            algorithm.embedding,
-            parts,
-            algorithm.size,
-            seed,
-            public,
-            noisy,
-        )
 
     def _work(self, jobs: Sequence[LocalJob], /) -> Iterator[tuple[int, LocalWork | Unwilling]]:
         """The clients' computers."""

@@ -162,7 +162,7 @@ def _expected(scenario: Scenario[Any], data: Path | None, dealt: Apportioned) ->
     """What is to be known to listen. The parties that it is of are gone when this returns: the run makes its own, of the same
     data, and both would hold three copies of the model until it ends.
     """
-    found = Expected.of(Parties(scenario, data, dealt))
+    found = Expected.of(Parties(scenario, data, dealt, here=()))
     gc.collect()  # parties and what they made hold one another
     return found
 

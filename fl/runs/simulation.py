@@ -51,7 +51,7 @@ class Simulation(Parties):
 
         dealt: as in `Parties`.
         """
-        super().__init__(scenario, folder, dealt)
+        super().__init__(scenario, folder, dealt, None if hosts is None else ())
         if hosts is not None and next(iter(self.population.clients.values())).test.y.is_floating_point():
             raise Refused(OF_NUMBERS)
         self.watch = Watch(self.setup.workers, len(self.setup.initial), self.setup.clients)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 
+from ..pki.names import name_of
 from ..pki.standing import Standing
 from .door import TAKEN_BACK, Door, TurnedAway
 from .owing import Owing
@@ -12,6 +13,8 @@ from .terms import Limits
 _TICK = 0.1
 _NEWS, _ANEW = 1.0, 60.0
 """Seconds after which the authority's files are looked at, and after which those who are there are asked about in any case."""
+_QUIET = 10.0
+"""Seconds that an answer is waited for of somebody who is not connected, before the log says so."""
 log = logging.getLogger("cloister.link")
 
 
@@ -20,6 +23,7 @@ class Attendance:
 
     def __init__(self, owing: Owing, door: Door, standing: Standing | None, limits: Limits) -> None:
         self.revoked = 0
+        self._awaited: set[int] = set()
         self._owing, self._door, self._standing, self._limits = owing, door, standing, limits
 
     async def watch(self) -> None:
@@ -44,6 +48,16 @@ class Attendance:
                 ):
                     peer.leave("DEADLINE_EXCEEDED", "its long message moves too slowly, and others wait for its slot")
                 self._owing.given_up(peer, now)
+            self.name_awaited(now)
+
+    def name_awaited(self, now: float) -> None:
+        """Whose answer is waited for though they are not connected, as they may be back: in the log, once while it is so."""
+        away = {peer.id: peer.until for peer in self._owing.peers.values() if peer.flow is None and peer.owed}
+        due = {i for i in away if now - next(iter(self._owing.peers[i].owed.values())).since > _QUIET}
+        if due - self._awaited:
+            whom = {"parties": [name_of(i) for i in sorted(due)], "seconds": round(max(away[i] for i in due) - now)}
+            log.info("waits for who may be back", extra=whom)
+        self._awaited = due
 
     def _ask_anew(self) -> None:
         """Whether those who are there may still be; others leave, and nobody waits for them."""

@@ -222,7 +222,7 @@ class Dialled:
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 self.noted(False, why)
-                again = {} if revoked is not None else {"tried_again_for": self._patience}
+                again = {} if revoked is not None else {"tries_at_most_seconds": self._patience}
                 log.warning("not connected", extra={name_of(self._server): self._address, "why": why, **again})
             await asyncio.sleep(pauses.next() * random.uniform(0.5, 1.0))
 

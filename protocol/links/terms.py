@@ -10,6 +10,7 @@ import cbor2
 from ..core.errors import Revoked
 from ..core.session import VERSION
 from ..pki.hello import CHALLENGE_BYTES
+from ..pki.names import name_of
 from ..pki.party import Credentials
 from ..pki.tls import require_tls13
 from ..wire.codec import plain_in
@@ -101,12 +102,12 @@ class CoordinatorRun:
             raise LinkRefused("this coordinator plays another run than this folder is of: a new run needs a new --folder")
         if seen.life > self.life or (seen.run and seen.number > self.numbers.get(client, 0)):
             raise LinkRefused(
-                f"the coordinator's journal is an older copy: client {client} took word {seen.number} of the coordinator's life"
+                f"the coordinator's journal is an older copy: {name_of(client)} took word {seen.number} of the coordinator's life"
                 f" {seen.life}, and the journal is of life {self.life} and knows of word {self.numbers.get(client, 0)}"
             )
         if (answered := self.answered.get(client, 0)) > seen.number:
             raise LinkRefused(
-                f"the journal of client {client} is an older copy, or was lost: it answered word {answered}, and knows of word"
+                f"the journal of {name_of(client)} is an older copy, or was lost: it answered word {answered}, and knows of word"
                 f" {seen.number}; without the newest it takes no further part: is --folder the one of its first start?"
             )
 

@@ -1,4 +1,4 @@
-"""What is disclosed by pairs, in words for the disclosure log."""
+"""What is disclosed by pairs, in words for the disclosure log and for a client's own record."""
 
 from .choices import Choice, Distances, MeanSketch, PerPair, PerRound, ServerSamples
 
@@ -32,6 +32,23 @@ def answers_in_words(choice: Choice, shown: str = "") -> str:
     if shown:
         return f"{shown}, under one projection of all clients, which the server lacks{behind}"
     return f"public embeddings under one projection of all clients, which the server lacks, and a reference distance{behind}"
+
+
+def own_answers_in_words(choice: Choice, shown: str = "") -> str:
+    """The same, as one client says it of its own. shown: as in `PairQuestion`."""
+    return answers_in_words(choice, shown).replace("each client's", "its").replace("clients' examples", "its examples")
+
+
+def together_in_words(choice: Choice) -> str:
+    """Who has what a client released without its projection, in a sentence; empty where the server has it as it is."""
+    if isinstance(choice, Distances):
+        whom = "Each client that it was compared with has its embeddings as they are, and so has the coordinator with that one"
+        return f"{whom} together."
+    if getattr(choice, "projection", "") == "none" or isinstance(choice, ServerSamples):
+        return ""
+    other = "the other client of a pair" if isinstance(choice, PerPair) else "any one other client"
+    beside = ", with its noise" if getattr(choice, "noise", None) is not None else ""
+    return f"The coordinator and {other} together have that without the projection, nearly exactly{beside}."
 
 
 def decisions_in_words(choice: Choice, decided: str = "") -> str:

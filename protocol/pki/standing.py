@@ -100,7 +100,8 @@ class Standing:
         )
         self._trust = Trust(known.authority, directory, revoked)
         if (directory.digest, revoked.digest) != (known.directory.digest, known.revoked.digest):
-            log.info("news of the authority", extra={"directory": directory.header.version, "revoked": revoked.header.version})
+            versions = {"directory": directory.header.version, "revocation_list": revoked.header.version}
+            log.info("news of the authority", extra=versions | {"revoked_certificates": len(revoked.when)})
         if self.party < 0 and directory.entries.get(self.party) != known.directory.entries.get(self.party):
             self._with_its_keys()
 
