@@ -225,8 +225,18 @@ def test_what_published_sums_tell_is_said_where_it_is_more_than_guessing():
     assert "published sums alone tell" not in headline(found(row("not refuted"), of_sums(0.45, 0.55)))
 
 
+def test_what_sums_tell_of_updates_is_a_mean_and_of_some_client_more() -> None:
+    """ "0.12 and more" was the mean of .04 to .21."""
+    one = bare("server", "updates", 0.0, aggregate=0.116) | {"anchor": "sums alone"}
+    one |= {"values": {"sums alone": [0.037, 0.214, 0.097]}}
+    mean = "single clients' updates (0.12 in the mean, up to 0.21, of what sets them apart from their cluster's mean"
+    assert mean in headline(found(one))
+    alike = one | {"values": {"sums alone": [0.116] * 3}}
+    assert "updates (0.12 of what sets them apart" in headline(found(alike))
+
+
 def test_refuted_claims_come_before_leaks():
-    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Parties of")
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("The one claim is refuted: x. Parties of")
 
 
 def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():
@@ -760,3 +770,14 @@ def test_what_so_few_victims_leave_open_is_undecided_and_no_leak() -> None:
     assert "server can tell a property of a client's data (80 %)" in said(0.8, 0.75, 0.85)
     assert "Undecided" not in said(0.8, 0.75, 0.85)
     assert "property" not in said(0.05, -0.5, 0.6)
+
+
+def test_what_so_few_runs_leave_open_is_said_of_runs() -> None:
+    """ "so few victims": "(100 %, 100 % to 100 %)", beside an area of [0.00, 1.00], where runs are what there are too few of."""
+    one = bare("server", "property", 1.0, low=0.0, high=1.0, few_runs=True)
+    one |= {"told": {"here": {"area": {"value": 1.0, "low": 0.0, "high": 1.0}}}}
+    words = headline(found(one, bare("client 0", "labels", 0.9, low=-0.2, high=1.5)))
+    assert (
+        "Undecided, as so few runs may show it by chance: server: a property of a client's data (100 %, 0 % to 100 %)." in words
+    )
+    assert "Undecided, as so few victims may show it by chance: client 0: how frequent" in words

@@ -47,8 +47,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
     ours = Counter(c["verdict"] for c in _claims(found) if c["whose"] == "Cloister")
     papers = sum(c["verdict"] == "refuted" for c in _claims(found) if c["whose"] != "Cloister")
     total, parts = sum(ours.values()), list[str]()
-    refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
-    places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
+    places: list[tuple[str, tuple[str, ...]]] = [(_refuted(found, ours), ())] if ours["refuted"] else []
     by = {(row["observer"], row["experiment"]): row["by"] for row in found["rows"] if row.get("by")}
     worst = {(row["observer"], row["experiment"]): row["worst"] for row in found["rows"] if row.get("worst")}
     if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"]), *_whole_updates(found)):
@@ -142,6 +141,18 @@ def _promises_epsilon(described: Any) -> bool:
     return isinstance(described, list) and any(map(_promises_epsilon, described))
 
 
+def _refuted(found: Mapping[str, Any], ours: Counter[str]) -> str:
+    """Which claims are refuted, and what is known of the others."""
+    total, unjudged = sum(ours.values()), ours["inconclusive"] + ours["not covered"]
+    fallen = [str(c["claim"]) for c in _claims(found) if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+    names = ", ".join(fallen[:NAMED]) + (f" and {len(fallen) - NAMED} more" if len(fallen) > NAMED else "")
+    rest = f"; {ours['not refuted']} {'is' if ours['not refuted'] == 1 else 'are'} not" if ours["not refuted"] else ""
+    rest += f"; {unjudged} could not be judged" if unjudged else ""
+    if total == 1:
+        return f"The one claim is refuted: {names}."
+    return f"{len(fallen)} of {total} claims {'is' if len(fallen) == 1 else 'are'} refuted: {names}{rest}."
+
+
 def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
     """How many claims attacks did not refute, and tests; attacks that could not read what was sent were not in vain."""
     exact, rows = (
@@ -212,14 +223,14 @@ def _further(leak: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
 
 def _open_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What may be a leak and may be nothing, of those whom no claim covers, in a sentence."""
-    found = [
-        f"{CALLED.get(observer, observer)}: {sought(experiment)}"
-        f" ({_percent(leak['value'])}, {_percent(leak['low'])} to {_percent(leak['high'])})"
-        for observer, experiment, leak in left_open(rows)
-    ]
-    if found:
-        more = f"; {len(found) - NAMED} more" if len(found) > NAMED else ""
-        yield f"Undecided, as so few victims may show it by chance: {'; '.join(found[:NAMED])}{more}."
+    found: dict[str, list[str]] = {}
+    for observer, experiment, leak in left_open(rows):
+        between = f"{_percent(leak['value'])}, {_percent(leak['low'])} to {_percent(leak['high'])}"
+        of = "runs" if leak.get("few_runs") else "victims"
+        found.setdefault(of, []).append(f"{CALLED.get(observer, observer)}: {sought(experiment)} ({between})")
+    for of, several in found.items():
+        more = f"; {len(several) - NAMED} more" if len(several) > NAMED else ""
+        yield f"Undecided, as so few {of} may show it by chance: {'; '.join(several[:NAMED])}{more}."
 
 
 def _percent(share: float) -> str:
