@@ -135,6 +135,32 @@ def test_where_nothing_could_be_tried_the_tile_says_so():
     assert report.tiles(found(bare("server", "updates", 0.0, valid=False)))[4].detail == "no attack works even in clear"
 
 
+def test_observers_on_whom_nothing_could_be_tried_are_named_with_the_reason_and_in_the_table() -> None:
+    """Before: "Nobody else was tried than server / client 0 / outsider", where of server and client every attack had no result,
+    and a terminal's table without them.
+    """
+
+    def unread(who: str, *reasons: str) -> list[dict[str, object]]:
+        return [
+            bare(who, name, 0.0) | {"leakage": None, "reason": why}
+            for name, why in zip(("updates", "labels"), reasons, strict=True)
+        ]
+
+    own, seen = "models of their own are not read", bare("outsider", "membership by the final model", 0.5, valid=False)
+    whom = ["server", "client 0", "outsider"]
+    page = found(*unread("server", own, own), *unread("client 0", own, "targets are tokens"), seen, against=whom)
+    words = headline(page)
+    assert words.startswith(f"Nothing could be tried on what these saw, and nothing is known of it: server / client 0 ({own}).")
+    assert "Nobody else was tried than outsider." in words
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(measured_table(page))
+    assert console.export_text().count("nothing could be tried") == 2
+    assert "Nobody else was asked about than server." in headline(found(*unread("server", own, own), against=["server"]))
+    exact = unread("server", own, own)
+    exact[0] |= {"tested": True}
+    assert "Nothing could be tried" not in headline(found(*exact))
+
+
 def test_what_could_not_be_tried_is_said_once_for_each_reason():
     rows = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": "the server decides it"} for who in ("server", "client 0")]
     assert untried(found(*rows)) == [("clusters", "the server decides it", ["server", "client 0"])]

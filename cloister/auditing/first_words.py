@@ -8,7 +8,7 @@ from typing import Any
 from ..reporting.headings import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.scoring import BOUND, GOOD, SEEDS
-from ..threat_models.audit.uncovered import leaks, left_open, read_records
+from ..threat_models.audit.uncovered import leaks, left_open, read_records, untried
 from .beside_leaks import UPDATES, decided, little, of_sums_alone
 from .losses import notes_on_loss
 from .sought import CALLED, GRAVEST, SOUGHT, sought
@@ -52,6 +52,7 @@ def sentences(found: Mapping[str, Any]) -> Said:
     worst = {(row["observer"], row["experiment"]): row["worst"] for row in found["rows"] if row.get("worst")}
     if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"]), *_whole_updates(found)):
         places.append((f"{LEAKS}:", told))
+    parts += _untried_in_words(found["rows"])
     parts += _records_in_words(found)
     parts += _open_in_words(found["rows"])
     parts += little(found["rows"])
@@ -69,7 +70,9 @@ def sentences(found: Mapping[str, Any]) -> Said:
         rest = ", and more named below" if len(found["unclaimed"]) > 1 else ""
         parts.append(f"{more}, and not for this run, which does not promise to hide from {named['who']}: {hidden}{rest}.")
     if whom := found.get("against"):
-        parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
+        never = untried(found["rows"])
+        tried = [one for one in whom if one not in never]
+        parts.append(f"Nobody else was {'tried' if tried else 'asked about'} than {' / '.join(tried or whom)}.")
     parts += of_sums_alone(found["rows"])
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
@@ -263,6 +266,15 @@ def _whole_updates(found: Mapping[str, Any]) -> Iterator[str]:
         more = [f"those of {len(most) - NAMED} more"] if len(most) > NAMED else []
         alike.setdefault(", ".join([*parts, *more]), []).append(CALLED.get(row["observer"], row["observer"]))
     yield from (f"{' / '.join(observers)} can tell whole updates: {words}" for words, observers in alike.items())
+
+
+def _untried_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Of whom nothing is known, as nothing could be tried on what they saw; a sentence for each reason."""
+    why: dict[str, list[str]] = {}
+    for observer, reason in untried(rows).items():
+        why.setdefault(reason, []).append(CALLED.get(observer, observer))
+    for reason, observers in why.items():
+        yield f"Nothing could be tried on what these saw, and nothing is known of it: {' / '.join(observers)} ({reason})."
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:
