@@ -162,7 +162,7 @@ def conditions_in_words(conditions: Sequence[Mapping[str, Any]]) -> str:
     broken = [c["words"] for c in conditions if c["holds"] is False]
     unknown = sum(c["holds"] is None for c in conditions)
     if broken:
-        return f"says nothing of this run, in which these conditions do not hold: {'; '.join(broken)}"
+        return f"says nothing of this run, which does not meet its conditions: {'; '.join(broken)}"
     return f"may hold: {unknown} of {len(conditions)} conditions are not known" if unknown else "holds: all of its conditions do"
 
 

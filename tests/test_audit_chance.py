@@ -13,7 +13,7 @@ from cloister.threat_models.audit.from_chance import from_chance
 from cloister.threat_models.audit.labels import LabelInference
 from cloister.threat_models.audit.membership import found_of
 from cloister.threat_models.audit.ranks import by_chance, shares_of_pairs
-from cloister.threat_models.audit.scoring import auc_within, exposed_of, leakage
+from cloister.threat_models.audit.scoring import Leakage, auc_within, exposed_of, leakage
 from cloister.threat_models.audit.shares_of_labels import LabelShares
 from cloister.threat_models.audit.table import _chances
 from cloister.threat_models.audit.tries import BLIND, strongest
@@ -143,3 +143,26 @@ def test_who_does_worse_than_a_guess_guesses(here: float, alone: float, value: f
     found = leakage(ways.here, ways.alone, np.full(20, 0.9), np.random.default_rng(0), alone=ways.known)
     assert found.value == pytest.approx(value)
     assert found.low < found.value < found.high, "whoever guesses has a spread"
+
+
+def test_where_victims_of_a_run_go_right_or_wrong_together_fewer_than_five_runs_decide_nothing() -> None:
+    """Before: "not refuted; found at most 0.080" of three runs, with 36 victims taken as independent; and one run that got all
+    right was refuted, as a coin does it every second time.
+    """
+    about = next(c for c in CLAIMS if c.experiment == "property" and c.bound == 0.1)
+    nothing, everything = np.zeros(60), np.ones(60)
+
+    def found(here: np.ndarray[tuple[int], np.dtype[np.float64]], runs: int) -> Leakage:
+        seeds = np.repeat(np.arange(runs), 60 // runs).tolist()
+        return leakage(
+            here, nothing, everything, np.random.default_rng(0), seeds=seeds, moves=[here, nothing, everything], alike=True
+        )
+
+    for runs in (1, 3, 4):
+        for here in (nothing, everything):
+            one = found(here, runs)
+            assert (one.few_runs, one.low, one.high, one.upper, one.exposed) == (True, 0.0, 1.0, 1.0, ())
+            assert judged(about, one, seeds=runs).verdict == "inconclusive"
+            assert "fewer than 5 runs decide nothing: take 5 seeds" in judged(about, one, seeds=runs).witness
+    assert judged(about, found(nothing, 5), seeds=5).verdict == "not refuted"
+    assert judged(about, found(everything, 5), seeds=5).verdict == "refuted"

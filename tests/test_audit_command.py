@@ -185,7 +185,12 @@ def row(verdict, whose="Cloister", value=0.0):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([row("refuted"), row("not refuted")], "1 of 2 claims is refuted."),
+        ([row("refuted"), row("not refuted")], "1 of 2 claims is refuted: x; 1 is not."),
+        (
+            [row("refuted"), row("not refuted")] + [row("inconclusive")] * 3 + [row("not covered")] * 5,
+            "1 of 10 claims is refuted: x; 1 is not; 8 could not be judged.",
+        ),
+        ([row("refuted")] * 4, "4 of 4 claims are refuted: x, x, x and 1 more."),
         (
             [row("not refuted")],
             "The one claim was tested and is not refuted (1 was attacked in vain where the attack",
@@ -262,5 +267,6 @@ def test_seeds_that_cannot_decide_a_claim_are_said_before():
     assert "take 5 seeds" in words
     assert not too_few(*of, 6, 16, 5)
     assert "none on single records can be decided" in too_few(*of, 40, 16, 1)
-    assert not too_few(*of, 40, 16, 2)
+    assert "no claim on it can be decided by 2 seeds; take 5 seeds at least (--seeds 0-4" in too_few(*of, 40, 16, 2)
+    assert not too_few(*of, 40, 16, 5)
     assert not too_few((), *of[1:], 6, 16, 1)

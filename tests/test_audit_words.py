@@ -135,6 +135,32 @@ def test_where_nothing_could_be_tried_the_tile_says_so():
     assert report.tiles(found(bare("server", "updates", 0.0, valid=False)))[4].detail == "no attack works even in clear"
 
 
+def test_observers_on_whom_nothing_could_be_tried_are_named_with_the_reason_and_in_the_table() -> None:
+    """Before: "Nobody else was tried than server / client 0 / outsider", where of server and client every attack had no result,
+    and a terminal's table without them.
+    """
+
+    def unread(who: str, *reasons: str) -> list[dict[str, object]]:
+        return [
+            bare(who, name, 0.0) | {"leakage": None, "reason": why}
+            for name, why in zip(("updates", "labels"), reasons, strict=True)
+        ]
+
+    own, seen = "models of their own are not read", bare("outsider", "membership by the final model", 0.5, valid=False)
+    whom = ["server", "client 0", "outsider"]
+    page = found(*unread("server", own, own), *unread("client 0", own, "targets are tokens"), seen, against=whom)
+    words = headline(page)
+    assert words.startswith(f"Nothing could be tried on what these saw, and nothing is known of it: server / client 0 ({own}).")
+    assert "Nobody else was tried than outsider." in words
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(measured_table(page))
+    assert console.export_text().count("nothing could be tried") == 2
+    assert "Nobody else was asked about than server." in headline(found(*unread("server", own, own), against=["server"]))
+    exact = unread("server", own, own)
+    exact[0] |= {"tested": True}
+    assert "Nothing could be tried" not in headline(found(*exact))
+
+
 def test_what_could_not_be_tried_is_said_once_for_each_reason():
     rows = [bare(who, "clusters", 0.0) | {"leakage": None, "reason": "the server decides it"} for who in ("server", "client 0")]
     assert untried(found(*rows)) == [("clusters", "the server decides it", ["server", "client 0"])]
@@ -225,8 +251,18 @@ def test_what_published_sums_tell_is_said_where_it_is_more_than_guessing():
     assert "published sums alone tell" not in headline(found(row("not refuted"), of_sums(0.45, 0.55)))
 
 
+def test_what_sums_tell_of_updates_is_a_mean_and_of_some_client_more() -> None:
+    """ "0.12 and more" was the mean of .04 to .21."""
+    one = bare("server", "updates", 0.0, aggregate=0.116) | {"anchor": "sums alone"}
+    one |= {"values": {"sums alone": [0.037, 0.214, 0.097]}}
+    mean = "single clients' updates (0.12 in the mean, up to 0.21, of what sets them apart from their cluster's mean"
+    assert mean in headline(found(one))
+    alike = one | {"values": {"sums alone": [0.116] * 3}}
+    assert "updates (0.12 of what sets them apart" in headline(found(alike))
+
+
 def test_refuted_claims_come_before_leaks():
-    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("1 of 1 claims is refuted. Parties of")
+    assert headline(found(row("refuted"), bare("network", "clusters", 1.0))).startswith("The one claim is refuted: x. Parties of")
 
 
 def test_claims_that_are_not_of_this_run_are_counted_and_named_with_the_reason():
@@ -760,3 +796,14 @@ def test_what_so_few_victims_leave_open_is_undecided_and_no_leak() -> None:
     assert "server can tell a property of a client's data (80 %)" in said(0.8, 0.75, 0.85)
     assert "Undecided" not in said(0.8, 0.75, 0.85)
     assert "property" not in said(0.05, -0.5, 0.6)
+
+
+def test_what_so_few_runs_leave_open_is_said_of_runs() -> None:
+    """ "so few victims": "(100 %, 100 % to 100 %)", beside an area of [0.00, 1.00], where runs are what there are too few of."""
+    one = bare("server", "property", 1.0, low=0.0, high=1.0, few_runs=True)
+    one |= {"told": {"here": {"area": {"value": 1.0, "low": 0.0, "high": 1.0}}}}
+    words = headline(found(one, bare("client 0", "labels", 0.9, low=-0.2, high=1.5)))
+    assert (
+        "Undecided, as so few runs may show it by chance: server: a property of a client's data (100 %, 0 % to 100 %)." in words
+    )
+    assert "Undecided, as so few victims may show it by chance: client 0: how frequent" in words

@@ -313,15 +313,16 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
 def test_the_log_says_what_each_party_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
-    assert [(d.what, d.about, d.scalars) for d in view.record.log] == [("participation", updates.clients, 0)]
+    told = [(d.what, d.about, d.scalars) for d in view.record.log]
+    assert told == [("roster", MEMBERS, 0), ("participation", updates.clients, 0)]
     view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
     learned = {row["what"]: row["scalars"] for row in totals(view.record.log)["server"]}
     sketched = {"ciphertexts of update sketches": 0, "gram": 15}
     assert learned == {"participation": 0, **sketched, "ciphertexts of updates": 0}
-    assert {row["what"]: row["scalars"] for row in totals(view.record.log)["clients"]} == {"sums": D + 1}
+    assert {row["what"]: row["scalars"] for row in totals(view.record.log)["clients"]} == {"roster": 0, "sums": D + 1}
     assert {row["what"]: row["scalars"] for row in totals(view.record.log)["key holder"]} == {"gram": 15}
-    assert "the seed that every client holds" in view.record.log[1].words
+    assert "the seed that every client holds" in view.record.log[2].words
     words = [row["words"] for row in totals(view.record.log)["server"]]
     assert len(set(words)) == len(words)  # each says of what it is
 

@@ -375,7 +375,7 @@ def test_after_t_nothing_is_compared() -> None:
     state = toy.step(algorithm, toy.begin(algorithm))
     known = len(toy.view.record.log)
     toy.step(algorithm, state)
-    assert {entry.what for entry in toy.view.record.log[known:]} == {"updates", "sums"}
+    assert {entry.what for entry in toy.view.record.log[known:]} == {"roster", "updates", "sums"}
 
 
 UNSEEN = {**groups_of(100, 6, 2), 6: np.ones(100), 7: np.ones(100)}

@@ -154,6 +154,8 @@ def test_a_run_says_that_the_published_settings_break_the_theorem(tmp_path: Path
     list(run(replace(quick, rounds=2), tmp_path))
     write_report(tmp_path)
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert next(c["words"] for c in summary["conditions"] if c["holds"] is False) == "rho = 1 is above 2 lambda / xi = 1200"
+    assert (
+        next(c["words"] for c in summary["conditions"] if c["holds"] is False) == "rho = 1 has to be above 2 lambda / xi = 1200"
+    )
     assert "says nothing of this run" in "".join(str(cell) for column in summary_table(summary).columns for cell in column._cells)
     assert "2 lambda / xi = 1200</td><td>no" in (tmp_path / "report.html").read_text()

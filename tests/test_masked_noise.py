@@ -169,7 +169,7 @@ def test_the_target_holds_with_all_the_dropouts_that_it_was_solved_for_and_not_a
     assert {fault.blame for fault in late} == set(MEMBERS)
     assert not any("\n" in fault.reason for fault in late)
     assert view.record.ledgers == before
-    assert [d.what for d in view.record.log[len(log) :]] == ["participation"]
+    assert [d.what for d in view.record.log[len(log) :]] == ["roster", "participation"]
 
 
 def test_rounds_without_dropouts_leave_budget_for_more_rounds() -> None:

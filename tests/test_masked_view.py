@@ -296,7 +296,8 @@ def test_neither_the_server_nor_any_frame_to_it_holds_an_update_or_a_count():
 def test_the_log_says_what_the_server_learned():
     view = open_view()
     updates = view.train(0, root())["root"]
-    assert [(d.what, d.about, d.scalars) for d in view.record.log] == [("participation", updates.clients, 0)]
+    told = [(d.what, d.about, d.scalars) for d in view.record.log]
+    assert told == [("roster", MEMBERS, 0), ("participation", updates.clients, 0)]
     view.gram(updates, origin=True)
     view.sums(updates, {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
     learned = {row["what"]: row["scalars"] for row in totals(view.record.log)["server"]}

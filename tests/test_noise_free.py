@@ -153,7 +153,7 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
         view = opened("run" if ask_it in lasting else "session")
         with pytest.raises(Refused, match="would be void"):
             asks(view, 0)[ask_it]()
-        assert {entry.what for entry in view.record.log} <= {"participation"}
+        assert {entry.what for entry in view.record.log} <= {"roster", "participation"}
     for name in ("gram", "gram(origin)", "gram(edge)", "gram(recall)", "gram(remember)", "gram(history)", "choice", "pairs"):
         view = opened("run" if name in lasting else "session", name)
         asks(view, 0)[name]()

@@ -322,7 +322,7 @@ def test_kept_updates_are_recalled_once_and_compared_about_their_own_means():
         before = len(one.record.log)
         new = one.keep(trained(one, 1, (0, 1, 4)), (0, 1, 4))
         grams.append(one.recall(1, [replace(old, clients=(2, 3, 5, 6, 7)), new]))
-    assert {entry.what for entry in view.record.log[before:]} == {"participation", "sketches", "gram(recall)"}
+    assert {entry.what for entry in view.record.log[before:]} == {"roster", "participation", "sketches", "gram(recall)"}
     assert grams[0].clients == grams[1].clients == CLIENTS
     norms = np.sqrt(np.diagonal(grams[1].matrix))
     assert (np.abs(grams[0].matrix - grams[1].matrix) <= grams[0].tolerance * np.outer(norms, norms) + 1e-9).all()

@@ -351,6 +351,7 @@ def test_the_log_says_what_every_party_learned():
     assert found == [
         ("server", "updates", (1, 2, 3, 4), 4),
         ("second server", "updates", (1, 2, 3, 4), 0),
+        ("clients", "roster", MEMBERS, 0),
         ("server", "gram", (1, 2, 3, 4), 10),
         ("second server", "gram", (1, 2, 3, 4), 0),
         ("dealer", "gram", (), 1),

@@ -108,7 +108,7 @@ def test_every_answer_is_that_of_the_survivors(protection, lost):
     answered = view.train(0, root())
     if not heard:
         assert answered == {}
-        assert not view.record.log
+        assert [entry.what for entry in view.record.log] == ["roster"]
         return
     updates = answered["root"]
     assert (updates.clients, updates.members, updates.round) == (heard, MEMBERS, 0)
@@ -598,19 +598,21 @@ def test_the_disclosure_log_counts_what_each_party_was_given(protection):
     length = sides.part(view, Uploads).how.length
     found = [(e.round, e.recipient, e.what, e.about, e.scalars, e.bytes) for e in view.record.log]
     assert found == [
+        (0, "clients", "roster", MEMBERS, 0, 0),
         (0, "server", "updates", (1, 2, 3, 4), 4 * (length + 1), 16 * (length + 1)),
         (0, "server", "gram", (1, 2, 3, 4), 10, 80),
         (0, "clients", "sums", (1, 2, 3), length, 4 * length),
     ]
     summary = totals(view.record.log)
     assert [row["what"] for row in summary["server"]] == ["updates", "gram"]
-    assert [(row["what"], row["times"], row["scalars"]) for row in summary["clients"]] == [("sums", 1, length)]
+    assert [(row["what"], row["times"], row["scalars"]) for row in summary["clients"]] == [("roster", 1, 0), ("sums", 1, length)]
     seen = "everything" if isinstance(protection, Plain) else protection.transform.leak
-    assert view.record.log[0].words == f"of each update: {seen}; and its sample count"
-    assert view.record.log[0].as_dict()["about"] == (1, 2, 3, 4)
+    assert view.record.log[1].words == f"of each update: {seen}; and its sample count"
+    assert view.record.log[1].as_dict()["about"] == (1, 2, 3, 4)
     streamed = open_view(protection)
     streamed.train_and_sum(0, root(), {"root": Weights(dict.fromkeys(MEMBERS, 1.0))})
-    assert [(e.recipient, e.what) for e in streamed.record.log] == [("server", "updates"), ("clients", "sums")]
+    told = [(e.recipient, e.what) for e in streamed.record.log]
+    assert told == [("clients", "roster"), ("server", "updates"), ("clients", "sums")]
 
 
 @dataclass

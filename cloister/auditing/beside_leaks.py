@@ -52,7 +52,9 @@ def of_sums_alone(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if row["experiment"] != UPDATES or row.get("anchor") != SUMS or not row["leakage"]:
             continue
         if (share := row["leakage"]["aggregate"]) >= TOLD:
-            how = f"{share:.2f} and more of what sets them apart from their cluster's mean, where 1 is all of it"
+            each = row.get("values", {}).get(SUMS) or [share]
+            most = f" in the mean, up to {max(each):.2f}," if max(each) > share else ""
+            how = f"{share:.2f}{most} of what sets them apart from their cluster's mean, where 1 is all of it"
             known.setdefault(sought(UPDATES), how)
     if known:
         things = "; ".join(f"{what} ({how})" for what, how in known.items())

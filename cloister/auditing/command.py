@@ -112,8 +112,8 @@ def audit(
     In the folder of `cloister run FILE --record` the recorded run is audited as it is, and only the others are played. The folder
     holds the scenario's source, which is executed: audit only folders that you trust.
 
-    Exit codes: 0 if no claim of Cloister's is refuted, 4 if one is, 3 if none is but an attack of yours failed. Claims of papers
-    that are refuted are shown, and expected.
+    Exit codes: 0 if no claim of Cloister's is refuted, also where nothing could be tried, as the first words say; 4 if one is; 3
+    if none is but an attack of yours failed. Claims of papers that are refuted are shown, and expected.
     """
     with one_line_errors():
         if self_test:

@@ -8,7 +8,7 @@ from typing import Any
 from ..reporting.headings import Said
 from ..threat_models.audit.claim import Victim
 from ..threat_models.audit.scoring import BOUND, GOOD, SEEDS
-from ..threat_models.audit.uncovered import leaks, left_open, read_records
+from ..threat_models.audit.uncovered import leaks, left_open, read_records, untried
 from .beside_leaks import UPDATES, decided, little, of_sums_alone
 from .losses import notes_on_loss
 from .sought import CALLED, GRAVEST, SOUGHT, sought
@@ -47,12 +47,12 @@ def sentences(found: Mapping[str, Any]) -> Said:
     ours = Counter(c["verdict"] for c in _claims(found) if c["whose"] == "Cloister")
     papers = sum(c["verdict"] == "refuted" for c in _claims(found) if c["whose"] != "Cloister")
     total, parts = sum(ours.values()), list[str]()
-    refuted = f"{ours['refuted']} of {total} claims {'is' if ours['refuted'] == 1 else 'are'} refuted."
-    places: list[tuple[str, tuple[str, ...]]] = [(refuted, ())] if ours["refuted"] else []
+    places: list[tuple[str, tuple[str, ...]]] = [(_refuted(found, ours), ())] if ours["refuted"] else []
     by = {(row["observer"], row["experiment"]): row["by"] for row in found["rows"] if row.get("by")}
     worst = {(row["observer"], row["experiment"]): row["worst"] for row in found["rows"] if row.get("worst")}
     if told := (*_leaks_in_words(leaks(found["rows"]), by, worst), *decided(found["rows"]), *_whole_updates(found)):
         places.append((f"{LEAKS}:", told))
+    parts += _untried_in_words(found["rows"])
     parts += _records_in_words(found)
     parts += _open_in_words(found["rows"])
     parts += little(found["rows"])
@@ -70,7 +70,9 @@ def sentences(found: Mapping[str, Any]) -> Said:
         rest = ", and more named below" if len(found["unclaimed"]) > 1 else ""
         parts.append(f"{more}, and not for this run, which does not promise to hide from {named['who']}: {hidden}{rest}.")
     if whom := found.get("against"):
-        parts.append(f"Nobody else was tried than {' / '.join(whom)}.")
+        never = untried(found["rows"])
+        tried = [one for one in whom if one not in never]
+        parts.append(f"Nobody else was {'tried' if tried else 'asked about'} than {' / '.join(tried or whom)}.")
     parts += of_sums_alone(found["rows"])
     if papers:
         parts.append(f"{papers} claim{'s' * (papers > 1)} of the paper {'are' if papers > 1 else 'is'} refuted.")
@@ -140,6 +142,18 @@ def _promises_epsilon(described: Any) -> bool:
     if isinstance(described, Mapping):
         return any((k in ("noise", "privacy") and v) or _promises_epsilon(v) for k, v in described.items())
     return isinstance(described, list) and any(map(_promises_epsilon, described))
+
+
+def _refuted(found: Mapping[str, Any], ours: Counter[str]) -> str:
+    """Which claims are refuted, and what is known of the others."""
+    total, unjudged = sum(ours.values()), ours["inconclusive"] + ours["not covered"]
+    fallen = [str(c["claim"]) for c in _claims(found) if (c["whose"], c["verdict"]) == ("Cloister", "refuted")]
+    names = ", ".join(fallen[:NAMED]) + (f" and {len(fallen) - NAMED} more" if len(fallen) > NAMED else "")
+    rest = f"; {ours['not refuted']} {'is' if ours['not refuted'] == 1 else 'are'} not" if ours["not refuted"] else ""
+    rest += f"; {unjudged} could not be judged" if unjudged else ""
+    if total == 1:
+        return f"The one claim is refuted: {names}."
+    return f"{len(fallen)} of {total} claims {'is' if len(fallen) == 1 else 'are'} refuted: {names}{rest}."
 
 
 def _stood(found: Mapping[str, Any], ours: Counter[str]) -> str:
@@ -212,14 +226,14 @@ def _further(leak: Mapping[str, Any], worst: Mapping[str, Any]) -> str:
 
 def _open_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What may be a leak and may be nothing, of those whom no claim covers, in a sentence."""
-    found = [
-        f"{CALLED.get(observer, observer)}: {sought(experiment)}"
-        f" ({_percent(leak['value'])}, {_percent(leak['low'])} to {_percent(leak['high'])})"
-        for observer, experiment, leak in left_open(rows)
-    ]
-    if found:
-        more = f"; {len(found) - NAMED} more" if len(found) > NAMED else ""
-        yield f"Undecided, as so few victims may show it by chance: {'; '.join(found[:NAMED])}{more}."
+    found: dict[str, list[str]] = {}
+    for observer, experiment, leak in left_open(rows):
+        between = f"{_percent(leak['value'])}, {_percent(leak['low'])} to {_percent(leak['high'])}"
+        of = "runs" if leak.get("few_runs") else "victims"
+        found.setdefault(of, []).append(f"{CALLED.get(observer, observer)}: {sought(experiment)} ({between})")
+    for of, several in found.items():
+        more = f"; {len(several) - NAMED} more" if len(several) > NAMED else ""
+        yield f"Undecided, as so few {of} may show it by chance: {'; '.join(several[:NAMED])}{more}."
 
 
 def _percent(share: float) -> str:
@@ -252,6 +266,15 @@ def _whole_updates(found: Mapping[str, Any]) -> Iterator[str]:
         more = [f"those of {len(most) - NAMED} more"] if len(most) > NAMED else []
         alike.setdefault(", ".join([*parts, *more]), []).append(CALLED.get(row["observer"], row["observer"]))
     yield from (f"{' / '.join(observers)} can tell whole updates: {words}" for words, observers in alike.items())
+
+
+def _untried_in_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Of whom nothing is known, as nothing could be tried on what they saw; a sentence for each reason."""
+    why: dict[str, list[str]] = {}
+    for observer, reason in untried(rows).items():
+        why.setdefault(reason, []).append(CALLED.get(observer, observer))
+    for reason, observers in why.items():
+        yield f"Nothing could be tried on what these saw, and nothing is known of it: {' / '.join(observers)} ({reason})."
 
 
 def _ran_out(found: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat, time_words
 from ..threat_models.audit.scoring import BOUND, SEEDS
 from ..threat_models.audit.uncovered import by_guessing
+from ..threat_models.audit.uncovered import untried as nothing_tried
 from .first_words import notes, sentences
 from .tables import found_at_most, share
 
@@ -114,8 +115,7 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
     detail = "no attack works even in clear"
     if not tried:
-        untried = Counter(str(r["reason"]) for r in found["rows"] if r["observer"] == whose and not r.get("tested"))
-        value, detail = "not tried", "; ".join(reason for reason, _ in untried.most_common(1)) or "no attack is asked for"
+        value, detail = "not tried", nothing_tried(found["rows"]).get(whose, "no attack is asked for")
     if most is not None:
         leak = most["leakage"]
         measured, low, high = (max(0.0, leak[name]) for name in ("value", "low", "high"))

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..threat_models.audit.scoring import SEEDS
+from ..threat_models.audit.uncovered import untried
 
 COLOURS = {"refuted": "red", "not refuted": "green", "inconclusive": "yellow", "not covered": "dim"}
 OVER_VICTIMS = "intervals are over victims, and other seeds vary by more"
@@ -41,8 +42,11 @@ def measured_table(found: Mapping[str, Any], width: int = NARROW) -> Table:
         table.add_column(head, justify="right", overflow="fold")
     table.add_column("leakage", justify="right", no_wrap=True)
     table.add_column("95 %,\ntwo-sided", justify="right", overflow="fold")
-    last = None
+    last, never = None, untried(found["rows"])
     for row in found["rows"]:
+        if row["observer"] in never and row["observer"] != last and not row.get("failed"):
+            table.add_row(escape(row["observer"]), "nothing could be tried", *(("", "", "") if wide else ()), "", "")
+            last = row["observer"]
         if row["leakage"] is None:
             if row.get("failed"):
                 empty = ("", "", "") if wide else ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..fl.near_names import near
 from ..fl.runs.declines import is_declined
-from ..protocol.view.disclosure import PARTIES, is_unanswered
+from ..protocol.view.disclosure import IN_CLUSTER, PARTIES, is_unanswered
 from .account_words import WITHOUT_NOISE
 from .headline import IN_CLEAR, MADE_OWN, corrupt_of, hides_from_one, noise_of_clients, smallest_sum, summed_with, up
 from .run_data import Row, Run, client_ids, evaluated, number, score_words, scores
@@ -96,7 +96,8 @@ class OfClient:
         if entry.get("client") is not None:
             return "client itself" if str(entry["client"]) == self.client else "other clients, each its own"
         party = str(entry.get("recipient"))
-        return CLUSTER if party == "clients" and entry.get("what") == "sums" else party
+        of_cluster = entry.get("what") == "sums" or entry.get("words") == IN_CLUSTER
+        return CLUSTER if party == "clients" and of_cluster else party
 
     def _learned(self) -> Iterator[tuple[str, str]]:
         told = self.told

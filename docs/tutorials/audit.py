@@ -120,7 +120,8 @@ pandas.DataFrame(claims)[["claim", "verdict", "witness"]].style.hide()
 # | not covered | no experiment could be made of this run, for the reason that is given | do not count on the claim because of this audit |
 #
 # The first words of the page name what leaks without a claim that covers it, such as who shares a cluster, which whoever watches the links sees; and
-# how many promises hold under other settings, and not for your run. Name coalitions of your own with `--against server+client:0,3`.
+# how many promises hold under other settings, and not for your run. Where a method uses slots, or clients have models of their own (FPFC, PFedGraph),
+# they say that nothing could be tried. Name coalitions of your own with `--against server+client:0,3`.
 #
 # Claims of papers are tried beside ours, and some are expected to fall. Which promise rests on which claim is in the
 # [threat models](../explanation/threat-models.md); a lying server is the subject of [SECURITY.md](../../SECURITY.md).

@@ -111,7 +111,7 @@ class FPFC:
     def conditions(self, training: Training, sizes: Sequence[int], smoothness: float | None, /) -> list[Condition]:
         """Theorem 1's, each held against the run."""
         found = theorem_1(self.penalty, self.rho, training, sizes, smoothness)
-        chance = Condition("every client takes part with some chance in every round", False)
+        chance = Condition("every client has to take part with some chance in every round", False)
         return [chance, *found] if self.participation < 1 and self.sampling != "random" else found
 
     def init(self, start: Start, /) -> State:

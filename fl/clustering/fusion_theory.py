@@ -21,7 +21,9 @@ from .fusion import Penalty, Scad
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a theorem. words: it, with the run's numbers. holds: None where that is not known."""
+    """One condition of a theorem. words: what has to be, with the run's numbers, be it so or not. holds: None where that is
+    not known.
+    """
 
     words: str
     holds: bool | None
@@ -36,33 +38,37 @@ def theorem_1(
     plain = not training.momentum and not training.weight_decay and training.plain
     full = training.batch >= max(sizes) if sizes else None
     of = f"at most {max(sizes)} examples" if sizes else "all of a client's examples, how many these are it alone knows"
-    found = [Condition("the step is the same in all rounds", False)] if training.lr_decay < 1 else []
-    found += [Condition(f"every step is by the full gradient of {of}, without momentum or decay", full if plain else False)]
+    found = [Condition("the step has to be the same in all rounds", False)] if training.lr_decay < 1 else []
+    found += [
+        Condition(f"every step has to be by the full gradient of {of}, without momentum or decay", full if plain else False)
+    ]
     if not isinstance(penalty, Scad) or penalty.xi == 0:
-        return [*found, Condition("the penalty is SCAD, smoothed by some xi above 0", False)]
+        return [*found, Condition("the penalty has to be SCAD, smoothed by some xi above 0", False)]
     bound = 2 * penalty.lam / penalty.xi
     found += [
-        Condition(f"rho = {rho:g} is above 2 lambda / xi = {bound:g}", rho > bound),
-        Condition(f"rho = {rho:g} is above 2 / (a - 1) = {2 / (penalty.a - 1):.3g}", rho > 2 / (penalty.a - 1)),
+        Condition(f"rho = {rho:g} has to be above 2 lambda / xi = {bound:g}", rho > bound),
+        Condition(f"rho = {rho:g} has to be above 2 / (a - 1) = {2 / (penalty.a - 1):.3g}", rho > 2 / (penalty.a - 1)),
     ]
     alpha, steps = training.lr, training.epochs * ceil(min(sizes) / training.batch) if sizes else 0
     if smoothness is None or not sizes:
         known = None if alpha * 2 * rho <= 1 else False  # L_- is at most L_f, so that 1 / (2 rho) is the most that there can be
-        short = Condition(f"the step {alpha:g} is at most 1 / (L_f + 2 rho - L_-), at most {1 / (2 * rho):.3g}", known)
+        short = Condition(f"the step {alpha:g} has to be at most 1 / (L_f + 2 rho - L_-), at most {1 / (2 * rho):.3g}", known)
         return [
             *found,
             short,
-            Condition(f"T{f' = {steps}' if steps else ''} steps and rho are large enough for L_f, which is not known", None),
+            Condition(
+                f"T{f' = {steps}' if steps else ''} steps and rho have to be large enough for L_f, which is not known", None
+            ),
         ]
     most = 1 / (smoothness + 2 * rho - weak)
     least, bound = _least_steps(rho, alpha, steps, smoothness, weak)
-    step = f"the step {alpha:g} is at most 1 / (L_f + 2 rho - L_-) = {most:.3g}, with L_f = {smoothness:.3g}"
+    step = f"the step {alpha:g} has to be at most 1 / (L_f + 2 rho - L_-) = {most:.3g}, with L_f = {smoothness:.3g}"
     return [
         *found,
-        Condition(f"rho = {rho:g} is above L_- = {weak:.3g}", rho > weak),
+        Condition(f"rho = {rho:g} has to be above L_- = {weak:.3g}", rho > weak),
         Condition(step, alpha <= most),
-        Condition(f"T = {steps} steps are more than -2 log 2 / log c = {least:.3g}", steps > least),
-        Condition(f"rho = {rho:g} is above L_f / (1 - 2 c^(T/2)) = {bound:.3g}", rho > bound),
+        Condition(f"T = {steps} steps have to be more than -2 log 2 / log c = {least:.3g}", steps > least),
+        Condition(f"rho = {rho:g} has to be above L_f / (1 - 2 c^(T/2)) = {bound:.3g}", rho > bound),
     ]
 
 

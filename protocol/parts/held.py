@@ -55,7 +55,7 @@ class HeldUpdates:
         handles = {}
         for c, session in sessions.items():
             clients = parties[c].state.clients
-            run.record.ask(round, c, kind, work[c].participants, clients)
+            run.record.ask(round, c, kind, work[c].participants, clients, bool(work[c].own))
             handles[c] = updates = Updates(f"{c}@{round}/{kind}", c, round, clients, work[c].members)
             if clients:
                 words = f"which clients took part ({kind}); no data"

@@ -7,7 +7,7 @@ from ..core.errors import Fault
 from ..drivers.in_process import InProcess
 from ..view.account import Asked, Opened, Sketched, kind_of
 from ..view.answers import BelowFloor, Cost, Sum, Traffic, Updates, Work
-from ..view.disclosure import Disclosure
+from ..view.disclosure import IN_CLUSTER, ROSTER, TAKE_PART, Disclosure
 from ..view.disclosure import Party as Recipient
 from ..work.uploads import UNUSABLE
 from .gate import Rules
@@ -90,9 +90,18 @@ class Record:
         self.log.append(Disclosure(round, to, what, about, scalars, width * scalars, words, client))
         self.noted(self.log[-1])
 
-    def ask(self, round: int, cluster: str, kind: Work, clients: Iterable[int], answered: Iterable[int]) -> None:
-        """Enter who of a cluster was asked for work, and who answered."""
+    def ask(
+        self, round: int, cluster: str, kind: Work, clients: Iterable[int], answered: Iterable[int], apart: bool = False
+    ) -> None:
+        """Enter who of a cluster was asked for work, and who answered. apart: whether clients start from models of their own, and
+        who is asked together is no cluster.
+        """
         self.asked.append(Asked(round, cluster, kind, tuple(clients), tuple(answered)))
+        self.name(round, self.asked[-1].clients, apart or kind == "slots")
+
+    def name(self, round: int, clients: tuple[int, ...], apart: bool) -> None:
+        """Enter that each of these was told who they are, by its task. apart: as in `ask`."""
+        self.disclose(round, "clients", ROSTER, clients, 0, TAKE_PART if apart else IN_CLUSTER)
 
     def open(self, updates: Updates, answer: Sum, row: Row, times_samples: bool = False) -> None:
         """Enter a published sum, with the weights of those that are in it."""

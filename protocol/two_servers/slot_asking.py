@@ -76,6 +76,7 @@ class TwoServerSlots:
         session = Session(f"{PROTOCOL}/{SLOTS}", self._run.setup.run, round, name, work.participants, 1)
         task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))
         (collected,) = collect(self._run.network, self._helpers.everybody, how.terms, [task], slots=how)
+        self._run.record.name(round, work.participants, apart=True)
         if collected.alone:
             self._run.record.fault(SECOND_SERVER, "it did not say whose keys of the slots it holds")
         fewest = max(self._run.gate.rules.least, 2)

@@ -61,7 +61,7 @@ class UploadSums:
         for cluster in sessions:
             summed: UploadsSummed = parties[cluster].state
             run.record.reject(summed.rejected)
-            run.record.ask(round, cluster, "update", work[cluster].participants, summed.clients)
+            run.record.ask(round, cluster, "update", work[cluster].participants, summed.clients, bool(work[cluster].own))
             if summed.clients:
                 self._uploads.disclose(round, "update", summed.clients)
             row = {i: a for i, a in summed.row.items() if a != 0}

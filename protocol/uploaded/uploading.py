@@ -58,7 +58,7 @@ class Uploads:
             collected: UploadsCollected = parties[cluster].state
             run.record.reject(collected.rejected)
             clients = tuple(collected.received)
-            run.record.ask(round, cluster, kind, work[cluster].participants, clients)
+            run.record.ask(round, cluster, kind, work[cluster].participants, clients, bool(work[cluster].own))
             if not clients:
                 continue
             updates = Updates(f"{cluster}@{round}/{kind}", cluster, round, clients, work[cluster].members)

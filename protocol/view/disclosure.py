@@ -10,6 +10,11 @@ Party = Literal["server", "second server", "dealer", "key holder", "clients"]
 """A kind of party: the servers, who deals them randomness, who can decrypt, and the clients (of a cluster, or all)."""
 COMPARED = ("gram", "sketches", "choice")
 """How the names of comparisons begin, and of a choice: of a server what came of none is nothing."""
+ROSTER = "roster"
+"""The name of what tells clients who is asked together with them."""
+IN_CLUSTER = "which clients are in their own cluster"
+TAKE_PART = "which clients take part"
+"""The same in words, of clients of one cluster, and of all that work at once."""
 PARTIES: tuple[Party, ...] = get_args(Party)
 
 

@@ -14,6 +14,8 @@ Values = NDArray[np.float64]
 CONFIDENCE = 0.95
 SEEDS = 3
 """Runs from which on intervals are over runs, too: of fewer nothing can be said of how runs differ."""
+THROWS = 5
+"""Runs from which on they tell anything, where all victims of one go right or wrong together: fewer coins may well fall alike."""
 RESAMPLED = 4000
 BOUND = 0.1
 """Leakage that is to be spoken of, where no claim has another bound."""
@@ -76,7 +78,7 @@ def auc_within(runs: Sequence[tuple[Values, Values]], alike: bool = False, same:
         half = 1.0
     tail = (1 - CONFIDENCE) / 2
     above, below = by_chance(runs, same), by_chance([(others, members) for members, others in runs], same)
-    if alike and 0.5 ** len(both) >= 2 * tail:  # as many coins may well all fall alike
+    if alike and len(both) < THROWS:
         above = below = 1.0
     low = max(0.0, area - half) if above < tail else min(0.5, max(0.0, area - half))
     return Interval(low, area, min(1.0, area + half) if below < tail else max(0.5, min(1.0, area + half)))
@@ -110,7 +112,8 @@ class Leakage:
     where no number of victims tells: the anchors are not APART, or what was found is at the bound. valid: whether they are, and
     surely so: by resampling, too, plain is above aggregate, or a victim that was compared with no other is exposed. lone: they
     are not, as what there is to find is of few of the victims, and of some of these it was found for certain. ranked: who is
-    exposed was held against what a guess would find.
+    exposed was held against what a guess would find. few_runs: the victims of a run go right or wrong together, and runs are
+    fewer than THROWS: low to high is everything, and nobody counts as exposed.
     """
 
     here: float
@@ -126,6 +129,7 @@ class Leakage:
     exposed: tuple[int, ...] = ()
     lone: bool = False
     ranked: bool = False
+    few_runs: bool = False
 
 
 def leakage(
@@ -140,6 +144,7 @@ def leakage(
     same: bool = False,
     alone: Values | None = None,
     chances: Values | None = None,
+    alike: bool = False,
 ) -> Leakage:
     """Of values of the same victims, (n,) each, larger for more leaked: (here - aggregate) / (plain - aggregate) of the means.
 
@@ -151,9 +156,10 @@ def leakage(
 
     whose: (n,), the client that each victim is. same: whether clients are the same in all runs: then they are resampled, each
     with all of its runs, if that is wider. alone: what is known of each victim without the view, where that is not `aggregate`,
-    for who is exposed; chances: of each, how likely one of the guesses that were made is to find as much.
+    for who is exposed; chances: of each, how likely one of the guesses that were made is to find as much. alike: whether all
+    victims of a run go right or wrong together.
     """
-    n = len(here)
+    n, few_runs = len(here), alike and len(set(seeds)) < THROWS
     stacked = np.stack([here, aggregate, plain])
     means = stacked.mean(axis=1)
     runs = np.unique(seeds, return_inverse=True)[1] if len(set(seeds)) >= SEEDS else np.zeros(n, np.int64)
@@ -176,12 +182,15 @@ def leakage(
     surely = float(np.mean(drawn[2] > drawn[1])) > CONFIDENCE
     valid = apart >= APART and (surely or (moves is None and bool(found)))
     lone = not valid and moves is None and (bool(found) if chances is not None else _every_time(found, whose))
-    found = found if valid or lone else ()
+    found = found if (valid or lone) and not few_runs else ()
     spread = (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
-    undecided = valid and low <= bound < upper and not found
+    if few_runs:
+        low, upper, high = min(low, 0.0), max(upper, 1.0), max(high, 1.0)
+    undecided = valid and low <= bound < upper and not found and not few_runs
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
     high = max(float(high), share_at_most(len(found), n, 1 - tail))  # each of two sides is exceeded with half the probability
-    return Leakage(there, sums, all_, float(low), value, high, float(upper), n, needed, valid, found, lone, chances is not None)
+    high, ranked = float(high), chances is not None
+    return Leakage(there, sums, all_, float(low), value, high, float(upper), n, needed, valid, found, lone, ranked, few_runs)
 
 
 def _resampled(stacked: Values, runs: NDArray[np.int64], rng: np.random.Generator) -> Values:
@@ -250,6 +259,9 @@ def remedy(found: Leakage, seeds: int = 1, bound: float = BOUND) -> str:
         return f"{words} (from {APART} on): it takes data or training on which the attack works, and not more victims"
     if not np.isfinite(found.value):
         return "what was found is no number"
+    if found.few_runs:
+        together = "all victims of a run go right or wrong together"
+        return f"{together}, so that fewer than {THROWS} runs decide nothing: take {THROWS} seeds"
     if found.low > bound or found.upper <= bound or found.exposed:
         return ""
     if not found.needed:

@@ -208,27 +208,27 @@ def _row(
     ]
     moved, own_data = _moves([[f[k] for f in found] for k in range(3)]), _same_clients(tries.played)
     ways = from_chance(here, alone, moved) if any(len(f[1].members) for f in found) else Ways(here, alone, alone, moved)
+    alike = getattr(experiment, "alike_in_a_run", False)
     measured = leakage(
         ways.here, ways.alone, plain, np.random.default_rng(0), bound, [victim.seed for victim in victims], ways.moved,
-        [victim.client for victim in victims], own_data, ways.known, _chances([f[0] for f in found], guesses),
+        [victim.client for victim in victims], own_data, ways.known, _chances([f[0] for f in found], guesses), alike,
     )  # fmt: skip
     most = int(np.argmax(ways.here - ways.known))
     beyond = float(here[most]), float(ways.known[most] - ways.lift)
     worst = Worst(victims[most], *beyond, anchor, experiment.unit, "", float(plain[most]))
-    alike = getattr(experiment, "alike_in_a_run", False)
     told = tuple(t for k in range(3) if (t := _told([f[k] for f in found], alike, own_data)) is not None)
     seen = next((f"seed {seed}: {f.noticed}" for seed, f in zip(seeds, own, strict=True) if f.noticed), "")
     if claims and observer.clients and anchor == "sums alone" and not seen:
         less, sides = tries.less_own_part(observer, experiment), [tuple(f[k] for f in found) for k in range(3)]
         beside = f"{measured.value:.2f} beyond {anchor}"
-        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, beside, guesses)
+        verdicts = _of_clients(claims, less, sides[0], sides[2], victims, worst.unit, beside, guesses, alike)
     else:
         verdicts = tuple(
             Judged(c, "refuted", seen) if seen else judged(c, measured, "", worst, victims, len(tries.played)) for c in claims
         )
     joined = tuple(_joined([f[k] for f in found]) for k in range(3))
     seeds, needed = [stage.seed for stage in tries.played], remedy(measured, len(tries.played), bound)
-    if measured.valid and measured.value > bound and told and told[0].area.low <= 0.5:
+    if measured.valid and not measured.few_runs and measured.value > bound and told and told[0].area.low <= 0.5:
         needed = BY_CHANCE + (SAME if own_data else "")
     read = {name: counted([f[k] for f in found], seeds) for k, name in enumerate(("here", anchor, "everything"))}
     records = read if read["here"] else {}
@@ -244,6 +244,7 @@ def _of_clients(
     unit: str,
     beside: str,
     guesses: int,
+    alike: bool,
 ) -> tuple[Judged, ...]:
     """Verdicts on what is claimed against clients: of what was found beyond what the sums tell them who know their own part.
 
@@ -272,6 +273,7 @@ def _of_clients(
             False,
             ways.known,
             sure,
+            alike,
         )
         for c in claims
     ]

@@ -1,5 +1,6 @@
 """What an audit says nothing about: claims of a protection that do not apply to a run, and leakage that no claim is about."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +86,17 @@ def left_open(rows: Sequence[Mapping[str, Any]], least: float = BOUND) -> list[t
         if told and not by_guessing(row, AT_CHANCE) and (by_guessing(row) or leak["low"] <= 0 or is_open(leak)):
             found.append((row["observer"], row["experiment"], leak))
     return found
+
+
+def untried(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Observers on whose view no attack could be tried, and no test, in order, with the reason that most attacks have."""
+    reasons: dict[str, list[str]] = {}
+    tried = set[str]()
+    for row in rows:
+        reasons.setdefault(row["observer"], []).append(str(row["reason"]))
+        if row["leakage"] is not None or row.get("tested"):
+            tried.add(row["observer"])
+    return {who: Counter(of).most_common(1)[0][0] for who, of in reasons.items() if who not in tried}
 
 
 def read_records(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
