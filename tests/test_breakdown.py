@@ -274,6 +274,18 @@ def test_a_break_beyond_what_a_defence_is_built_for_says_so(limit: int, strength
     assert not breakdown_words(breakdown_json(limited, steps, Bounds(), [broken], [row])["results"][0], 5)[2]
 
 
+def test_what_a_defence_is_built_for_is_of_the_clients_under_attack() -> None:
+    """Before: "beyond the 2 that it is built for", of a median of ten clients, as six are left without the attackers' data."""
+    evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=4)
+    broken = Searched("minus", "fedavg", "Plain", 0, searched(steps, lambda strength: strength >= 3))
+    row = {"defence": "fedavg", "protection": "Plain", "partition": "", "status": "done", "strength": 3.0}
+    under_attack = row | {"attack": "minus", "built_for": 4, "attackers": 3}
+    without = row | {"attack": ABSENT, "built_for": 2, "attackers": 0}
+    (one,) = breakdown_json(evaluation, steps, Bounds(), [broken], [under_attack, without])["results"]
+    assert one["built_for"] == 4
+    assert not breakdown_words(one, 4)[2]
+
+
 def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_data_hide_it() -> None:
     """Before: "0 of 3 seeds, over 5" and no more, of a rule that is as bad once somebody is missing."""
     evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=5)

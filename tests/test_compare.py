@@ -25,11 +25,12 @@ from rich.console import Console
 from scipy import stats
 
 from cloister import cli
+from cloister.comparing.caveats import at_an_end_words, unattacked_words
 from cloister.comparing.cell import play_cell
 from cloister.comparing.data import Found, Spot, read_comparison
 from cloister.comparing.lines import ALL_UPDATES, block_lines
 from cloister.comparing.matrix import Looked, drawn
-from cloister.comparing.notes import at_an_end_words, fits, fits_words, footnotes, unattacked_words
+from cloister.comparing.notes import fits, fits_words, footnotes
 from cloister.comparing.panels import matrices
 from cloister.comparing.report import render, write_comparison_report
 from cloister.comparing.run import Choice, Ledger, choice_of, count_of, play_comparison

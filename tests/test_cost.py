@@ -248,7 +248,7 @@ def test_order_statistics_are_played_where_an_algorithm_needs_them() -> None:
     load = workload(frozenset({Functionality.COORDINATES}), clients=5, parameters=30)
     found = measure(Permuted(), load, SILENT)
     assert [(phase.summed, phase.unsummed) for phase in found.rounds] == [(5, 0)] * 2
-    assert [e.what for e in found.log if e.recipient == "clients"] == ["sums", "sums"]
+    assert [e.what for e in found.log if e.recipient == "clients"] == ["roster", "sums"] * 2
     with pytest.raises(Refused):
         measure(Masked(), load, SILENT)
 

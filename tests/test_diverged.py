@@ -11,8 +11,9 @@ import torch
 
 import cloister
 from cloister import attacks
+from cloister.comparing.caveats import diverged_words
 from cloister.comparing.data import read_comparison
-from cloister.comparing.notes import diverged_words, footnotes
+from cloister.comparing.notes import footnotes
 from cloister.evaluating.verdict import verdict
 from cloister.fl.data.population import Client, Examples, Population
 from cloister.fl.runs.diverged import Guess, diverged, guess_of

@@ -187,8 +187,15 @@ def test_a_class_or_something_else_in_the_place_of_a_part_is_said_when_the_evalu
 
 @pytest.mark.parametrize("name", ["strengths", "seeds"])
 def test_one_number_where_several_stand_says_how_they_are_written(name: str) -> None:
-    assert refused(**{name: 3}) == f"{name} are several, in brackets: {name}=(3,)"
+    assert refused(**{name: 1}) == f"{name} are several, in brackets: {name}=(1,)"
     assert refused(**{name: "012"}) == f"{name} are several, in brackets: {name}=('012',)"
+
+
+@pytest.mark.parametrize(("count", "written"), [(3, "(0, 1, 2)"), (20, "tuple(range(20))")])
+def test_a_number_in_the_place_of_seeds_may_be_how_many(count: int, written: str) -> None:
+    """Before: "seeds=(3,)", which is the seed 3 alone."""
+    words = f"seeds={written} for {count} seeds, seeds=({count},) for seed {count} alone"
+    assert refused(seeds=count) == f"seeds are several, in brackets: {words}"
 
 
 @dataclass(frozen=True)

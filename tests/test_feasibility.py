@@ -10,8 +10,9 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
+from cloister.comparing.caveats import doubtful_words
 from cloister.comparing.data import read_comparison
-from cloister.comparing.notes import doubtful_words, footnotes
+from cloister.comparing.notes import footnotes
 from cloister.fl.algorithms.algorithm import Cluster
 from cloister.fl.algorithms.cohorts import cohort_sizes, cohorts, invited
 from cloister.fl.runs.feasibility import Doubt, check_feasible, doubts

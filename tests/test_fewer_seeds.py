@@ -76,7 +76,7 @@ def test_a_defence_that_learned_next_to_nothing_is_not_praised(tmp_path: Path) -
     grid = with_clean(with_clean(grid, "mine", 0.09), "good", 0.8)
     words = verdict(grid)
     assert words.startswith("With as many attackers as it is built for, good holds against every attack played.")
-    assert "Accuracy without attack: good 80.0 %; the best of all, fedavg, 90.0 %." in words
+    assert "Accuracy without attack, over all clients: good 80.0 %; the best of all, fedavg, 90.0 %." in words
     assert "mine learned little: 9.0 % without attack" in words
     alone = with_clean(made_up(tmp_path / "b", {("fedavg", "IPM"): [0.1] * 3, ("mine", "IPM"): [0.09] * 3}), "mine", 0.09)
     assert verdict(alone).startswith("No defence that learned half as much as fedavg does without attack holds against every")

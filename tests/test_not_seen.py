@@ -202,8 +202,9 @@ def test_a_break_on_one_seed_of_many_that_costs_nothing_in_the_mean_may_be_chanc
     """Before: of an attack that does nothing a defence "breaks", the likelier the more attacks and seeds are played."""
     noisy = made_up(tmp_path / "a", {("a", "IPM"): [0.84, 0.92, 0.9, 0.93, 0.88]})
     words = verdict(noisy)
-    assert "A break on single seeds may be chance" in words
+    assert "Where the mean may be none a break may be chance" in words
     assert "by IPM on 1 of 5 seeds" in words
+    assert "single seeds" not in verdict(made_up(tmp_path / "c", {("a", "IPM"): [0.84, 0.84, 0.7]}))
     plain = made_up(tmp_path / "b", {("a", "IPM"): [0.5, 0.52, 0.55, 0.5, 0.51]})
     assert "may be chance" not in verdict(plain)
 

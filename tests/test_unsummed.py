@@ -1,6 +1,10 @@
-"""A run in which no update was ever summed says so, and why; one with some sums, or under attack, does not."""
+"""A run in which no update was ever summed says so, and why; one with some sums, or under attack, does not. A comparison says
+where some were withheld.
+"""
 
+import html
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
+from cloister.comparing.caveats import withheld_words
 from cloister.comparing.data import read_comparison
 from cloister.comparing.notes import footnotes
 from cloister.fl.runs.lost_round import why_withheld
@@ -15,6 +20,7 @@ from cloister.fl.runs.unsummed import nothing_summed
 from cloister.protocol.core.errors import Fault
 from cloister.protocol.view.answers import BelowFloor
 from cloister.reporting.headline import unsummed_in_words
+from cloister.threat_models.trial import played as trial_of
 
 BELOW = [
     {"below_floor": [{"round": t, "cluster": "a", "members": [1, 2], "why": "a sum over 2 clients is below the floor of 3"}]}
@@ -122,3 +128,53 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
 def test_a_budget_that_is_spent_is_why_a_sum_is_withheld(clients: tuple[int, ...], spent: tuple[int, ...], words: str) -> None:
     faults = [Fault(i, f"another release would take client {i} past its budget of 2") for i in spent]
     assert why_withheld(BelowFloor("a@1", clients, 2), faults).startswith(words)
+
+
+SWAPPED = Scenario(
+    name="swapped",
+    data=data.Digits(),
+    partition=partitions.LabelSwap(clients=8, groups=2, pairs=((1, 7), (3, 8)), shared_test=True),
+    model=models.Mlp(hidden=(16,)),
+    training=Training(epochs=2, batch=10, lr=0.3),
+    algorithm=algorithms.IFCA(models=2),
+    protection=protections.Masked(),
+    rounds=2,
+)
+"""With seed 0 two clients of eight choose the second model in round 0, and nobody does later."""
+
+
+@pytest.mark.trains
+@pytest.mark.parametrize("protection", [protections.Masked(), protections.Plain(floor=3)], ids=["Masked", "Plain"])
+def test_a_slot_that_nobody_chose_has_nothing_withheld(protection: Any) -> None:
+    """Before: a sum was withheld in every round, though the slot had a client in the first alone."""
+    trial = trial_of(replace(SWAPPED, protection=protection), None, None)
+    assert [below.name for below in trial.simulation.view.record.below_floor] == ["models/1@0", "models/1@1"]
+    assert trial.withheld == 1
+    assert trial.first_withheld is not None
+    assert trial.first_withheld.round == 0
+    spare = ", a lower protection.slot_spare" if protection == protections.Masked() else ""
+    assert trial.first_withheld.may_help == f"more clients, fewer models{spare} or a lower protection.floor"
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_a_comparison_says_where_sums_were_withheld_and_why(tmp_path: Path) -> None:
+    """Before: 75.0 % and one cluster of IFCA under masks, where it has 92.2 % and two without, and not a word of why."""
+    methods = {
+        "IFCA": cloister.Method(algorithm=algorithms.IFCA(models=2)),
+        "one": cloister.Method(algorithm=algorithms.FedAvg()),
+    }
+    comparison = cloister.Comparison(
+        name="slots", data={"swapped": SWAPPED}, methods=methods, seeds=(0, 1), scale="quick",
+        protections={"Masked": protections.Masked(), "Plain": protections.Plain()},
+    )  # fmt: skip
+    cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
+    (words,) = withheld_words(read_comparison(tmp_path / "c"))
+    assert words == (
+        "Sums were withheld by the protection, and what was in them moved no model: IFCA on swapped under Masked in 1 of 2 rounds"
+        " (seeds 0, 1; in round 0, of a slot: 2 clients chose it, where it is opened for 4 or more: the floor of 3, and 1 who may"
+        " drop out before it is summed). A model whose slot stayed shut is as it was, and clients may go by others for good. What"
+        " may help: more clients, fewer models, a lower protection.slot_spare or a lower protection.floor."
+    )
+    assert words in footnotes(read_comparison(tmp_path / "c"))
+    assert words in html.unescape((tmp_path / "c" / "report.html").read_text())

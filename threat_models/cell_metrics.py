@@ -215,7 +215,8 @@ def trouble(trial: Trial) -> dict[str, Any]:
     """Uploads that could not be used, and rounds that came to nothing.
 
     stood: the share of the measured clients whose model stayed as it was, mean over the rounds; withheld: rounds in which a sum
-    was below the floor. An attack that has rounds come to nothing once models are good takes nothing that accuracy shows.
+    was withheld (`withheld`), and first_withheld, the first one. An attack that has rounds come to nothing once models are good
+    takes nothing that accuracy shows.
     """
     members = sum(member for _, member in trial.rejected)
     return {
@@ -224,4 +225,5 @@ def trouble(trial: Trial) -> dict[str, Any]:
         "lost": {"rounds": trial.lost[0], "reason": trial.lost[1]} if trial.lost[0] else None,
         "stood": float(np.mean(trial.stood)) if trial.stood else None,
         "withheld": trial.withheld,
+        "first_withheld": None if trial.first_withheld is None else asdict(trial.first_withheld),
     }

@@ -150,7 +150,7 @@ class Coalition:
         if not members or not hasattr(attack, "learn") or self._learned_in == jobs[0].round:
             return
         job = min(members, key=lambda job: job.client)
-        found = attack.learn(self._situation(job, sittings[job.client], None))
+        found = handed(attack, self._situation(job, sittings[job.client], None), attack.learn)
         self._learned = {name: np.array(vector, dtype=np.float32) for name, vector in found.items()}
         self._learned_in = job.round
 

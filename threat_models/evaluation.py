@@ -117,7 +117,7 @@ class Evaluation:
             raise ValueError("the scenario of an evaluation has no adversary; name it among the attacks")
         for name in ("strengths", "seeds"):
             if not isinstance(getattr(self, name), Sequence) or isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} are several, in brackets: {name}=({getattr(self, name)!r},)")
+                raise ValueError(_several(name, getattr(self, name)))
         for name in ("attacks", "defences", "strengths", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"an evaluation needs {name}")
@@ -153,6 +153,15 @@ class Evaluation:
     def named_protections(self) -> Mapping[str, Protection]:
         """The protections, the scenario's own by the name of its type where none are named."""
         return self.protections or {type(self.scenario.protection).__name__: self.scenario.protection}
+
+
+def _several(name: str, given: Any) -> str:
+    """How one value is written where several stand; of seeds a number may be how many."""
+    alone = f"{name} are several, in brackets: {name}=({given!r},)"
+    if name != "seeds" or type(given) is not int or given < 2:
+        return alone
+    counted = tuple(range(given)) if given < 6 else f"tuple(range({given}))"
+    return f"{name} are several, in brackets: {name}={counted} for {given} seeds, {name}=({given},) for seed {given} alone"
 
 
 def _as_dict(field: str, given: Any) -> str:

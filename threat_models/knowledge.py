@@ -34,14 +34,15 @@ Randomness = Literal["member", "shared"]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Situation:
-    """What a member knows before it works.
+    """What a member knows before it works. An attack of one's own is handed copies, made for one call: what it writes into
+    them is its own.
 
     place: its position among all members, 0 first; members: how many there are; both agreed before the run. roster: the
-    session's clients, which every client is told. examples: its own training data. start: the model it opened, float32 (d,),
-    not to be written to; of work for slots the first of `starts`, and before an upload that of its slot. previous: the model
-    that members opened in an earlier round, the nearest to `start` of the latest such round, or None; only for attacks that look
-    back. module: the architecture, to be copied before use. training_seed: of the minibatches. data_rng: the same in every
-    round. rng: of this member and round. agreed: the same for all members and rounds.
+    session's clients, which every client is told. examples: its own training data. start: the model it opened, float32 (d,); of
+    work for slots the first of `starts`, and before an upload that of its slot. previous: the model that members opened in an
+    earlier round, the nearest to `start` of the latest such round, or None; only for attacks that look back. module: the
+    architecture. training_seed: of the minibatches. data_rng: the same in every round. rng: of this member and round. agreed:
+    the same for all members and rounds.
     sketch: draws the secret sketch of this work that all clients share; None where none is known before the upload.
     learned: what members have learned together about their poison, by name; empty where they do not, and always at K0.
     """

@@ -15,7 +15,7 @@ from .knowledge import Level
 class Offered:
     """K0. What a member knows: its own data, the models that it is offered, and what it would say if it were honest.
 
-    models: each float32 (d,), not to be written to. honest: a position among them; None where it would not answer. place,
+    models: each float32 (d,). honest: a position among them; None where it would not answer. place,
     members, roster, module, rng, agreed: as in `knowledge.Situation`.
     """
 

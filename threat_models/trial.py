@@ -21,6 +21,7 @@ from ..protocol.view.disclosure import Disclosure
 from .attack_metrics import Success, attack_success
 from .backdoors import LearnedTarget, Target, as_learned
 from .peak_memory import forget_peak, peak_mb
+from .withheld import Withheld, withheld
 from .witness import Witness
 
 
@@ -78,8 +79,8 @@ class Trial:
     last poisoned one on, and from half of the attack on in those after which clients were scored. losses: a line of each
     round, as `fl.runs.diverged` takes them. unmoved: rounds in which the rule had no result, and the first reason. lost: other
     rounds in which nothing could be learned, and the first reason; models stay as they are in both. stood: per round, the share
-    of the measured clients whose model stayed as it was. withheld: rounds in which a sum was below the floor. seconds, server:
-    of CPU. peak: MB that the process held at most, None where unknown.
+    of the measured clients whose model stayed as it was. withheld: rounds in which a sum was withheld, as `withheld` says it;
+    first_withheld: the first such sum. seconds, server: of CPU. peak: MB that the process held at most, None where unknown.
     last_poisoned: the last round in which the adversary acts. models: float32 (d,) at the end, by client.
     """
 
@@ -98,6 +99,7 @@ class Trial:
     lost: tuple[int, str] = (0, "")
     stood: list[float] = field(default_factory=list)
     withheld: int = 0
+    first_withheld: Withheld | None = None
     seconds: float = 0.0
     server: float = 0.0
     peak: float | None = None
@@ -203,7 +205,8 @@ def _round(trial: Trial, scenario: Scenario, witness: Witness, t: int) -> None:
     elif simulation.lost:
         trial.lost = (trial.lost[0] + 1, trial.lost[1] or " ".join(simulation.lost.split()))
     trial.stood += _stood(models, _models(simulation), trial.measured)
-    trial.withheld += len(view.record.below_floor) > refused
+    if below := withheld(t, view.record.below_floor[refused:], view.record.faults[known:], scenario):
+        trial.withheld, trial.first_withheld = trial.withheld + 1, trial.first_withheld or below
     rejected = frozenset(fault.blame for fault in view.record.faults[known:] if fault.rejected)
     trial.rejected += [(fault.blame, fault.blame in seen.members) for fault in view.record.faults[known:] if fault.rejected]
     if not _acts(scenario.adversary, t) and not seen.silent:

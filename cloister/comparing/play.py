@@ -24,9 +24,10 @@ from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
+from .caveats import caveats
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
-from .notes import BRACKETS, at_an_end_words, diverged_words, doubtful_words, fits, fits_words, unattacked_words, unsummed_words
+from .notes import BRACKETS, fits, fits_words
 from .report import write_comparison_report
 from .run import Ledger, count_of, current_cells, play_comparison
 from .texts import as_json as in_json
@@ -83,14 +84,7 @@ def _say(found: Found, folder: Path, report: Path) -> None:
         console.print("\u00b1 is the standard deviation over seeds", highlight=False, markup=False)
     if found.attacks:
         console.print(BRACKETS, highlight=False, markup=False)
-    notes = (
-        *unattacked_words(found),
-        *doubtful_words(found),
-        *unsummed_words(found),
-        *diverged_words(found),
-        *at_an_end_words(found),
-    )
-    for words in (headline(found), fits_words(found, fits(found)), *notes):
+    for words in (headline(found), fits_words(found, fits(found)), *caveats(found)):
         console.print(words, highlight=False, markup=False)
     if found.earlier:
         console.print(f"left aside  {found.earlier} runs of other settings, seeds or configurations")

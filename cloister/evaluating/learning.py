@@ -79,7 +79,7 @@ def without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
     close = [d for d, mean in own.items() if close_to_chance(grid, mean, protection)]
     near = f"{', '.join(close)} {'is' if len(close) == 1 else 'are'} little above it"
     little = f" Chance is {_percent(grid.chance(protection))}, and {near}: there was little to lose." if close else ""
-    return f"Accuracy without attack: {said}{beside}.{little}"
+    return f"Accuracy without attack, over all clients: {said}{beside}.{little}"
 
 
 def _best(grid: Grid, protection: str) -> tuple[str, float]:

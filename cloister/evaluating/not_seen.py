@@ -98,9 +98,9 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
             if harm is None or harm.state != State.BREAKS or not harm.lost.tells or harm.lost.mean > harm.lost.half:
                 continue
             often = f"on {harm.broke} of {harm.lost.count} seeds"
-            mean_ = f"{100 * harm.lost.mean:.1f} points in the mean, which may be none"
+            mean_ = f"{100 * harm.lost.mean:.1f} points in the mean"
             said.append(f"{one.defence}{under} with {at(grid, one.strength)} by {harm.attack} {often} ({mean_})")
-    first = "A break on single seeds may be chance, the more so the more attacks and seeds are played"
+    first = "Where the mean may be none a break may be chance, the more so the more attacks and seeds are played"
     return [f"{first}: {'; '.join(said)}. More seeds of that attack alone tell."] if said else []
 
 

@@ -96,14 +96,7 @@ def why_lost(
         hopeless = first and spent >= set(clients)
         words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
     elif faults and {c.model for c in clusters} <= before and not state.measured:
-        spare = getattr(scenario.protection, "slot_spare", 0) > 0
-        slots = [
-            "a larger algorithm.participation",
-            "fewer models",
-            *["a lower protection.slot_spare"] * spare,
-            *_lower(scenario),
-        ]
-        what = ", ".join(slots) if shut else "inputs of one scale, or a smaller training.lr,"
+        what = ", ".join(_for_slots(scenario)) if shut else "inputs of one scale, or a smaller training.lr,"
         words = f"no update of round {round} could be used ({(seen or faults)[-1].reason}); {what} may help"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
@@ -151,13 +144,35 @@ def _more(scenario: Scenario, weighed: bool) -> str:
     if weighed and getattr(scenario.algorithm, "by_samples", False):
         near = corrupt and hasattr(protection, "max_samples")  # what counts beside what corrupt clients may claim
         ways += ["algorithm.by_samples=False", *["protection.max_samples near what the largest client has"] * bool(near)]
-    if weighed and Functionality.SLOTS in scenario.algorithm.needs and getattr(scenario.algorithm, "most", 1) > 1:
+    if weighed and into_slots(scenario) and getattr(scenario.algorithm, "most", 1) > 1:
         ways.append("algorithm.most=1")
     if getattr(scenario.algorithm, "complete", False):  # whatever the floor, all who are invited are needed
         ways.append("algorithm.complete=False, by which who falls silent is left out")
     else:
         ways = ["more clients", *ways, *["a lower protection.corrupt"] * bool(corrupt), *_lower(scenario)]
+    return _any_of(ways)
+
+
+def what_may_help(sum_: BelowFloor, scenario: Scenario) -> str:
+    """What may have such a sum opened in another run."""
+    return _any_of(_for_slots(scenario)) if into_slots(scenario) else _more(scenario, len(sum_.clients) >= sum_.floor)
+
+
+def into_slots(scenario: Scenario) -> bool:
+    """Whether clients choose what their updates are summed into."""
+    return Functionality.SLOTS in scenario.algorithm.needs
+
+
+def _any_of(ways: list[str]) -> str:
     return " or ".join([", ".join(ways[:-1])] * (len(ways) > 1) + ways[-1:])
+
+
+def _for_slots(scenario: Scenario) -> list[str]:
+    """What has more clients choose a slot, or opens one that fewer chose."""
+    spare = getattr(scenario.protection, "slot_spare", 0) > 0
+    all_invited = getattr(scenario.algorithm, "participation", 0.0) == 1
+    more = "more clients" if all_invited else "a larger algorithm.participation"
+    return [more, "fewer models", *["a lower protection.slot_spare"] * spare, *_lower(scenario)]
 
 
 def _lower(scenario: Scenario) -> list[str]:

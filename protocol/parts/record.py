@@ -119,7 +119,7 @@ class Record:
 
     def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0, shut: str = "") -> BelowFloor:
         """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more. shut: why, of a
-        slot whose choosers are hidden.
+        slot whose choosers are hidden, or that nobody chose.
         """
         self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest), shut))
         return self.below_floor[-1]

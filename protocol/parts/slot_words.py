@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 ALIKE = "and, as all chose alike, what each of them did"
 """Of counts that say of everybody what it chose."""
+NOBODY = "no client chose it"
+"""Why a slot stays shut that has nothing in it."""
 
 
 def counts_in_words(counts: Sequence[int] | None, clients: int) -> str:
@@ -13,9 +15,9 @@ def counts_in_words(counts: Sequence[int] | None, clients: int) -> str:
 
 
 def too_few_chose(chose: int, fewest: int, spare: int = 0) -> str:
-    """Why a slot whose choosers are hidden stays shut. fewest: clients that it is opened for. spare: how many of them are for who
+    """Why a slot stays shut. fewest: clients that it is opened for. spare: how many of them are for who
     may be lost between the counts and the sums.
     """
-    who = "no client" if chose == 0 else "1 client" if chose == 1 else f"{chose} clients"
+    who = NOBODY if chose == 0 else f"{chose} client{'s' * (chose != 1)} chose it"
     of = f": the floor of {fewest - spare}, and {spare} who may drop out before it is summed" if spare else ", its floor"
-    return f"{who} chose it, where it is opened for {fewest} or more{of}"
+    return f"{who}, where it is opened for {fewest} or more{of}"

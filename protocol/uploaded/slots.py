@@ -8,6 +8,7 @@ from ..core.session import SERVER
 from ..drivers.roles import Party
 from ..parts.models import Models
 from ..parts.run import Run
+from ..parts.slot_words import too_few_chose
 from ..parts.tasks import session_of
 from ..view.answers import Assignment, BelowFloor, Sum
 from ..view.functionality import Functionality
@@ -50,6 +51,9 @@ class UploadSlots:
         opened: list[dict[int, float]] = []
         for k in range(count):
             label, row = f"{name}/{k}@{round}", {i: float(shares[k]) for i, (_, shares) in uploads.items() if shares[k]}
+            if uploads and not row:
+                answered.append(run.record.unsummed(label, (), shut=too_few_chose(0, run.gate.rules.least)))
+                continue
             if run.gate.rules.reveals([*opened, row]):  # clients' shares of several slots: the later ones stay shut
                 answered.append(run.record.unsummed(label, tuple(row)))
                 continue

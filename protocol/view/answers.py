@@ -166,7 +166,8 @@ class BelowFloor:
     """The sum would have rested on fewer clients than the floor, or some of them had more of it than the floor allows, or it
     was lost on the way: nothing was published.
 
-    floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden. shut: of such a slot, why.
+    floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden, or that nobody chose.
+    shut: of such a slot, why.
     """
 
     name: str
