@@ -71,6 +71,20 @@ def test_a_trigger_that_works_without_attack_proves_nothing(tmp_path: Path) -> N
     assert "In 3 of 3 runs of BadNets its trigger works on the models without attack already" in words
 
 
+def test_one_client_that_a_backdoor_takes_wholly_is_named_where_the_mean_holds(tmp_path: Path) -> None:
+    made_up(tmp_path, {("a", "BadNets"): [0.89] * 3}, success={("a", "BadNets"): [0.06] * 3})
+
+    def of(worst: float) -> str:
+        def edit(row: dict[str, Any]) -> dict[str, Any]:
+            return row | {"success": row["success"] | {"worst": worst, "clean_worst": 0.02}} if row.get("success") else row
+
+        return verdict(edited(tmp_path, edit))
+
+    said = "of the one that is taken most, a with 3 attackers 100.0 % of BadNets (at most 2.0 % of any client without it)"
+    assert said in of(1.0)
+    assert "whom a backdoor takes" not in of(0.2)
+
+
 def test_one_client_that_loses_everything_is_named_where_the_mean_holds(tmp_path: Path) -> None:
     made_up(tmp_path, {("a", "IPM"): [0.86] * 3})
 

@@ -227,7 +227,7 @@ def _arrived(log: Iterable[Disclosure], clients: frozenset[int]) -> frozenset[in
     """Whose updates are in what the server or clients were told of a round, or were compared for it: a rule that then takes few
     into its sum has met the others. clients: of the round, as some comparisons are with those of earlier ones, too.
     """
-    told = {i for entry in log if entry.what in ("update", "sums") for i in entry.about}
+    told = {i for entry in log if entry.what in ("updates", "sums") for i in entry.about}
     return clients.intersection(i for entry in log if entry.what.startswith("gram") for i in entry.about) | told
 
 

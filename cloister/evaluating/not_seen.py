@@ -105,7 +105,7 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
 
 
 def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Who holds in the mean of the loyal clients, while the one that is worst off lost much."""
+    """Who holds in the mean of the loyal clients, while the one that is worst off lost much, or has a backdoor to itself."""
 
     def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
         ends = [(row["clean"].get("worst"), row["accuracy"].get("worst")) for row in rows]
@@ -118,7 +118,23 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
         return before - after, f"{100 * after:.1f} % under {attack} (the worst has {100 * before:.1f} % without attack)"
 
     said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
-    return [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
+    accuracy = [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
+    said = _worst_of(grid, found, _of_one_backdoor, lambda one: one.backdoor is not None and one.backdoor.state != State.BREAKS)
+    first = "Means hide single clients, whom a backdoor takes at the end: of the one that is taken most"
+    return accuracy + ([f"{first}, {'; '.join(said)}."] if said else [])
+
+
+def _of_one_backdoor(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
+    """How often a backdoor succeeds on the client that it takes most, where it is much more than in the mean."""
+    of = [row["success"] for row in rows if row.get("success")]
+    ends = [(one.get("clean_worst"), one.get("worst")) for one in of]
+    both = [(float(before), float(after)) for before, after in ends if before is not None and after is not None]
+    in_the_mean = spread(metric(row, "success", "mean") - metric(row, "success", "clean_mean") for row in rows)
+    least = max(ONE, 2 * in_the_mean.mean) if in_the_mean else ONE
+    if not both or mean(after - before for before, after in both) <= least:
+        return None
+    before, after = (mean(of) for of in zip(*both, strict=True))
+    return after - before, f"{100 * after:.1f} % of {attack} (at most {100 * before:.1f} % of any client without it)"
 
 
 def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
