@@ -6,13 +6,14 @@ operating system, so ciphertexts never repeat: compare decryptions. What this do
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .ckks_ciphertexts import EncryptedVector, encrypted, inner_product, read_vector
-from .ckks_contexts import InvalidContext, read_context, serialised
+from .ckks_contexts import InvalidContext, new_context, read_context, serialised
 from .ckks_parameters import CkksParameters
 
 MOST_DIGITS = 8
@@ -32,7 +33,29 @@ def _loaded(data: bytes, parameters: CkksParameters, limit: int) -> Any:
         raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
     if not context.has_public_key():
         raise InvalidContext("the public context lacks keys that its parameters need")
+    if not _hides(context, parameters):
+        raise InvalidContext("a public key that hides nothing")
     return context
+
+
+@lru_cache(maxsize=4)
+def _of_nobody(parameters: CkksParameters) -> Any:
+    """A context whose key nothing is encrypted for."""
+    return new_context(parameters)
+
+
+def _hides(context: Any, parameters: CkksParameters) -> bool:
+    """Whether what a public key encrypts stays closed to a key that has nothing to do with it: under zeros anybody reads it. Some
+    10 ms. Whoever makes a key may still choose one that others know, and no look at it tells.
+    """
+    import tenseal  # here, so that who needs none of it does not load it
+
+    values, other = np.array([1.0, -1.0]), _of_nobody(parameters)
+    (chunk,) = encrypted(context, parameters, values).chunks
+    if chunk.ciphertext()[0].is_transparent():
+        return False
+    opened = np.asarray(tenseal.ckks_vector_from(other, chunk.serialize()).decrypt(other.secret_key()))
+    return bool(np.abs(opened - values).max() > 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

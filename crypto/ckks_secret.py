@@ -76,8 +76,8 @@ class SecretContext:
         if len(data) > 2 * parameters.context_bytes:
             raise InvalidContext("bytes are not a secret context")
         context = read_context(data, parameters)
-        if not context.has_secret_key():
-            raise InvalidContext("bytes are not a secret context")
+        if not (context.has_secret_key() and context.has_public_key()):  # without the latter the library reads where nothing is
+            raise InvalidContext("bytes are not a secret context with its public key")
         return cls(parameters, context)
 
     @property

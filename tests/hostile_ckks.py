@@ -64,3 +64,16 @@ def parts_of(context: bytes) -> list[bytes]:
         found.append(context[at : end + size])
         at = end + size
     return found
+
+
+def public_key(parameters: CkksParameters, first: int = 0, second: int = 0) -> bytes:
+    """As `EncryptingContext.to_bytes`, with such numbers in every place of its two polynomials."""
+    context = new_context(parameters)
+    primes = len(parameters.modulus_bits)
+    polynomials = np.zeros((2, primes, parameters.degree), np.uint64)
+    polynomials[0], polynomials[1] = first, second
+    array = _sealed(struct.pack("<Q", polynomials.size) + polynomials.tobytes())
+    parms = struct.pack("<4Q", *context.seal_context().data.key_parms_id())
+    key = _sealed(parms + struct.pack("<BQQQdQ", 1, 2, parameters.degree, primes, 1.0, 1) + array)
+    head = parts_of(bytes(context.serialize(False, False, False, False)))[0]
+    return head + field(2, field(1, key) + b"\x10\x07\x19" + struct.pack("<d", 2.0**parameters.scale_bits))

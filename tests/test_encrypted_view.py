@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cloister.crypto.ckks import PRODUCTS
 from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
@@ -18,6 +19,7 @@ from cloister.protocol import Encrypted, Plain
 from cloister.protocol.core.errors import Refused, Silent
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
+from cloister.protocol.encrypted import client_opening as encrypted_opening
 from cloister.protocol.encrypted.holders import KEPT, Holders
 from cloister.protocol.encrypted.similarities import EncryptedSimilarities
 from cloister.protocol.messages import decode
@@ -443,6 +445,32 @@ def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkey
     everyone = Weights(dict.fromkeys(MEMBERS, 1.0))
     first = view.sums(view.train(0, root())["root"], {"m": everyone})["m"]
     assert isinstance(first, BelowFloor)
-    assert "too few opened it" in first.words
+    assert "could not be opened" in first.words
     second = view.sums(view.train(1, root())["root"], {"m": everyone})["m"]
     check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)
+
+
+def test_a_key_of_the_run_that_its_maker_alone_can_open_with_does_not_keep_the_run_hostage(monkeypatch):
+    """It had opened two comparisons, and so proven its key, and left: no round of anybody came to anything any more."""
+    sealing(monkeypatch, (1,), garbage)
+    honest, own = encrypted_opening.opened_secret, {}
+
+    def opened(seed, name, holder, public, sealed):
+        return own["key"] if own.pop("maker", False) else honest(seed, name, holder, public, sealed)
+
+    monkeypatch.setattr(encrypted_opening, "opened_secret", opened)
+    there = [True]
+
+    def tap(frame):
+        if frame.kind == "ScoreRequest" and frame.receiver == 1:
+            own.update({"key": made_once(PRODUCTS), "maker": True})
+            return [frame] if there else []
+        return [frame]
+
+    view = open_view(Encrypted(keys="run"), tap)
+    assert view.gram(view.train(0, root())["root"]).clients == MEMBERS
+    there.clear()
+    with pytest.raises(Silent, match="no client opened"):
+        view.gram(view.train(1, root())["root"])
+    own.clear()
+    assert view.gram(view.train(2, root())["root"]).clients == MEMBERS

@@ -9,7 +9,7 @@ from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext,
 from cloister.crypto.ckks_contexts import InvalidContext
 from cloister.crypto.ckks_secret import SecretContext
 
-from .hostile_ckks import ciphertext, field, parameters_of
+from .hostile_ckks import ciphertext, field, parameters_of, parts_of, public_key
 
 LENGTH = 65
 
@@ -68,3 +68,19 @@ def test_a_context_that_names_more_than_it_holds_is_refused(products):
     for data in (head, head + field(2, b""), own[:-1], head + field(2, b"\x0a\xff\xff\xff\xff\x0f"), own[:5000]):
         with pytest.raises(InvalidContext):
             PublicContext.from_bytes(data, PRODUCTS)
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_a_public_key_under_which_anybody_reads_is_refused(numbers):
+    with pytest.raises(InvalidContext, match="hides nothing"):
+        EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
+
+
+def test_a_secret_key_without_its_public_key_is_refused(products):
+    """The library read where nothing was: the process ended."""
+    head, _, secret = parts_of(products.secret_bytes())
+    with pytest.raises(InvalidContext, match="other parameters"):
+        SecretContext.from_secret_bytes(head + secret, PRODUCTS)
+    without = bytes(products._context.serialize(False, True, False, False))
+    with pytest.raises(InvalidContext, match="with its public key"):
+        SecretContext.from_secret_bytes(without, PRODUCTS)

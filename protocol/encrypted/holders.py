@@ -105,7 +105,7 @@ class Holders:
         return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
 
     def proven(self, key: RelayedKey) -> None:
-        """Something was opened with this key of sketches: whoever made it did so as it should be."""
+        """Another than its maker has opened something with this key of sketches: it is as it should be."""
         self._proven.add(key.name)
 
     def sketch_key(self, round: int, label: str, roster: Ids) -> RelayedKey:

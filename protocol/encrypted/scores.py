@@ -57,20 +57,29 @@ class CiphertextsCollected:
 
 @dataclass(frozen=True, slots=True)
 class OpeningProducts:
-    """The server while one client after the other, up to number `asked` of the roster, may open its products."""
+    """The server while one client after the other, up to number `asked` of `openers`, may open its products."""
 
     session: Session
     request: ScoreRequest = field(repr=False)
     asked: int = 0
 
+    @property
+    def openers(self) -> tuple[int, ...]:
+        """Whom it asks at most, one after the other: the maker of the key last, so that one that only it can use is noticed."""
+        maker = self.request.holder
+        return tuple(sorted(self.session.roster, key=lambda i: (i == maker, i)))[:TRIES]
+
 
 @dataclass(frozen=True, slots=True)
 class ProductsOpened:
-    """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns)."""
+    """The end. opener: who said them. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or
+    (rows, columns).
+    """
 
     session: Session
     norms: NDArray[np.float64]
     cosines: NDArray[np.float64]
+    opener: int
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -105,9 +114,8 @@ def comparison(
 
 
 def ask(state: OpeningProducts) -> tuple[Effect, ...]:
-    """The lowest client of the roster that was not asked yet is sent the products."""
-    s = state.session
-    return (Send(Envelope(s.digest, SERVER, s.roster[state.asked], state.request)),)
+    """The next client is sent the products."""
+    return (Send(Envelope(state.session.digest, SERVER, state.openers[state.asked], state.request)),)
 
 
 def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
@@ -121,10 +129,10 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _compared(state, client, scores), ()
         case OpeningProducts(), Deadline():
             following = state.asked + 1
-            if following == min(TRIES, len(state.session.roster)):
+            if following == len(state.openers):
                 return Shortfall(state.session, "scores", 0, 1), ()
             state = replace(state, asked=following)
-            return state, (Awaiting("scores", (state.session.roster[following],)), *ask(state))
+            return state, (Awaiting("scores", (state.openers[following],)), *ask(state))
         case ((CiphertextsCollected() | ProductsOpened() | Shortfall()), Deadline()):
             return state, ()
         case _, Received(envelope):
@@ -146,7 +154,7 @@ def _collect(state: CollectingCiphertexts, client: int, data: bytes) -> Collecti
 def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> ProductsOpened:
     request = state.request
     rows, columns, digits = request.rows, request.columns, request.digits
-    if client not in state.session.roster[: state.asked + 1]:
+    if client not in state.openers[: state.asked + 1]:
         raise ProtocolError("scores from a client that was not asked", client)
     pairs = rows * columns if columns else rows * (rows - 1) // 2
     if len(scores.norms) != (0 if columns else 4 * rows) or len(scores.cosines) != 4 * pairs:
@@ -156,7 +164,7 @@ def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> Pro
         raise ProtocolError("a cosine that cannot be", client)
     norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
     if columns:
-        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns))
+        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns), client)
     square = np.zeros((rows, rows))
     square[np.triu_indices(rows, 1)] = cosines
-    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))
+    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)), client)

@@ -184,7 +184,7 @@ class BelowFloor:
             return self.shut
         if few < self.floor:
             return f"{over} is below the floor of {self.floor}"
-        why = f"one of them has more of it than the floor of {self.floor} allows, or too few opened it"
+        why = f"one of them has more of it than the floor of {self.floor} allows, or it could not be opened"
         return f"{over} was withheld: {why}"
 
 
