@@ -130,7 +130,9 @@ def test_a_target_of_ones_own_is_looked_at_before_models_are_tested_with_what_it
 def test_a_poison_of_tokens_keeps_their_padding() -> None:
     tokens = Examples(torch.ones(2, 3, dtype=torch.int64), torch.tensor([[1, 2, -1], [0, 1, -1]]))
     situation = replace(known.own(np.zeros(3, np.float32)), examples=tokens, classes=3)
-    assert DataFunction(lambda situation: situation.examples)(situation) is tokens
+    found = DataFunction(lambda situation: situation.examples)(situation)
+    assert torch.equal(found.x, tokens.x)
+    assert torch.equal(found.y, tokens.y)
 
 
 def test_a_poison_that_is_an_object_is_looked_at_as_a_function_is() -> None:
