@@ -16,9 +16,9 @@ from cloister.fl.data.own import Alone, OwnData, TableSchema
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
-from cloister.protocol.drivers.in_process import NOT_PUBLISHED, InProcess, no_work
+from cloister.protocol.drivers.in_process import MOST_FAULTS, NOT_PUBLISHED, InProcess, no_work
 from cloister.protocol.drivers.journal import InMemory
-from cloister.protocol.drivers.roles import Posted, Refusal, Send
+from cloister.protocol.drivers.roles import Party, Posted, Refusal, Send
 from cloister.protocol.masked.clients import masking_clients
 from cloister.protocol.parts.clients import SILENT, UNMADE, Clients
 from cloister.protocol.parts.models import Models
@@ -27,8 +27,8 @@ from cloister.protocol.uploaded.clients import transforming_clients, uploading_c
 from cloister.protocol.view.answers import Model
 from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
-from cloister.protocol.wire.codec import Envelope
-from cloister.protocol.wire.messages import MESSAGES, Ready
+from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.wire.messages import MESSAGES, Declined, Ready
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.journalled import Logged
 from cloister.protocol.work.linked import MOST_REFUSED, Linked, well_formed
@@ -265,6 +265,21 @@ def test_a_flood_of_nonsense_is_one_fault_of_each_kind():
     assert {(f.blame, f.by) for f in network.faults} == {(2, None), (3, 2)}
     assert 3 <= len(network.faults) <= 10
     assert len(set(network.faults)) == len(network.faults)
+
+
+def test_no_client_has_more_faults_in_an_exchange_than_anybody_reads():
+    """98,280 faults came of four rounds of a client that declined, each time for another reason."""
+    declined = [Envelope(bytes(32), 2, SERVER, Declined(f"for reason {k}")) for k in range(4000)]
+    answers = [[[[SERVER, "Declined", encode(one)] for one in declined], [], []], [[], [], [[2, "it lied"]]]]
+    hosts = Linked(Scripted(map(cbor2.dumps, answers)), (2, 3))
+    network = InProcess(kinds=MESSAGES, max_bytes=1 << 16)
+    roles = {i: client.roles["work"] for i, client in hosts(masking_clients(Masked(floor=2))).items()}
+    ready = Envelope(bytes(32), SERVER, 2, Ready())
+    server = Party(SERVER, None, lambda state, event: (state, ()))
+    network.run(roles, {bytes(32): server}, [(SERVER, Send(replace(ready, receiver=i))) for i in roles], no_work)
+    assert [fault.reason for fault in network.faults if fault.declined][:2] == ["for reason 0", "for reason 1"]
+    assert len(network.faults) == MOST_FAULTS + 1
+    assert network.faults[-1].by == 3
 
 
 def test_who_is_absent_answers_nothing_and_holds_nothing():

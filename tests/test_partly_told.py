@@ -39,7 +39,7 @@ def test_rounds_that_not_all_told_are_marked(folder: Path) -> None:
     assert partly_told(run) == (11, frozenset({1.0, 2.0}))
     assert shaded(run) == [(0.5, 2.5)]
     page = write_report(folder).read_text()
-    assert "Grey: rounds in which not all 11 clients said how well they predict, 2 in all" in page
+    assert "Grey: rounds in which not all of the 11 clients that ever said how well they predict did so, 2 in all" in page
     assert '<th class="n" scope="col">told by</th>' in page
     assert [re.findall(r"\d+ of 11", row) for row in re.findall(r"<tr>.*?</tr>", page) if " of 11</td>" in row][:4] == [
         ["10 of 11"],

@@ -73,7 +73,7 @@ def play(
             console.print(line, markup=False, highlight=False)
         console.print(f"audit folder  {folder}\nreport        {report}", highlight=False, soft_wrap=True)
     if bad:
-        say(f"{len(bad)} of Cloister's claims are refuted, first {first}")
+        say(f"{len(bad)} of Cloister's claims {'is' if len(bad) == 1 else 'are'} refuted, first {first}")
         raise typer.Exit(REFUTED)
     if failed:
         tries = "1 try" if len(failed) == 1 else f"{len(failed)} tries"

@@ -109,8 +109,8 @@ def tiles(found: Mapping[str, Any]) -> list[Tile]:
     seen = [str(r["observer"]) for r in found["rows"]]
     whose = "server" if "server" in seen or not seen else seen[0]  # where one coalition alone was tried, it is the one
     tried = [r for r in found["rows"] if r["observer"] == whose and r["leakage"]]
-    alone = [r for r in tried if r["leakage"]["valid"]]
-    unjudged = [r["experiment"] for r in tried if not r["leakage"]["valid"]]
+    alone = [r for r in tried if r["leakage"]["valid"] and not r["leakage"].get("few_runs")]
+    unjudged = [r["experiment"] for r in tried if r not in alone]
     most = max(alone, key=lambda r: r["leakage"]["upper"], default=None)
     value = "none" if most is None else f"{max(0.0, most['leakage']['upper']):.2f}"
     detail = "no attack works even in clear"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import OF_CLIP, OF_FLOOR, OF_TRAINING, PAST_BUDGET, Fault
+from ...protocol.core.errors import OF_CLIP, OF_FLOOR, OF_HELPERS, OF_TRAINING, PAST_BUDGET, Fault
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
@@ -101,7 +101,7 @@ def why_lost(
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
-        hopeless = present <= {f.blame for f in seen}
+        hopeless = present <= {f.blame for f in seen if OF_HELPERS not in f.reason}
     return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())
 
 

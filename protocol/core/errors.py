@@ -12,6 +12,8 @@ OF_SPLIT = "no key of the split that this sketch would be compared with"
 """The reason of a client that was not there when clients were split, and cannot be compared with them."""
 PAST_BUDGET = "past its budget"
 """In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
+OF_HELPERS = "or a server or the dealer lies"
+"""In the reason of a fault that is laid to a client, and could be of those who compute for it."""
 OF_ITSELF = (OF_CLIP, OF_FLOOR, OF_TRAINING, OF_SPLIT, PAST_BUDGET)
 """What a client says of itself alone: by these words a round's end is explained, and they are nobody's to say of another."""
 

@@ -50,6 +50,8 @@ Judging = Callable[[Any], int | None]
 Learn = Callable[[int, Learned], None]
 """Told which client was sent what."""
 NOT_PUBLISHED = "it says that it was sent a sum where none is sent to it"
+MOST_FAULTS = 64
+"""Of what one client sends or says in an exchange, so many different ones are put on record."""
 MOST_OVER = 4096
 """Of so many sessions that are over it is known that they were: what arrives for them is old, not from nowhere."""
 
@@ -93,6 +95,7 @@ class InProcess:
         self._between: Counter[int] = Counter()
         self.faults: list[Fault] = []
         self._known: set[Fault] = set()
+        self._found: Counter[int] = Counter()
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
         self._over: dict[bytes, Mapping[int, Role]] = {}
@@ -119,6 +122,7 @@ class InProcess:
         None where none is sent a vector: one that says it was is at fault.
         """
         self._known.clear()
+        self._found.clear()
         queue: deque[tuple[int, Send | Posted] | None] = deque()  # None: here comes what was late
         late: list[Frame] = []
         tasks: list[tuple[int, Task]] = []
@@ -245,11 +249,13 @@ class InProcess:
             self.cpu_seconds[party] += cost.cpu_seconds
 
     def _fault(self, fault: Fault) -> None:
-        """Put it on record, of a client once in an exchange: one that sends the same nonsense a thousand times has one fault."""
-        if fault.blame < 0 and fault.by is None:
+        """Put it on record: of what a client sends or says, each fault once in an exchange, and so many at most."""
+        source = fault.blame if fault.by is None else fault.by
+        if source < 0:
             self.faults.append(fault)
-        elif fault not in self._known:
+        elif fault not in self._known and self._found[source] < MOST_FAULTS:
             self._known.add(fault)
+            self._found[source] += 1
             self.faults.append(fault)
 
     def _transmit(self, party: int, effect: Send | Posted) -> tuple[Frame, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..core.errors import Refused
+from ..core.errors import OF_HELPERS, Refused
 from ..core.session import SECOND_SERVER, Session
 from ..parts.models import Models
 from ..parts.run import Ids, Run, nothing
@@ -70,7 +70,7 @@ class HeldShares:
         rejected = self.rejected.setdefault(updates.name, set())
         new = [i for i in clients if i not in rejected]
         rejected.update(new)
-        words = "what was shared is out of range: no update of norm up to max_norm has these inner products"
+        words = f"what was shared is out of range: no update of norm up to max_norm has these inner products, {OF_HELPERS}"
         self._run.record.reject(new, words)
 
     def forget(self, names: Iterable[str]) -> None:

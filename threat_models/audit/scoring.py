@@ -185,7 +185,7 @@ def leakage(
     found = found if (valid or lone) and not few_runs else ()
     spread = (max(value - float(low), 0.0), max(float(resampled) - value, 0.0))
     if few_runs:
-        low, upper, high = min(low, 0.0), max(upper, 1.0), max(high, 1.0)
+        low, upper, high = min(value, 0.0), max(value, 1.0), max(value, 1.0)
     undecided = valid and low <= bound < upper and not found and not few_runs
     needed = _needed(max(value, 0.0), spread, n, bound) if undecided else 0
     high = max(float(high), share_at_most(len(found), n, 1 - tail))  # each of two sides is exceeded with half the probability
