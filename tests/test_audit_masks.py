@@ -360,8 +360,21 @@ def test_a_witness_refutes_whatever_leaks(broken: bool, monkeypatch: Patch) -> N
 
 def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
     def said(verdict: str) -> str:
-        tests = {"experiment": AddedWords().name, "leakage": None, "claims": [{"whose": "Cloister", "verdict": verdict}]}
-        attacks = {"experiment": "updates", "leakage": None, "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2}
+        tests = {
+            "observer": "server",
+            "reason": "",
+            "experiment": AddedWords().name,
+            "tested": True,
+            "leakage": None,
+            "claims": [{"whose": "Cloister", "verdict": verdict}],
+        }
+        attacks = {
+            "observer": "server",
+            "reason": "",
+            "experiment": "updates",
+            "leakage": None,
+            "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2,
+        }
         return headline({"rows": [tests, attacks]})
 
     assert said("not refuted") == (
@@ -369,7 +382,14 @@ def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
         " of all that was sent)."
     )
     assert "vain" not in said("not covered")
-    alone = {"experiment": AddedWords().name, "leakage": None, "claims": [{"whose": "Cloister", "verdict": "not refuted"}]}
+    alone = {
+        "observer": "server",
+        "reason": "",
+        "experiment": AddedWords().name,
+        "tested": True,
+        "leakage": None,
+        "claims": [{"whose": "Cloister", "verdict": "not refuted"}],
+    }
     words = "The one claim was tested and is not refuted (1 passed tests of all that was sent)."
     assert headline({"rows": [alone]}) == words, "it counted 0 attacks in vain"
     assert "2 were not refuted by attacks that work in clear and did not read all that was sent" in said("not covered")

@@ -242,7 +242,7 @@ def test_what_is_disclosed_beside_the_sums_is_named_as_not_covered() -> None:
     told = view.record.ledgers[1, "client"].not_covered
     clusters, survived = "which cluster it was put in, and how many clients that has", "who took part and who survived"
     knows = "whoever took part, and knows its own share of the noise (a protection.corrupt of 1 would count one such client)"
-    assert told == (clusters, knows, survived)
+    assert told == (clusters, knows, "which clients are in their own cluster", survived)
     reckoned = open_view(replace(NOISY, corrupt=1, floor=2, noise=NOISE))
     assert reckoned.record.ledgers[1, "client"].of == "the sums of its updates"
     assert view.record.ledgers[1, "client"].of.endswith("against all who put no noise of their own into them")

@@ -77,7 +77,7 @@ def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
     code, said, _ = command("rerun", "r", "--out", "again")
     assert (code, said.splitlines()[0]) == (
         0,
-        "the same, bit for bit: 1 model, the numbers of 3 rounds, 15 answers, accounts and summary",
+        "the same, bit for bit: 1 model, the numbers of 3 rounds, 18 answers, accounts and summary",
     )
     assert json.loads(Path("again/origin.json").read_text()) == recorded
     code, said, _ = command("rerun", "again", "--against", "r", "--json")

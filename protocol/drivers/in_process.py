@@ -94,7 +94,7 @@ class InProcess:
         self._down: Counter[int] = Counter()
         self._between: Counter[int] = Counter()
         self.faults: list[Fault] = []
-        self._known: set[Fault] = set()
+        self._known: set[tuple[int, Fault]] = set()
         self._found: Counter[int] = Counter()
         self.frames: list[Frame] = []
         self.persisted: dict[tuple[int, str], bytes] = {}
@@ -253,8 +253,8 @@ class InProcess:
         source = fault.blame if fault.by is None else fault.by
         if source < 0:
             self.faults.append(fault)
-        elif fault not in self._known and self._found[source] < MOST_FAULTS:
-            self._known.add(fault)
+        elif (source, fault) not in self._known and self._found[source] < MOST_FAULTS:
+            self._known.add((source, fault))
             self._found[source] += 1
             self.faults.append(fault)
 
