@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .ckks_ciphertexts import EncryptedVector, encrypted, inner_product, read_vector
+from .ckks_ciphertexts import EncryptedVector, Uncomputable, encrypted, inner_product, read_vector
 from .ckks_contexts import InvalidContext, new_context, read_context, serialised
 from .ckks_parameters import CkksParameters
 
@@ -105,7 +105,7 @@ class PublicContext:
         ones = self.encrypt(np.ones(self.parameters.slots) / self.parameters.slots)
         try:
             inner_product(ones, ones)
-        except (ValueError, RuntimeError):
+        except Uncomputable:
             return False
         return True
 

@@ -20,6 +20,10 @@ class InvalidCiphertext(ValueError):
     """The bytes are not ciphertexts of this length under these parameters."""
 
 
+class Uncomputable(ValueError):
+    """A product cannot be computed with the keys that were sent for it."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncryptedVector:
     """A real vector of `length` values in ciphertexts of `slots` values each."""
@@ -121,7 +125,7 @@ def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> Encrypted
     """The encrypted inner product, one value, of two fresh vectors of one length; needs no secret key.
 
     Error at `PRODUCTS`: below 3e-7 |x| |z| + 1e-4 for up to 20,000 values; the constant is a bias that depends on the key, so
-    scale vectors up to norms of about 100. Time: about 10 ms for each 4096 values.
+    scale vectors up to norms of about 100. Time: about 10 ms for each 4096 values. Raises Uncomputable.
     """
     if left.parameters != right.parameters or left.length != right.length:
         raise ValueError("an inner product needs two encrypted vectors of the same length and parameters")
@@ -129,8 +133,11 @@ def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> Encrypted
         raise ValueError("these parameters cannot multiply; encrypt under PRODUCTS")
     try:
         return _product(left, right)
-    except RuntimeError:  # made so that the product has no randomness left
-        return _product(_hidden(left), _hidden(right))
+    except (ValueError, RuntimeError):  # made so that the product has no randomness left, or the keys do not serve
+        try:
+            return _product(_hidden(left), _hidden(right))
+        except (ValueError, RuntimeError):
+            raise Uncomputable("the keys for products do not serve") from None
 
 
 def _product(left: EncryptedVector, right: EncryptedVector) -> EncryptedVector:

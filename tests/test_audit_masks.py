@@ -358,38 +358,23 @@ def test_a_witness_refutes_whatever_leaks(broken: bool, monkeypatch: Patch) -> N
         assert "client 0's mask of round 0 is 0 in" in row.claims[0].witness
 
 
+def of_server(experiment: str, verdict: str, count: int = 1, **more: bool) -> dict[str, object]:
+    """A row of an audit, as far as its first words read it."""
+    claims = [{"whose": "Cloister", "verdict": verdict}] * count
+    return {"observer": "server", "reason": "", "experiment": experiment, "leakage": None, "claims": claims, **more}
+
+
 def test_attacks_were_not_in_vain_where_not_all_was_read() -> None:
     def said(verdict: str) -> str:
-        tests = {
-            "observer": "server",
-            "reason": "",
-            "experiment": AddedWords().name,
-            "tested": True,
-            "leakage": None,
-            "claims": [{"whose": "Cloister", "verdict": verdict}],
-        }
-        attacks = {
-            "observer": "server",
-            "reason": "",
-            "experiment": "updates",
-            "leakage": None,
-            "claims": [{"whose": "Cloister", "verdict": "not refuted"}] * 2,
-        }
-        return headline({"rows": [tests, attacks]})
+        rows = [of_server(AddedWords().name, verdict, tested=True), of_server("updates", "not refuted", 2)]
+        return headline({"rows": rows})
 
     assert said("not refuted") == (
         "3 of 3 claims were tested and none is refuted (2 were attacked in vain where the attack works in clear, 1 passed tests"
         " of all that was sent)."
     )
     assert "vain" not in said("not covered")
-    alone = {
-        "observer": "server",
-        "reason": "",
-        "experiment": AddedWords().name,
-        "tested": True,
-        "leakage": None,
-        "claims": [{"whose": "Cloister", "verdict": "not refuted"}],
-    }
+    alone = of_server(AddedWords().name, "not refuted", tested=True)
     words = "The one claim was tested and is not refuted (1 passed tests of all that was sent)."
     assert headline({"rows": [alone]}) == words, "it counted 0 attacks in vain"
     assert "2 were not refuted by attacks that work in clear and did not read all that was sent" in said("not covered")

@@ -450,27 +450,51 @@ def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkey
     check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)
 
 
-def test_a_key_of_the_run_that_its_maker_alone_can_open_with_does_not_keep_the_run_hostage(monkeypatch):
+def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monkeypatch):
     """It had opened two comparisons, and so proven its key, and left: no round of anybody came to anything any more."""
     sealing(monkeypatch, (1,), garbage)
-    honest, own = encrypted_opening.opened_secret, {}
+    honest, own, asked = encrypted_opening.opened_secret, {}, []
 
     def opened(seed, name, holder, public, sealed):
         return own["key"] if own.pop("maker", False) else honest(seed, name, holder, public, sealed)
 
     monkeypatch.setattr(encrypted_opening, "opened_secret", opened)
-    there = [True]
 
     def tap(frame):
-        if frame.kind == "ScoreRequest" and frame.receiver == 1:
-            own.update({"key": made_once(PRODUCTS), "maker": True})
-            return [frame] if there else []
+        if frame.kind == "ScoreRequest":
+            asked.append(frame.receiver)
+            own.update({"key": made_once(PRODUCTS), "maker": frame.receiver == 1})
         return [frame]
 
     view = open_view(Encrypted(keys="run"), tap)
-    assert view.gram(view.train(0, root())["root"]).clients == MEMBERS
-    there.clear()
     with pytest.raises(Silent, match="no client opened"):
-        view.gram(view.train(1, root())["root"])
-    own.clear()
-    assert view.gram(view.train(2, root())["root"]).clients == MEMBERS
+        view.gram(view.train(0, root())["root"])
+    assert asked == [2, 3, 4, 5]
+    assert view.gram(view.train(1, root())["root"]).clients == MEMBERS
+    assert asked[4:] == [1]  # the key is of client 2 now
+
+
+def test_sketches_under_a_key_that_is_given_up_are_compared_with_none_under_another(monkeypatch):
+    sealing(monkeypatch, (1,), garbage)
+    view = open_view(Encrypted(keys="run"))
+    kept = view.remember(view.train(0, root())["root"], (2, 3))
+    second = view.train(1, root())["root"]
+    with pytest.raises(Silent, match="no client opened"):
+        view.cosines(second, kept)
+    with pytest.raises(Refused, match="are gone"):
+        view.cosines(view.train(2, root())["root"], kept)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_restored_view_knows_whether_anything_was_opened_with_the_key_of_the_run(opened):
+    view, silent = open_view(Encrypted(keys="run")), []
+    if opened:
+        view.gram(view.train(0, root())["root"])
+    else:
+        view.remember(view.train(0, root())["root"], (2, 3))
+    again = open_view(Encrypted(keys="run"), tap=lambda f: [] if f.kind == "RoundedScores" and silent else [f])
+    again.harness.restore(view.harness.save(), [])
+    silent.append(True)
+    with pytest.raises(Silent):
+        again.gram(again.train(1, root())["root"])
+    assert bool(sides.part(again, Holders).keys) is opened, "a key of use is kept, another is not"

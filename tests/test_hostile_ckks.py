@@ -5,7 +5,7 @@ import pytest
 import tenseal
 
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
-from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, add, inner_product
+from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, Uncomputable, add, inner_product
 from cloister.crypto.ckks_contexts import InvalidContext
 from cloister.crypto.ckks_secret import SecretContext
 
@@ -84,3 +84,28 @@ def test_a_secret_key_without_its_public_key_is_refused(products):
     without = bytes(products._context.serialize(False, True, False, False))
     with pytest.raises(InvalidContext, match="with its public key"):
         SecretContext.from_secret_bytes(without, PRODUCTS)
+
+
+def test_keys_for_products_of_the_wrong_kind_are_noticed_and_end_nobody(products):
+    head, public = parts_of(products.public_bytes())[:2]
+    inner = public[len(public) - len(b"".join(_inner(public))) :]
+    own = dict(zip((1, 2, 4, 5), _inner(public), strict=True))
+    assert inner == b"".join(own.values())
+    swapped = own[1] + own[2] + own[4] + field(5, own[4][4:])  # keys of relinearisation where those of rotations belong
+    hostile = PublicContext.from_bytes(head + field(2, swapped), PRODUCTS)
+    assert not hostile.can_multiply
+    assert products.public().can_multiply
+    vector = hostile.encrypt(np.ones(LENGTH))
+    with pytest.raises(Uncomputable):
+        inner_product(vector, vector)
+
+
+def _inner(public: bytes) -> list[bytes]:
+    """The public key, the two numbers behind it, and the two kinds of keys for products, as they stand in a context."""
+    body = public[1:]
+    while body[0] & 128:
+        body = body[1:]
+    body = body[1:]
+    key = parts_of(body)[0]
+    numbers = body[len(key) : len(key) + 11]
+    return [key, numbers, *parts_of(body[len(key) + 11 :])]

@@ -2,7 +2,7 @@
 single clients behind a mean, rounds before the last poisoned one, and runs in which nobody was loyal.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 
 from ..fl.runs.results_folder import Row
@@ -109,12 +109,10 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
 
     def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
         ends = [(row["clean"].get("worst"), row["accuracy"].get("worst")) for row in rows]
-        both = [(before, after) for before, after in ends if before is not None and after is not None]
-        of_all = spread(metric(row, "clean", "final") - metric(row, "accuracy", "final") for row in rows)
-        least = max(ONE, 2 * of_all.mean) if of_all else ONE
-        if not both or mean(before - after for before, after in both) <= least:
+        lost = (metric(row, "clean", "final") - metric(row, "accuracy", "final") for row in rows)
+        if (found := _moved_more(ends, lost, -1)) is None:
             return None
-        before, after = (mean(of) for of in zip(*both, strict=True))
+        before, after = found
         return before - after, f"{100 * after:.1f} % under {attack} (the worst has {100 * before:.1f} % without attack)"
 
     said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
@@ -128,13 +126,27 @@ def _of_one_backdoor(attack: str, rows: Sequence[Row]) -> tuple[float, str] | No
     """How often a backdoor succeeds on the client that it takes most, where it is much more than in the mean."""
     of = [row["success"] for row in rows if row.get("success")]
     ends = [(one.get("clean_worst"), one.get("worst")) for one in of]
-    both = [(float(before), float(after)) for before, after in ends if before is not None and after is not None]
-    in_the_mean = spread(metric(row, "success", "mean") - metric(row, "success", "clean_mean") for row in rows)
-    least = max(ONE, 2 * in_the_mean.mean) if in_the_mean else ONE
-    if not both or mean(after - before for before, after in both) <= least:
+    gained = (metric(row, "success", "mean") - metric(row, "success", "clean_mean") for row in rows)
+    if (found := _moved_more(ends, gained, 1)) is None:
+        return None
+    before, after = found
+    return after - before, f"{100 * after:.1f} % of {attack} (at most {100 * before:.1f} % of any client without it)"
+
+
+def _moved_more(
+    ends: Iterable[tuple[float | None, float | None]], in_the_mean: Iterable[float], sign: int
+) -> tuple[float, float] | None:
+    """Of one client, its number without and under attack, means over seeds, where it moved much more than that of all; else None.
+
+    in_the_mean: by how much all moved, by seed. sign: 1 of numbers that an attack raises, -1 of such that it lowers.
+    """
+    both = [(before, after) for before, after in ends if before is not None and after is not None]
+    of_all = spread(in_the_mean)
+    least = max(ONE, 2 * of_all.mean) if of_all else ONE
+    if not both or mean(sign * (after - before) for before, after in both) <= least:
         return None
     before, after = (mean(of) for of in zip(*both, strict=True))
-    return after - before, f"{100 * after:.1f} % of {attack} (at most {100 * before:.1f} % of any client without it)"
+    return before, after
 
 
 def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:

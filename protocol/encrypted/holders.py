@@ -21,7 +21,7 @@ from .messages import SEALED_BYTES
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 OF_RUN, KEPT = "all", "key of the run"
 """The name of a key of the whole run, and what it is kept by."""
-LAST = "makers of keys that opened nothing"
+LAST, PROVEN = "makers of keys that opened nothing", "the key of the run has opened something"
 """What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
 
@@ -63,10 +63,8 @@ class Holders:
         sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
         self._run.network.run(self.parties, parties, sent, no_work, self._run.learn)
 
-    def failed(self, ended: Shortfall, what: str, key: RelayedKey | None = None) -> None:
-        """Put on record how a session ended. key: by which nobody opened anything in it."""
-        if key is not None:
-            self.behind(key)
+    def failed(self, ended: Shortfall, what: str) -> None:
+        """Put on record how a session ended."""
         reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
         self._run.record.fault(SERVER, reason)
 
@@ -105,8 +103,12 @@ class Holders:
         return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
 
     def proven(self, key: RelayedKey) -> None:
-        """Another than its maker has opened something with this key of sketches: it is as it should be."""
+        """Something was opened with this key of sketches, by another than its maker where there is one."""
         self._proven.add(key.name)
+
+    def is_proven(self, key: RelayedKey) -> bool:
+        """Whether it was."""
+        return key.name in self._proven
 
     def sketch_key(self, round: int, label: str, roster: Ids) -> RelayedKey:
         """The key of sketches: the run's, or of the updates of this round and label. Raises Silent if nobody makes one."""
@@ -133,13 +135,13 @@ class Holders:
         """See `Part`."""
         key = self.keys.get(self._of_run)
         last = {LAST: np.array(self._last, np.int64)} if self._last else {}
+        last |= {PROVEN: np.ones(1, np.int64)} if self._of_run in self._proven else {}
         return Snapshot({}, last | ({} if key is None else {KEPT: key.packed}), {}, self._run.record.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         self.keys = {}
         self._last = snapshot.remembered[LAST].tolist() if LAST in snapshot.remembered else []
-        self._proven = set()
+        self._proven = {self._of_run} if PROVEN in snapshot.remembered else set()
         if KEPT in snapshot.remembered:
-            self._proven.add(self._of_run)  # what is kept is under it
             self.keys[self._of_run] = RelayedKey.unpacked(self._of_run, snapshot.remembered[KEPT])

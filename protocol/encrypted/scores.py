@@ -61,25 +61,17 @@ class OpeningProducts:
 
     session: Session
     request: ScoreRequest = field(repr=False)
+    openers: tuple[int, ...]
     asked: int = 0
-
-    @property
-    def openers(self) -> tuple[int, ...]:
-        """Whom it asks at most, one after the other: the maker of the key last, so that one that only it can use is noticed."""
-        maker = self.request.holder
-        return tuple(sorted(self.session.roster, key=lambda i: (i == maker, i)))[:TRIES]
 
 
 @dataclass(frozen=True, slots=True)
 class ProductsOpened:
-    """The end. opener: who said them. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or
-    (rows, columns).
-    """
+    """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns)."""
 
     session: Session
     norms: NDArray[np.float64]
     cosines: NDArray[np.float64]
-    opener: int
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -96,11 +88,19 @@ def invite(state: CollectingCiphertexts) -> tuple[Effect, ...]:
 
 
 def comparison(
-    session: Session, key: RelayedKey, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector], digits: int
+    session: Session,
+    key: RelayedKey,
+    rows: Sequence[EncryptedVector],
+    columns: Sequence[EncryptedVector],
+    digits: int,
+    proven: bool = True,
 ) -> OpeningProducts:
     """All products of the rows with each other, or with the columns where there are any; about 10 ms each.
 
-    Raises ValueError for more than one request may hold.
+    proven: whether another than its maker has opened anything with this key. Its maker is asked last, and before that not at all
+    where there are others: nothing is to come under a key that it alone can use.
+
+    Raises ValueError for more than one request may hold, and Uncomputable.
     """
     if (count := products_of(len(rows), len(columns))) > MOST_PRODUCTS:
         raise ValueError(f"{count} inner products are more than the {MOST_PRODUCTS} of one request; compare fewer updates")
@@ -110,7 +110,10 @@ def comparison(
         pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
     products = tuple(inner_product(x, z).to_bytes() for x, z in pairs)
     sizes = (len(rows), len(columns), digits)
-    return OpeningProducts(session, ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products))
+    others = tuple(i for i in session.roster if i != key.holder)
+    maker = (key.holder,) if key.holder in session.roster and (proven or not others) else ()
+    request = ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products)
+    return OpeningProducts(session, request, (*others, *maker)[:TRIES])
 
 
 def ask(state: OpeningProducts) -> tuple[Effect, ...]:
@@ -164,7 +167,7 @@ def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> Pro
         raise ProtocolError("a cosine that cannot be", client)
     norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
     if columns:
-        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns), client)
+        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns))
     square = np.zeros((rows, rows))
     square[np.triu_indices(rows, 1)] = cosines
-    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)), client)
+    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))

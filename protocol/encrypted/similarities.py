@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
-from ...crypto.ckks_ciphertexts import EncryptedVector
+from ...crypto.ckks_ciphertexts import EncryptedVector, Uncomputable
 from ..core.errors import Refused, Silent
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
@@ -27,6 +27,7 @@ from ..work.sketch_keys import SketchTerms
 from . import scores as encrypted_scores
 from .client_phases import SCORES, SKETCH
 from .holders import OF_ALL, Holders
+from .keys import RelayedKey
 from .messages import SEALED_BYTES, products_of
 from .scaling import score_tolerance
 
@@ -92,8 +93,14 @@ class EncryptedSimilarities:
             return self.scores[label]
         key = self._holders.sketch_key(round, label, roster)
         session = Session(SCORES, self._run.setup.run, round, label, roster, 1)
-        with self._run.timed():
-            state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits)
+        try:
+            with self._run.timed():
+                proven = self._holders.is_proven(key)
+                state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits, proven)
+        except Uncomputable:
+            self._run.record.fault(key.holder, "keys for products that not every product can be made with")
+            self._unopened(key)
+            raise Silent(f"no inner products of {label} could be computed", SERVER) from None
         count = products_of(len(rows), len(columns))
         self._run.network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
         server = Party(SERVER, state, encrypted_scores.server_step)
@@ -102,11 +109,18 @@ class EncryptedSimilarities:
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
-            if server.state.opener != key.holder:
-                self._holders.proven(key)
+            self._holders.proven(key)
             return server.state
-        self._holders.failed(server.state, f"the scores {label}", key)
+        self._holders.failed(server.state, f"the scores {label}")
+        self._unopened(key)
         raise Silent(f"no client opened the inner products of {label}", SERVER)
+
+    def _unopened(self, key: RelayedKey) -> None:
+        """Nobody opened anything with this key: where it is given up, so are the sketches that are kept under it."""
+        self._holders.behind(key)
+        if key.name not in self._holders.keys:
+            self.kept.clear()
+            self.splits.clear()
 
     def _sketches(self, updates: Updates) -> Mapping[int, EncryptedVector]:
         """The encrypted sketches of these updates, by client, ascending; asked for once."""
