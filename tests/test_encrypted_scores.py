@@ -101,7 +101,7 @@ def test_scores_are_those_of_the_clear_sketches_rounded(keyed, digits):
     assert np.all(np.abs(gram - cosines * scale) <= score_tolerance(digits) * scale)
 
 
-@pytest.mark.parametrize("lost", [{}, {3: "EncryptedInput"}, {1: "EncryptedInput", 7: "EncryptedInput"}, {1: "RoundedScores"}])
+@pytest.mark.parametrize("lost", [{}, {3: "EncryptedInput"}, {1: "EncryptedInput", 7: "EncryptedInput"}, {3: "RoundedScores"}])
 def test_dropouts_leave_the_scores_of_the_survivors(keyed, lost):
     play = Play(4, losing(lost))
     collected = play.collect(keyed)
@@ -117,7 +117,7 @@ def test_scores_that_nobody_opens_end_in_a_stated_failure(keyed):
     end = play.compare(keyed, play.collect(keyed).received.values())
     assert end == Shortfall(end.session, "scores", 0, 1)
     asked = [f.receiver for f in play.network.frames if f.kind == "ScoreRequest"]
-    assert asked == [1, 3, 5]
+    assert asked == [3, 5, 1]  # who made the key comes last
 
 
 @pytest.mark.long
@@ -146,8 +146,8 @@ def test_nothing_but_rounded_scores_leaves_the_client_and_no_secret_key_is_at_th
     play = Play(3)
     end = play.compare(keyed, play.collect(keyed).received.values(), digits=2)
     assert isinstance(end, ProductsOpened)
-    sent = [f for f in play.network.frames if f.sender == 1 and f.kind == "RoundedScores"]
-    (scores,) = [decode(f.data, 1, 1 << 20).message for f in sent]
+    sent = [f for f in play.network.frames if f.sender == 3 and f.kind == "RoundedScores"]
+    (scores,) = [decode(f.data, 3, 1 << 20).message for f in sent]
     assert len(sent[0].data) < 120  # three norms, three cosines and a head: there is no room for more
     cosines = np.frombuffer(scores.cosines, "<i4")
     assert np.abs(cosines).max() <= 100
@@ -210,20 +210,19 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame(keyed):
     state = comparison(session, keyed, rows, [], 3)
     good = RoundedScores(bytes(12), bytes(12))
     for sender, message, reason in (
-        (3, good, "not asked"),
-        (1, RoundedScores(bytes(8), bytes(12)), "other sketches"),
-        (1, RoundedScores(bytes(12), bytes(8)), "other sketches"),
-        (1, RoundedScores(bytes(12), np.array([0, 1001, 0], "<i4").tobytes()), "cannot be"),
-        (1, EncryptedInput(bytes(8)), "out of place"),
+        (5, good, "not asked"),
+        (3, RoundedScores(bytes(8), bytes(12)), "other sketches"),
+        (3, RoundedScores(bytes(12), bytes(8)), "other sketches"),
+        (3, RoundedScores(bytes(12), np.array([0, 1001, 0], "<i4").tobytes()), "cannot be"),
+        (3, EncryptedInput(bytes(8)), "out of place"),
     ):
         with pytest.raises(ProtocolError, match=reason) as failure:
             server_step(state, Received(Envelope(session.digest, sender, SERVER, message)))
         assert failure.value.blame == sender
     state, _ = server_step(state, Deadline())
-    assert isinstance(server_step(state, Received(Envelope(session.digest, 3, SERVER, good)))[0], ProductsOpened)
-    assert isinstance(
-        server_step(state, Received(Envelope(session.digest, 1, SERVER, good)))[0], ProductsOpened
-    )  # late, and as good
+    assert isinstance(server_step(state, Received(Envelope(session.digest, 5, SERVER, good)))[0], ProductsOpened)
+    late = server_step(state, Received(Envelope(session.digest, 3, SERVER, good)))[0]
+    assert isinstance(late, ProductsOpened)  # and as good
     with pytest.raises(ValueError, match="compare fewer"):
         comparison(session, keyed, rows[:1] * 128, [], 3)
     assert products_of(127, 0) <= MOST_PRODUCTS < products_of(128, 0)
