@@ -78,6 +78,7 @@ def serve(
         from .fl.runs.outweighing import least_share
         from .fl.runs.serving import last_line
         from .fl.runs.serving import serve as play
+        from .fl.runs.to_compare import sampled_apart
         from .fl.runs.vitals import Control
         from .protocol.core.halt import Halted
         from .protocol.links.terms import Limits, grpc_or_words
@@ -94,6 +95,10 @@ def serve(
             why = f"one with a client of more than 1/{share} of the squares of all counts is withheld; a run without any ends"
             instead = "where counts may be so uneven, algorithm.by_samples=False; each client sees what it needs by join --check"
             log_to_stderr().warning("sums count samples", extra={"why": why, "instead": instead})
+        if count := sampled_apart(scenario.algorithm):
+            why = f"each is compared by samples of {count} of its records, and one with fewer cannot take part"
+            instead = "another algorithm.size.limit, agreed on by all; each client sees by join --check whether it has enough"
+            log_to_stderr().warning("clients are compared by their records", extra={"why": why, "instead": instead})
         folder = out or Path("runs") / f"{scenario.name.replace(' ', '-').replace('/', '-')}-served"
         raise_limit()
         log, control = log_to_stderr(), Control()

@@ -26,6 +26,7 @@ from cloister.own_data_check import fits, seen
 from cloister.reporting.own_record import write_client_report
 from cloister.reporting.report import write_report
 
+from .commanded import commanded
 from .served import played
 
 COLUMNS = ["age", "pulse"]
@@ -214,6 +215,21 @@ def test_who_has_too_few_records_to_be_compared_is_told_before_it_joins(tmp_path
     with pytest.raises(ValueError, match=few):
         dict(fits(compared(algorithm=algorithms.EMDCFL()), own, None, None))
     assert pair_load_of(compared(validation=0.01), None).rows == 10, "made-up rows are no client's"
+
+
+def test_a_coordinator_says_at_its_start_by_how_many_records_clients_are_compared(tmp_path):
+    text = """
+from cloister import Scenario, Training, algorithms, data, models, partitions, protections
+scenario = Scenario(name="a", data=data.Digits(), partition=partitions.Iid(clients=3, samples=200), model=models.Mlp(hidden=(4,)),
+                    training=Training(epochs=1, batch=10, lr=0.1), algorithm=algorithms.EMDCFL(by_samples=False),
+                    protection=protections.Masked(), rounds=1, validation=0.2)
+"""
+    (tmp_path / "a.py").write_text(text)
+    start = ("serve", "a.py", "--listen", "127.0.0.1:0", "--insecure-loopback", "--wait", "0.1", "--out", "run")
+    said = commanded(tmp_path, *start).stderr
+    assert "each is compared by samples of 512 of its records, and one with fewer cannot take part" in said, said
+    other = commanded(tmp_path, *start, "--set", "algorithm=algorithms.FedAvg(by_samples=False)").stderr
+    assert "compared by samples" not in other
 
 
 @pytest.mark.trains

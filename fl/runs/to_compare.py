@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ...protocol.pairs.question import Comparing, Embedders
-from ..algorithms.compared import BringsEmbedders, ByDistances, ComparesClients
+from ..algorithms.compared import BringsEmbedders, ByDistances, ByEmbeddings, ComparesClients
 from ..clients.embedders import SimulatedEmbedders, parted
 from ..clustering.subspaces import Unmeasured
 from ..emd.judging import tau_of
@@ -48,6 +48,13 @@ def embedders_of(
     public = None if algorithm.public is None else algorithm.public(dealt.population.shape)
     like = None if here is None else next(iter(clients.values())).train
     return SimulatedEmbedders(module, algorithm.embedding, {"train": mine, **held}, algorithm.size, seed, public, noisy, like)
+
+
+def sampled_apart(algorithm: object) -> int | None:
+    """How many records every client is compared by where each has its data to itself; None where that is no agreed number."""
+    if not isinstance(algorithm, ByEmbeddings) or isinstance(algorithm, BringsEmbedders):
+        return None
+    return algorithm.size.limit
 
 
 def compared_by(parties: "Parties", client: int) -> str:
