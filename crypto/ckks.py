@@ -24,15 +24,11 @@ PRODUCTS = CkksParameters(8192, (60, 40, 60), 40)
 """One multiplication: inner products below 2^19, of vectors of norm below 724."""
 
 
-def _loaded(data: bytes, parameters: CkksParameters, limit: int) -> Any:
+def _loaded(data: bytes, parameters: CkksParameters, limit: int, products: bool) -> Any:
     """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
     if len(data) > limit:
         raise InvalidContext(f"a public context has at most {limit} bytes, not {len(data)}")
-    context = read_context(data, parameters)
-    if context.has_secret_key() or context.is_private():
-        raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
-    if not context.has_public_key():
-        raise InvalidContext("the public context lacks keys that its parameters need")
+    context = read_context(data, parameters, products=products)
     if not _hides(context, parameters):
         raise InvalidContext("a public key that hides nothing")
     return context
@@ -71,7 +67,7 @@ class EncryptingContext:
 
         A public key proves nothing about who holds its secret: take it only from bytes that were authenticated.
         """
-        return cls(parameters, _loaded(data, parameters, parameters.encrypting_bytes))
+        return cls(parameters, _loaded(data, parameters, parameters.encrypting_bytes, False))
 
     def to_bytes(self) -> bytes:
         return serialised(self._context, products=False)
@@ -91,10 +87,7 @@ class PublicContext:
     @classmethod
     def from_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The context in `data`. Raises InvalidContext for other parameters, missing keys, or bytes that hold a secret key."""
-        context = _loaded(data, parameters, parameters.context_bytes)
-        if parameters.multiplies and not (context.has_galois_keys() and context.has_relin_keys()):
-            raise InvalidContext("the public context lacks keys that its parameters need")
-        return cls(parameters, context)
+        return cls(parameters, _loaded(data, parameters, parameters.context_bytes, parameters.multiplies))
 
     def to_bytes(self) -> bytes:
         return serialised(self._context, products=self.parameters.multiplies)

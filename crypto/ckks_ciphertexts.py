@@ -4,6 +4,7 @@
 """
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .ckks_bytes import UnexpectedBytes, unwrapped, varint, wrapped
+from .ckks_contexts import ciphertexts_of
 from .ckks_parameters import CkksParameters
 
 _PREFIX_BYTES = 4
@@ -75,19 +78,20 @@ def read_vector(context: Any, parameters: CkksParameters, data: bytes, length: i
 
     slots = parameters.slots
     sizes = [min(slots, length - start) for start in range(0, length, slots)]
-    primes = len(parameters.modulus_bits) - 1 - level
+    objects, layout = ciphertexts_of(parameters, level)
+    behind = b"\x19" + struct.pack("<d", 2.0**parameters.scale_bits)
     chunks = []
     for part, size in zip(_split(data, len(sizes), parameters.ciphertext_bytes), sizes, strict=True):
         try:
-            chunk = tenseal.ckks_vector_from(context, part)
+            told, rest = unwrapped(memoryview(part), 1)
+            inner, rest = unwrapped(rest, 2)
+            if told != varint(size) or rest != behind:
+                raise UnexpectedBytes("a ciphertext of another length or scale")
+            chunk = tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, objects.read(inner, layout)) + behind)
         except (ValueError, RuntimeError):
             raise InvalidCiphertext("bytes are not a ciphertext of these parameters") from None
-        inner = chunk.ciphertext()
-        well_formed = chunk.size() == size and len(inner) == 1 and inner[0].size() == 2
-        if well_formed and inner[0].is_transparent():
+        if chunk.ciphertext()[0].is_transparent():
             raise InvalidCiphertext("a ciphertext that anybody can read")
-        if not well_formed or inner[0].coeff_modulus_size() != primes or inner[0].scale != 2.0**parameters.scale_bits:
-            raise InvalidCiphertext("bytes are not a ciphertext of these parameters")
         chunks.append(chunk)
     return EncryptedVector(parameters, length, tuple(chunks))
 

@@ -1,11 +1,16 @@
 """The library's own contexts: parameters with the keys that belong to them, made anew or read from bytes that somebody sent."""
 
+import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from .ckks_bytes import Layout, Objects, UnexpectedBytes, unwrapped, wrapped
 from .ckks_parameters import CkksParameters
 
-_PARAMETERS, _PUBLIC, _SECRET = 0x0A, 0x12, 0x1A  # tags of a context's three fields, as protobuf has them, in this order
+_PARAMETERS, _PUBLIC, _SECRET = 1, 2, 3  # fields of a context
+_KEY, _RELINEARISATION, _ROTATIONS = 1, 4, 5  # fields within the public one; the secret one has the first alone
+_REGENERATED = b"\x10\x01\x18\x01"  # behind a secret key: keys for products are made of it
 
 
 class InvalidContext(ValueError):
@@ -23,27 +28,29 @@ def new_context(parameters: CkksParameters) -> Any:
     return context
 
 
-def read_context(data: bytes, parameters: CkksParameters) -> Any:
-    """The context in `data`. Raises InvalidContext.
+def read_context(data: bytes, parameters: CkksParameters, *, products: bool = False, secret: bool = False) -> Any:
+    """The context in `data`: a public key, and with it what is asked for and nothing else. Raises InvalidContext.
 
-    What the library reads, it builds, and says only then what it was: 1 GB for 152 bytes of other parameters. So bytes that do
-    not begin with these ones, or that could name any again, are refused before it sees them.
+    products: the keys that they need. secret: the secret key. The library sees no bytes but those that it would write itself for
+    some keys of these parameters (`ckks_bytes`).
     """
     import tenseal  # here, so that who needs none of it does not load it
 
-    head = _head(parameters)
-    if data[: len(head)] != head:
+    written = _written(parameters)
+    if not data.startswith(written.head):
         raise InvalidContext("the context has other parameters, or another version of TenSEAL made it")
-    if _past(_past(len(head), _PUBLIC, data), _SECRET, data) != len(data):
-        raise InvalidContext("bytes are not a context")
     try:
-        context = tenseal.context_from(data, n_threads=1)
-        scale = context.global_scale
+        public, rest = unwrapped(memoryview(data)[len(written.head) :], _PUBLIC)
+        if rest and not secret:
+            raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
+        fields = [written.head, wrapped(_PUBLIC, written.public(public, products))]
+        if secret:
+            fields.append(wrapped(_SECRET, written.secret(rest)))
+        return tenseal.context_from(b"".join(fields), n_threads=1)
+    except InvalidContext:
+        raise
     except (ValueError, RuntimeError, MemoryError, OverflowError):
         raise InvalidContext("bytes are not a context") from None
-    if _parameters_of(context) != _fingerprint(parameters) or scale != 2.0**parameters.scale_bits:
-        raise InvalidContext("the context has other parameters")
-    return context
 
 
 def serialised(context: Any, *, products: bool) -> bytes:
@@ -53,33 +60,75 @@ def serialised(context: Any, *, products: bool) -> bytes:
     )
 
 
-def _past(at: int, tag: int, data: bytes) -> int:
-    """Where a field with this tag that begins at `at` ends; `at` itself where another is there, or none."""
-    if data[at : at + 1] != bytes([tag]):
-        return at
-    size = shift = 0
-    for place in range(at + 1, min(at + 6, len(data))):
-        size |= (data[place] & 0x7F) << shift
-        shift += 7
-        if data[place] < 0x80:
-            return place + 1 + size
-    return len(data) + 1
+@lru_cache(maxsize=8)
+def ciphertexts_of(parameters: CkksParameters, level: int) -> tuple[Objects, Layout]:
+    """How ciphertexts after so many multiplications must look."""
+    written, data = _written(parameters), new_context(parameters).seal_context().data.first_context_data()
+    for _ in range(level):
+        data = data.next_context_data()
+    primes = len(parameters.modulus_bits) - 1 - level
+    return written.objects, written.objects.ciphertext(data.parms_id(), primes, 2.0**parameters.scale_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the library writes into contexts of one choice of parameters: what each begins with, what stands behind a public key
+    and behind a secret one, and how its objects look.
+    """
+
+    head: bytes
+    scale: bytes
+    regenerated: bytes
+    objects: Objects
+    public_key: Layout
+    secret_key: Layout
+    relinearisation: Layout
+    rotations: Layout
+
+    def public(self, data: memoryview, products: bool) -> bytes:
+        """As `data`, uncompressed. Raises UnexpectedBytes, and InvalidContext for keys that are missing."""
+        if data in (b"", self.scale):
+            raise InvalidContext("a context without a public key")
+        key, rest = unwrapped(data, _KEY)
+        if rest[: len(self.scale)] != self.scale:
+            raise InvalidContext("the context has other parameters")
+        found, rest = wrapped(_KEY, self.objects.read(key, self.public_key)) + self.scale, rest[len(self.scale) :]
+        if products and not rest:
+            raise InvalidContext("the public context lacks keys that its parameters need")
+        kinds = {_RELINEARISATION: self.relinearisation, _ROTATIONS: self.rotations} if products else {}
+        for number, layout in kinds.items():
+            keys, rest = unwrapped(rest, number)
+            found += wrapped(number, self.objects.read(keys, layout))
+        if rest:
+            raise UnexpectedBytes("bytes behind the keys")
+        return found
+
+    def secret(self, data: memoryview) -> bytes:
+        """The same of the field with the secret key."""
+        inner, rest = unwrapped(data, _SECRET)
+        key, behind = unwrapped(inner, _KEY)
+        if rest or behind != self.regenerated:
+            raise UnexpectedBytes("bytes behind the secret key")
+        return wrapped(_KEY, self.objects.read(key, self.secret_key)) + self.regenerated
 
 
 @lru_cache(maxsize=4)
-def _head(parameters: CkksParameters) -> bytes:
-    """How the bytes of each context of these parameters begin: with the parameters."""
-    data = bytes(new_context(parameters).serialize(False, False, False, False))
-    if data[:1] != bytes([_PARAMETERS]) or data[1] >= 0x80:
+def _written(parameters: CkksParameters) -> _Written:
+    """By a context that is made for it."""
+    context = new_context(parameters)
+    told, rest = unwrapped(memoryview(context.serialize(False, False, False, False)), _PARAMETERS)
+    scale, rest = unwrapped(rest, _PUBLIC)
+    if rest or scale[-8:] != struct.pack("<d", 2.0**parameters.scale_bits):
         raise ImportError("this version of TenSEAL writes contexts otherwise than Cloister reads them")
-    return data[: 2 + data[1]]
-
-
-@lru_cache(maxsize=4)
-def _fingerprint(parameters: CkksParameters) -> tuple[int, ...]:
-    """The library's hash of the encryption parameters."""
-    return _parameters_of(new_context(parameters))
-
-
-def _parameters_of(context: Any) -> tuple[int, ...]:
-    return tuple(context.seal_context().data.key_parms_id())
+    objects = Objects((told[3], told[4]), parameters.degree)
+    parms, primes = context.seal_context().data.key_parms_id(), len(parameters.modulus_bits)
+    return _Written(
+        wrapped(_PARAMETERS, bytes(told)),
+        bytes(scale),
+        _REGENERATED if parameters.multiplies else b"",
+        objects,
+        objects.ciphertext(parms, primes, 1.0),
+        objects.secret_key(parms, primes),
+        objects.relinearisation(parms, primes),
+        objects.rotations(parms, primes),
+    )

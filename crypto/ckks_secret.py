@@ -73,12 +73,9 @@ class SecretContext:
     @classmethod
     def from_secret_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
         """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
-        if len(data) > 2 * parameters.context_bytes:
+        if len(data) > parameters.secret_bytes:
             raise InvalidContext("bytes are not a secret context")
-        context = read_context(data, parameters)
-        if not (context.has_secret_key() and context.has_public_key()):  # without the latter the library reads where nothing is
-            raise InvalidContext("bytes are not a secret context with its public key")
-        return cls(parameters, context)
+        return cls(parameters, read_context(data, parameters, secret=True))
 
     @property
     def fits(self) -> bool:

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cloister.crypto.ckks import PRODUCTS
-from cloister.crypto.entropy import SimulatedEntropy
 from cloister.fl.algorithms.cfl import CFL, ScaleFree
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.clients.training import Training
@@ -19,77 +17,27 @@ from cloister.protocol import Encrypted, Plain
 from cloister.protocol.core.errors import Refused, Silent
 from cloister.protocol.drivers.dropouts import Dropouts
 from cloister.protocol.encrypted import client as encrypted_client
-from cloister.protocol.encrypted import client_opening as encrypted_opening
-from cloister.protocol.encrypted.holders import KEPT, Holders
+from cloister.protocol.encrypted.holders import KEPT, PROVEN, Holders
 from cloister.protocol.encrypted.similarities import EncryptedSimilarities
 from cloister.protocol.messages import decode
 from cloister.protocol.parts.gate import Rules
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 from cloister.protocol.view.disclosure import totals
 from cloister.protocol.view.functionality import Functionality
-from cloister.protocol.view.protection import Setup
 from cloister.protocol.view.work import LocalWork
 
 from . import sides
-from .encrypted_session import another_key, made_once, reachable, secrets_in
-from .hostile_ckks import parts_of
+from .encrypted_session import made_once, reachable, secrets_in
+from .encrypted_view import MEMBERS, D, check, losing, open_view, root, samples_of, update_of
 
 pytestmark = pytest.mark.sweeps
 
-D = 90
-RUN = bytes(range(16))
-INITIAL = np.random.default_rng(0).standard_normal(D).astype(np.float32)
-MEMBERS = tuple(range(1, 6))
 STAGES = ("Ready", "OfferedKey", "EncryptedInput", "SumOpened")
 
 
 @pytest.fixture(autouse=True)
 def few_keys(monkeypatch):
     monkeypatch.setattr(encrypted_client.SecretContext, "generate", made_once)
-
-
-def update_of(client, round=0, kind="update"):
-    return np.random.default_rng([client, round, kind == "update"]).standard_normal(D).astype(np.float32) / 2
-
-
-def samples_of(client):
-    return 40 + 7 * client
-
-
-def workers(jobs):
-    for job in jobs:
-        yield job.client, LocalWork(update_of(job.client, job.round, job.work), samples_of(job.client))
-
-
-def open_view(protection=Encrypted(), tap=None, seed=1, work=workers):
-    return protection.open(Setup(RUN, INITIAL, MEMBERS, work, SimulatedEntropy(seed), tap))
-
-
-def root(members=MEMBERS, model="init"):
-    return {"root": Assignment(Model(model), members, members)}
-
-
-def losing(kind, clients):
-    return lambda frame: [] if frame.kind == kind and frame.sender in clients else [frame]
-
-
-def mean_of(view, answer):
-    return view.harness.observe(view.advance(Model("init"), answer)).astype(np.float64) - INITIAL
-
-
-def check(view, answer, weights, round=0):
-    """The answer is the weighted mean of the updates of exactly the clients that it names."""
-    assert isinstance(answer, Sum)
-    assert (answer.recipient, answer.norm) == ("clients", None)
-    of = {i: weights[i] for i in answer.clients}
-    expected = sum(a * update_of(i, round).astype(np.float64) for i, a in of.items())
-    scale = sum(abs(a) * np.linalg.norm(update_of(i, round)) for i, a in of.items())
-    total = sum(of.values())
-    assert answer.weight == pytest.approx(total, rel=1e-12)
-    rounding = 2.0**-23 * (np.linalg.norm(INITIAL) + scale / abs(total))
-    allowed = answer.error + answer.tolerance * scale / abs(total) + rounding
-    assert np.linalg.norm(mean_of(view, answer) - expected / total) <= allowed
-    assert answer.error < 1e-6 * scale / abs(total)
 
 
 @pytest.mark.parametrize("kind", STAGES)
@@ -355,7 +303,7 @@ def test_a_handle_with_fewer_clients_compares_and_keeps_only_those():
     with pytest.raises(Refused, match="are gone"):
         view.cosines(second, kept)
     saved = view.harness.save().remembered  # ciphertexts, and the key that they are under
-    assert set(saved) == {KEPT, *(f"{kept.name} of {i}" for i in (3, 5))}
+    assert set(saved) == {KEPT, PROVEN, *(f"{kept.name} of {i}" for i in (3, 5))}
 
 
 def played(protection, algorithm, rounds):
@@ -387,114 +335,3 @@ def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(a
     assert not ours.view.record.faults
     for mine, others in zip(ours.state.models, plain.state.models, strict=True):
         assert np.abs(ours.view.harness.observe(mine) - plain.view.harness.observe(others)).max() < 1e-6
-
-
-def sealing(monkeypatch, makers, how):
-    """Clients that make keys whose secret nobody can use. how: of the secret bytes that they should seal, those that they do."""
-    honest = encrypted_client.offer
-
-    def offer(seed, name, me, secret):
-        if me not in makers:
-            return honest(seed, name, me, secret)
-        lying = type(
-            "Lying", (), {"secret_bytes": lambda _: how(secret), "encrypting_bytes": lambda _: secret.encrypting_bytes()}
-        )
-        lying.public_bytes = lambda _: secret.public_bytes()
-        return honest(seed, name, me, lying())
-
-    monkeypatch.setattr(encrypted_client, "offer", offer)
-
-
-def garbage(secret):
-    return b"no key at all"
-
-
-def of_another(secret):
-    """The secret key of other keys, with the public key that belongs to it."""
-    return another_key(secret.parameters).secret_bytes()
-
-
-def put_together(secret):
-    """The public key that was sent, and the secret key of others."""
-    own, other = (parts_of(key.secret_bytes()) for key in (secret, another_key(secret.parameters)))
-    return b"".join([*own[:2], other[2]])
-
-
-@pytest.mark.parametrize("how", [garbage, of_another, put_together])
-@pytest.mark.parametrize("keys", ["session", "run"])
-def test_who_makes_keys_that_open_nothing_is_named_and_asked_last(monkeypatch, keys, how):
-    sealing(monkeypatch, (1, 2), how)
-    view = open_view(Encrypted(keys=keys))
-    for round in range(2):  # of each of the two
-        updates = view.train(round, root())["root"]
-        with pytest.raises(Silent, match="no client opened"):
-            view.gram(updates, origin=True)
-    assert {fault.blame for fault in view.record.faults if "key" in fault.reason} == {1, 2}
-    updates = view.train(2, root())["root"]
-    gram = view.gram(updates, origin=True)
-    clear = np.stack([update_of(i, 2) for i in MEMBERS]).astype(np.float64)
-    norms = np.linalg.norm(clear, axis=1)
-    assert gram.clients == MEMBERS
-    assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
-
-
-@pytest.mark.parametrize("how", [garbage, of_another, put_together])
-def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkeypatch, how):
-    sealing(monkeypatch, (1,), how)
-    view = open_view()
-    everyone = Weights(dict.fromkeys(MEMBERS, 1.0))
-    first = view.sums(view.train(0, root())["root"], {"m": everyone})["m"]
-    assert isinstance(first, BelowFloor)
-    assert "could not be opened" in first.words
-    second = view.sums(view.train(1, root())["root"], {"m": everyone})["m"]
-    check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)
-
-
-def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monkeypatch):
-    """It had opened two comparisons, and so proven its key, and left: no round of anybody came to anything any more."""
-    sealing(monkeypatch, (1,), garbage)
-    honest, own, asked = encrypted_opening.opened_secret, {}, []
-
-    def opened(seed, name, holder, public, sealed):
-        return own["key"] if own.pop("maker", False) else honest(seed, name, holder, public, sealed)
-
-    monkeypatch.setattr(encrypted_opening, "opened_secret", opened)
-
-    def tap(frame):
-        if frame.kind == "ScoreRequest":
-            asked.append(frame.receiver)
-            own.update({"key": made_once(PRODUCTS), "maker": frame.receiver == 1})
-        return [frame]
-
-    view = open_view(Encrypted(keys="run"), tap)
-    with pytest.raises(Silent, match="no client opened"):
-        view.gram(view.train(0, root())["root"])
-    assert asked == [2, 3, 4, 5]
-    assert view.gram(view.train(1, root())["root"]).clients == MEMBERS
-    assert asked[4:] == [1]  # the key is of client 2 now
-
-
-def test_sketches_under_a_key_that_is_given_up_are_compared_with_none_under_another(monkeypatch):
-    sealing(monkeypatch, (1,), garbage)
-    view = open_view(Encrypted(keys="run"))
-    kept = view.remember(view.train(0, root())["root"], (2, 3))
-    second = view.train(1, root())["root"]
-    with pytest.raises(Silent, match="no client opened"):
-        view.cosines(second, kept)
-    with pytest.raises(Refused, match="are gone"):
-        view.cosines(view.train(2, root())["root"], kept)
-
-
-@pytest.mark.parametrize("opened", [False, True])
-def test_a_restored_view_knows_whether_anything_was_opened_with_the_key_of_the_run(opened):
-    view, silent = open_view(Encrypted(keys="run")), []
-    if opened:
-        view.gram(view.train(0, root())["root"])
-    else:
-        view.remember(view.train(0, root())["root"], (2, 3))
-    again = open_view(Encrypted(keys="run"), tap=lambda f: [] if f.kind == "RoundedScores" and silent else [f])
-    again.harness.restore(view.harness.save(), [])
-    silent.append(True)
-    with pytest.raises(Silent):
-        again.gram(again.train(1, root())["root"])
-    assert bool(sides.part(again, Holders).keys) is opened, "a key of use is kept, another is not"

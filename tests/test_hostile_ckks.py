@@ -1,15 +1,19 @@
 """What a client or a server can write of CKKS that the library itself would not: it is refused by name, or does no harm."""
 
+import struct
+import tracemalloc
+
 import numpy as np
 import pytest
 import tenseal
 
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
+from cloister.crypto.ckks_bytes import wrapped
 from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, Uncomputable, add, inner_product
 from cloister.crypto.ckks_contexts import InvalidContext
 from cloister.crypto.ckks_secret import SecretContext
 
-from .hostile_ckks import ciphertext, field, parameters_of, parts_of, public_key
+from .hostile_ckks import carrying, ciphertext, compressed, parameters_of, parts_of, public_key, sealed, zeros
 
 LENGTH = 65
 
@@ -24,6 +28,26 @@ def test_a_ciphertext_that_anybody_can_read_is_refused_where_it_comes_in(product
         with pytest.raises(InvalidCiphertext, match="anybody can read"):
             read(ciphertext(PRODUCTS, LENGTH, first=1), LENGTH)
         assert read(ciphertext(PRODUCTS, LENGTH, first=1, second=1), LENGTH).length == LENGTH
+
+
+def test_a_ciphertext_in_another_form_is_refused(products):
+    """It was added to others', which ended the coordinator, or multiplied, which was laid to whoever had made the key."""
+    with pytest.raises(InvalidCiphertext, match="not a ciphertext"):
+        products.public().read(ciphertext(PRODUCTS, LENGTH, second=1, ntt=0), LENGTH)
+
+
+def test_bytes_that_inflate_to_more_than_a_ciphertext_are_refused_before_the_library_sees_them(products, monkeypatch):
+    public = products.public()
+    one = compressed(bytes(1 << 18))
+    hostile = [carrying(PRODUCTS, LENGTH, *[one] * 900), carrying(PRODUCTS, LENGTH, compressed(bytes(1 << 30)))]
+    monkeypatch.setattr(tenseal, "ckks_vector_from", lambda *_, **__: pytest.fail("the library was asked"))
+    tracemalloc.start()
+    for data in hostile:
+        assert len(data) <= PRODUCTS.ciphertext_bytes
+        with pytest.raises(InvalidCiphertext, match="not a ciphertext"):
+            public.read(data, LENGTH)
+    assert tracemalloc.get_traced_memory()[1] < 8 * PRODUCTS.ciphertext_bytes
+    tracemalloc.stop()
 
 
 def test_two_vectors_whose_product_has_no_randomness_left_end_nobody(products):
@@ -51,12 +75,20 @@ def test_contexts_of_other_parameters_are_refused_before_the_library_builds_them
     own, other = products.public_bytes(), parameters_of(16384, [30] * 4)
     head = own[: 2 + own[1]]
     monkeypatch.setattr(tenseal, "context_from", lambda *_, **__: pytest.fail("the library was asked"))
-    hostile = (other, own[: len(head)] + other, own + other, own + head, own + field(9, b"x"), head + b"\x12", head + b"\x12\xff")
+    hostile = (
+        other,
+        own[: len(head)] + other,
+        own + other,
+        own + head,
+        own + wrapped(9, b"x"),
+        head + b"\x12",
+        head + b"\x12\xff",
+    )
     for data in hostile:
         for kind in (EncryptingContext, PublicContext):
             with pytest.raises(InvalidContext):
                 kind.from_bytes(data[: PRODUCTS.context_bytes], PRODUCTS)
-        with pytest.raises(InvalidContext, match=r"other parameters|not a context"):
+        with pytest.raises(InvalidContext, match=r"other parameters|not a (secret )?context"):
             SecretContext.from_secret_bytes(data, PRODUCTS)
     with pytest.raises(InvalidContext, match="other parameters"):
         EncryptingContext.from_bytes(products.encrypting_bytes(), SUMS)
@@ -65,7 +97,7 @@ def test_contexts_of_other_parameters_are_refused_before_the_library_builds_them
 def test_a_context_that_names_more_than_it_holds_is_refused(products):
     own = products.public_bytes()
     head = own[: 2 + own[1]]
-    for data in (head, head + field(2, b""), own[:-1], head + field(2, b"\x0a\xff\xff\xff\xff\x0f"), own[:5000]):
+    for data in (head, head + wrapped(2, b""), own[:-1], head + wrapped(2, b"\x0a\xff\xff\xff\xff\x0f"), own[:5000]):
         with pytest.raises(InvalidContext):
             PublicContext.from_bytes(data, PRODUCTS)
 
@@ -79,25 +111,72 @@ def test_a_public_key_under_which_anybody_reads_is_refused(numbers):
 def test_a_secret_key_without_its_public_key_is_refused(products):
     """The library read where nothing was: the process ended."""
     head, _, secret = parts_of(products.secret_bytes())
-    with pytest.raises(InvalidContext, match="other parameters"):
+    with pytest.raises(InvalidContext, match="not a context"):
         SecretContext.from_secret_bytes(head + secret, PRODUCTS)
     without = bytes(products._context.serialize(False, True, False, False))
-    with pytest.raises(InvalidContext, match="with its public key"):
+    with pytest.raises(InvalidContext, match="without a public key"):
         SecretContext.from_secret_bytes(without, PRODUCTS)
 
 
-def test_keys_for_products_of_the_wrong_kind_are_noticed_and_end_nobody(products):
-    head, public = parts_of(products.public_bytes())[:2]
-    inner = public[len(public) - len(b"".join(_inner(public))) :]
-    own = dict(zip((1, 2, 4, 5), _inner(public), strict=True))
-    assert inner == b"".join(own.values())
-    swapped = own[1] + own[2] + own[4] + field(5, own[4][4:])  # keys of relinearisation where those of rotations belong
-    hostile = PublicContext.from_bytes(head + field(2, swapped), PRODUCTS)
+def test_keys_for_products_that_do_not_serve_are_noticed_and_end_nobody(products):
+    hostile = PublicContext.from_bytes(_with_keys(products, rotations=zeros(PRODUCTS, "rotations")), PRODUCTS)
     assert not hostile.can_multiply
     assert products.public().can_multiply
     vector = hostile.encrypt(np.ones(LENGTH))
     with pytest.raises(Uncomputable):
         inner_product(vector, vector)
+
+
+def _bombs() -> dict[str, tuple[str, bytes]]:
+    """Objects of a few kilobytes that the library makes a gigabyte of, or reads past the end of."""
+    small = compressed(zeros(PRODUCTS, "public_key")[16:])
+    parms = zeros(PRODUCTS, "public_key")[16:48]
+    many = b"".join(struct.pack("<Q", 60) + small * 60 for _ in range(60))
+    few = struct.pack("<QQ", 1, 1) + zeros(PRODUCTS, "public_key")
+    return {
+        "a list of thousands of keys": ("relinearisation", sealed(parms + struct.pack("<Q", 60) + many)),
+        "the same, compressed": ("rotations", compressed(parms + struct.pack("<Q", 60) + many)),
+        "zeros without end": ("relinearisation", compressed(bytes(1 << 30))),
+        "a list that is too short": ("relinearisation", sealed(parms + few)),
+        "keys of another kind": ("rotations", zeros(PRODUCTS, "relinearisation")),
+        "no list at all": ("rotations", sealed(parms + bytes(8))),
+    }
+
+
+@pytest.mark.parametrize("name", _bombs())
+def test_keys_that_the_library_would_build_much_of_are_refused_before_it_sees_them(products, name, monkeypatch):
+    kind, keys = _bombs()[name]
+    data = _with_keys(products, **{kind: keys})
+    assert len(data) <= PRODUCTS.context_bytes
+    monkeypatch.setattr(tenseal, "context_from", lambda *_, **__: pytest.fail("the library was asked"))
+    tracemalloc.start()
+    with pytest.raises(InvalidContext, match="not a context"):
+        PublicContext.from_bytes(data, PRODUCTS)
+    assert tracemalloc.get_traced_memory()[1] < 2 * PRODUCTS.context_bytes
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["relinearisation", "rotations"])
+def test_keys_for_products_in_a_context_that_needs_none_are_refused(kind, monkeypatch):
+    """The library is not shown them, within the size that a public key may have."""
+    key = SecretContext.generate(SUMS)
+    head, public = parts_of(key.encrypting_bytes())
+    small = sealed(struct.pack("<4QQ", 0, 0, 0, 0, 0))
+    hostile = head + wrapped(2, b"".join(_inner(public)) + wrapped({"relinearisation": 4, "rotations": 5}[kind], small))
+    monkeypatch.setattr(tenseal, "context_from", lambda *_, **__: pytest.fail("the library was asked"))
+    with pytest.raises(InvalidContext, match="not a context"):
+        EncryptingContext.from_bytes(hostile, SUMS)
+    _, _, secret = parts_of(key.secret_bytes())
+    with pytest.raises(InvalidContext, match="not a context"):
+        SecretContext.from_secret_bytes(hostile + secret, SUMS)
+
+
+def _with_keys(key: SecretContext, **other: bytes) -> bytes:
+    """Its public context with other keys for products."""
+    head, public = parts_of(key.public_bytes())[:2]
+    own = dict(zip(("key", "numbers", "relinearisation", "rotations"), _inner(public), strict=True))
+    named = {"relinearisation": 4, "rotations": 5}
+    return head + wrapped(2, b"".join((own | {kind: wrapped(named[kind], keys) for kind, keys in other.items()}).values()))
 
 
 def _inner(public: bytes) -> list[bytes]:

@@ -90,7 +90,7 @@ def _without(handle: Remembered, clients: Sequence[int]) -> Remembered:
 def _write(
     cosines: NDArray[np.float64], known: NDArray[np.bool_], rows: list[int], columns: list[int], block: NDArray[np.float64]
 ) -> None:
-    """Enter a block and its mirror image."""
-    cosines[np.ix_(rows, columns)] = block
-    cosines[np.ix_(columns, rows)] = block.T
-    known[np.ix_(rows, columns)] = known[np.ix_(columns, rows)] = True
+    """Enter a block and its mirror image; NaN is of what was not compared."""
+    found, there = np.nan_to_num(block), ~np.isnan(block)
+    cosines[np.ix_(rows, columns)], cosines[np.ix_(columns, rows)] = found, found.T
+    known[np.ix_(rows, columns)], known[np.ix_(columns, rows)] = there, there.T

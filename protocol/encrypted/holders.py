@@ -21,7 +21,7 @@ from .messages import SEALED_BYTES
 OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 OF_RUN, KEPT = "all", "key of the run"
 """The name of a key of the whole run, and what it is kept by."""
-LAST, PROVEN = "makers of keys that opened nothing", "the key of the run has opened something"
+LAST, PROVEN = "makers of keys that nothing came of", "whether the key of the run has opened something"
 """What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
 
@@ -48,8 +48,8 @@ class Holders:
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = run.clients.of(KEYS)
         self._run = run
-        self._last: list[int] = []  # makers of keys that nobody opened anything with: whoever else there is, is asked before them
-        self._proven: set[KeyName] = set()  # keys of sketches by which something was opened
+        self._last: list[int] = []  # makers of keys that nothing came of: whoever else there is, is asked before them
+        self._proven: set[KeyName] = set()  # keys of sketches by which another than their maker opened something
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
 
@@ -63,21 +63,24 @@ class Holders:
         sent: Iterator[tuple[int, Effect]] = ((SERVER, effect) for effect in opening)
         self._run.network.run(self.parties, parties, sent, no_work, self._run.learn)
 
-    def failed(self, ended: Shortfall, what: str) -> None:
-        """Put on record how a session ended."""
+    def failed(self, ended: Shortfall, what: str, key: RelayedKey | None = None) -> None:
+        """Put on record how a session ended, and who made the key that it was under: it is `behind`."""
         reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
+        if key is not None:
+            self.behind(key)
+            reason += f"; client {key.holder}, who made its key, is asked last for the next"
         self._run.record.fault(SERVER, reason)
 
     def behind(self, key: RelayedKey) -> None:
-        """Nobody opened anything with this key, and perhaps nobody can: others are asked for the next ones. Of sketches, one that
-        was of use before stays.
+        """Nothing came of this key, and perhaps nothing can, as the server sees neither its tag nor what is sealed: others are
+        asked for the next ones. Of sketches, one that was of use before stays.
         """
         self._last = [*(i for i in self._last if i != key.holder), key.holder]
         if key.name not in self._proven:
             self.keys.pop(key.name, None)
 
     def new_keys(self, rosters: Mapping[KeyName, Ids]) -> dict[KeyName, RelayedKey]:
-        """A fresh key for each name, made by the lowest client that answers, and last by those whose keys opened nothing; names
+        """A fresh key for each name, made by the lowest client that answers, and last by those whose keys nothing came of; names
         that nobody made one for are left out.
         """
         orders = {name: tuple(sorted(roster, key=self._turn)) for name, roster in rosters.items()}
@@ -103,7 +106,7 @@ class Holders:
         return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
 
     def proven(self, key: RelayedKey) -> None:
-        """Something was opened with this key of sketches, by another than its maker where there is one."""
+        """Something was opened with this key of sketches by another than its maker."""
         self._proven.add(key.name)
 
     def is_proven(self, key: RelayedKey) -> bool:
@@ -135,13 +138,12 @@ class Holders:
         """See `Part`."""
         key = self.keys.get(self._of_run)
         last = {LAST: np.array(self._last, np.int64)} if self._last else {}
-        last |= {PROVEN: np.ones(1, np.int64)} if self._of_run in self._proven else {}
-        return Snapshot({}, last | ({} if key is None else {KEPT: key.packed}), {}, self._run.record.traffic)
+        proven = np.array([self._of_run in self._proven], np.int64)
+        return Snapshot({}, last | ({} if key is None else {KEPT: key.packed, PROVEN: proven}), {}, self._run.record.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
-        """See `Part`."""
-        self.keys = {}
-        self._last = snapshot.remembered[LAST].tolist() if LAST in snapshot.remembered else []
-        self._proven = {self._of_run} if PROVEN in snapshot.remembered else set()
-        if KEPT in snapshot.remembered:
-            self.keys[self._of_run] = RelayedKey.unpacked(self._of_run, snapshot.remembered[KEPT])
+        """See `Part`. A key of which a snapshot does not say whether it was of use is one that is not given up."""
+        kept = snapshot.remembered
+        self._last = kept[LAST].tolist() if LAST in kept else []
+        self.keys = {self._of_run: RelayedKey.unpacked(self._of_run, kept[KEPT])} if KEPT in kept else {}
+        self._proven = {name for name in self.keys if PROVEN not in kept or kept[PROVEN].any()}

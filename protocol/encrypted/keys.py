@@ -87,7 +87,7 @@ def offer(seed: bytes, name: KeyName, me: int, secret: SecretContext) -> Offered
 def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, tag: bytes) -> EncryptingContext:
     """The public key that a client made for this. Raises ProtocolError blaming the server for any other."""
     if not hmac.compare_digest(tag, tag_of(seed, name.context(holder, hash_of(encrypting)))):
-        raise ProtocolError("a public key that no client made for this session", SERVER)
+        raise ProtocolError(f"a public key without its maker's tag: client {holder} made it so, or no client made it", SERVER)
     try:
         return EncryptingContext.from_bytes(encrypting, name.parameters)
     except InvalidContext as error:
@@ -161,10 +161,11 @@ class AskingKey:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """The server with a key to relay."""
+    """The server with a key to relay. asked: who was asked for one, and may send another, late."""
 
     session: Session
     key: RelayedKey
+    asked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,9 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case AskingKey(), Received(Envelope(message=OfferedKey() as offered, sender=client)):
             if client not in state.makers[: state.asked + 1]:
                 raise ProtocolError("a key from a client that was not asked", client)
-            return Keyed(state.session, _relayed(state.name, client, offered)), ()
+            return Keyed(state.session, _relayed(state.name, client, offered), state.makers[: state.asked + 1]), ()
+        case Keyed(), Received(Envelope(message=OfferedKey(), sender=client)) if client in state.asked:
+            return state, ()  # asked as another was late, and not needed
         case AskingKey(), Deadline():
             following = state.asked + 1
             if following == len(state.makers):

@@ -67,11 +67,14 @@ class OpeningProducts:
 
 @dataclass(frozen=True, slots=True)
 class ProductsOpened:
-    """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns)."""
+    """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns). asked:
+    who was asked, and may answer late.
+    """
 
     session: Session
     norms: NDArray[np.float64]
     cosines: NDArray[np.float64]
+    asked: tuple[int, ...] = ()
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -130,6 +133,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return CiphertextsCollected(state.session, dict(sorted(state.received.items()))), ()
         case OpeningProducts(), Received(Envelope(message=RoundedScores() as scores, sender=client)):
             return _compared(state, client, scores), ()
+        case ProductsOpened(), Received(Envelope(message=RoundedScores(), sender=client)) if client in state.asked:
+            return state, ()
         case OpeningProducts(), Deadline():
             following = state.asked + 1
             if following == len(state.openers):
@@ -157,7 +162,8 @@ def _collect(state: CollectingCiphertexts, client: int, data: bytes) -> Collecti
 def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> ProductsOpened:
     request = state.request
     rows, columns, digits = request.rows, request.columns, request.digits
-    if client not in state.openers[: state.asked + 1]:
+    asked = state.openers[: state.asked + 1]
+    if client not in asked:
         raise ProtocolError("scores from a client that was not asked", client)
     pairs = rows * columns if columns else rows * (rows - 1) // 2
     if len(scores.norms) != (0 if columns else 4 * rows) or len(scores.cosines) != 4 * pairs:
@@ -167,7 +173,7 @@ def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> Pro
         raise ProtocolError("a cosine that cannot be", client)
     norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
     if columns:
-        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns))
+        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns), asked)
     square = np.zeros((rows, rows))
     square[np.triu_indices(rows, 1)] = cosines
-    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)))
+    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)), asked)

@@ -39,7 +39,8 @@ class EncryptedSimilarities:
     """Answers inner products by scores, once for each question, and keeps encrypted sketches for later ones.
 
     sketches: of the round, by the updates' handle. kept: of remembered updates, scores: what was said, by label, splits: the Gram
-    matrix of a split's updates, by their handle.
+    matrix of a split's updates, by their handle. given_up: handles whose sketches went with their key, which nothing came of;
+    they are left out of what is recalled, and cosines to them are NaN.
     """
 
     def __init__(self, run: Run, held: HeldUpdates, holders: Holders, sketched: SketchTerms) -> None:
@@ -47,6 +48,7 @@ class EncryptedSimilarities:
         self.kept: dict[str, Mapping[int, EncryptedVector]] = {}
         self.scores: dict[str, encrypted_scores.ProductsOpened] = {}
         self.splits: dict[str, NDArray[np.float64]] = {}
+        self.given_up: set[str] = set()
         self._run = run
         self._held = held
         self._holders = holders
@@ -69,8 +71,9 @@ class EncryptedSimilarities:
     def recall(self, round: int, kept: Sequence[Remembered], /) -> Gram:
         """See `Recalls`."""
         self._run.allow(Functionality.GRAM_RECALL)
-        rows = {i: row for handle in kept for i, row in zip(handle.clients, self._kept_sketches(handle), strict=True)}
-        clients, parts = parted(kept)
+        held = [handle for handle in kept if handle.name not in self.given_up]
+        rows = {i: row for handle in held for i, row in zip(handle.clients, self._kept_sketches(handle), strict=True)}
+        clients, parts = parted(held)
         if not clients:
             return Gram((), np.zeros((0, 0)), 0.0)
         matrix = self._scores(round, f"recalled@{round}", clients, [rows[i] for i in clients], []).matrix
@@ -88,7 +91,9 @@ class EncryptedSimilarities:
     def _scores(
         self, round: int, label: str, roster: Ids, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector]
     ) -> encrypted_scores.ProductsOpened:
-        """Have one client of the roster open the products of these sketches, once. Raises Silent if nobody does."""
+        """Have one client of the roster open the products of these sketches, once. Raises Silent if nobody does. Who made the key
+        and opens alone, as nobody else is of the roster, proves nothing of it.
+        """
         if label in self.scores:
             return self.scores[label]
         key = self._holders.sketch_key(round, label, roster)
@@ -109,16 +114,18 @@ class EncryptedSimilarities:
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
-            self._holders.proven(key)
+            if set(roster) - {key.holder}:
+                self._holders.proven(key)
             return server.state
-        self._holders.failed(server.state, f"the scores {label}")
+        self._holders.failed(server.state, f"the scores {label}", key)
         self._unopened(key)
         raise Silent(f"no client opened the inner products of {label}", SERVER)
 
     def _unopened(self, key: RelayedKey) -> None:
-        """Nobody opened anything with this key: where it is given up, so are the sketches that are kept under it."""
+        """Nothing came of this key: where it is given up, so are the sketches that are kept under it."""
         self._holders.behind(key)
         if key.name not in self._holders.keys:
+            self.given_up |= self.kept.keys()
             self.kept.clear()
             self.splits.clear()
 
@@ -138,15 +145,20 @@ class EncryptedSimilarities:
         sketches = f"ciphertexts of {made.kind} sketches"
         words = f"a sketch of each update, encrypted: {OF_ALL}"
         self._run.record.disclose(updates.round, "server", sketches, tuple(received), 0, words)
+        if set(updates.clients) - {key.holder} and not set(received) - {key.holder}:  # perhaps nobody else would encrypt under it
+            self._unopened(key)
+            received = received if key.name in self._holders.keys else {}
         self.sketches[updates.name] = received
         under = self._run.setup.run if self._holders.policy.keys == "run" else session.digest
         self._run.record.sketched.append(Sketched(under, "raw", made.kind, updates.round, updates.cluster, tuple(received)))
         return received
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
-        """See `Recalls`."""
+        """See `Recalls`. Of those whose sketches came."""
         self._run.allow(Functionality.GRAM_RECALL)
-        return self._kept(updates, clients, KEPT)
+        self._needs_one_key()
+        there = self._sketches(updates)
+        return self._kept(updates, [i for i in clients if i in there], KEPT)
 
     def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         """See `Recalls`. The server keeps the Gram matrix of these updates with the handle, as it was told it."""
@@ -173,6 +185,8 @@ class EncryptedSimilarities:
         """See `Recalls`."""
         self._run.allow(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
         self._needs_one_key()
+        if remembered.name in self.given_up:
+            return np.full((len(updates.clients), len(remembered.clients)), np.nan)
         columns = self._kept_sketches(remembered)
         sketches = self._sketches(updates)
         self._all_there(updates, sketches, updates.clients)
@@ -217,6 +231,7 @@ class EncryptedSimilarities:
         kept = {name: handle.clients for name, handle in remembered.items()}
         self.kept = {n: {i: rows[i] for i in kept[n] if i in rows} for n, rows in self.kept.items() if n in kept}
         self.splits = {name: matrix for name, matrix in self.splits.items() if name in kept}
+        self.given_up &= kept.keys()
         self.sketches.clear()
         self.scores.clear()
 
@@ -229,12 +244,13 @@ class EncryptedSimilarities:
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
         handles = [handle for handle in remembered if handle.clients]
+        self.given_up = {h.name for h in handles if f"{h.name} of {h.clients[0]}" not in snapshot.remembered}
         self.sketches.clear()
         self.scores.clear()
         self.kept = {}
         splits = {h.name: snapshot.remembered.get(f"{h.name}{GRAM}") for h in handles}
         self.splits = {name: matrix for name, matrix in splits.items() if matrix is not None}
-        if handles:
+        if held := [h for h in handles if h.name not in self.given_up]:
             public, rows = self._holders.sketch_key(0, "all", self._holders.everybody).public, snapshot.remembered
-            for h in handles:
+            for h in held:
                 self.kept[h.name] = {i: public.read(rows[f"{h.name} of {i}"].tobytes(), self._terms.rows) for i in h.clients}

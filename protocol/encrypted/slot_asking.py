@@ -89,8 +89,7 @@ class EncryptedSlotSums:
         self._disclose_slots(how, updates, plan, server.state, held)
         ended = server.state
         if not isinstance(ended, slot_server.SlotsSummed):
-            if ended.stage == "count":
-                self._holders.behind(key)
+            self._holders.behind(key)
             raise Refused(f"{label} failed at stage {ended.stage}: {ended.have} of {ended.need} were there")
         for i in ended.blame:
             run.record.fault(i, "other counts or weights of slots than most members found")

@@ -1,0 +1,206 @@
+"""Whoever makes keys under encryption and lies about them costs a round, is asked last, and nobody else pays for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cloister.crypto.ckks import PRODUCTS
+from cloister.protocol import Encrypted
+from cloister.protocol.core.errors import Refused, Silent
+from cloister.protocol.encrypted import client as encrypted_client
+from cloister.protocol.encrypted import client_opening as encrypted_opening
+from cloister.protocol.encrypted.holders import PROVEN, Holders
+from cloister.protocol.messages import decode
+from cloister.protocol.view.answers import BelowFloor, Sum, Weights
+from cloister.protocol.wire.codec import Envelope, encode
+
+from . import sides
+from .encrypted_session import made_once
+from .encrypted_view import MEMBERS, check, garbage, losing, of_another, open_view, put_together, root, sealing, update_of
+
+pytestmark = pytest.mark.sweeps
+EVERYBODY = Weights(dict.fromkeys(MEMBERS, 1.0))
+
+
+@pytest.fixture(autouse=True)
+def few_keys(monkeypatch):
+    monkeypatch.setattr(encrypted_client.SecretContext, "generate", made_once)
+
+
+@pytest.mark.parametrize("how", [garbage, of_another, put_together])
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_who_makes_keys_that_open_nothing_is_named_and_asked_last(monkeypatch, keys, how):
+    sealing(monkeypatch, (1, 2), how)
+    view = open_view(Encrypted(keys=keys))
+    for round in range(2):  # of each of the two
+        updates = view.train(round, root())["root"]
+        with pytest.raises(Silent, match="no client opened"):
+            view.gram(updates, origin=True)
+    assert {fault.blame for fault in view.record.faults if fault.blame in MEMBERS} == {1, 2}
+    updates = view.train(2, root())["root"]
+    gram = view.gram(updates, origin=True)
+    clear = np.stack([update_of(i, 2) for i in MEMBERS]).astype(np.float64)
+    norms = np.linalg.norm(clear, axis=1)
+    assert gram.clients == MEMBERS
+    assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+
+
+@pytest.mark.parametrize("how", [garbage, of_another, put_together])
+def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkeypatch, how):
+    sealing(monkeypatch, (1,), how)
+    view = open_view()
+    everyone = Weights(dict.fromkeys(MEMBERS, 1.0))
+    first = view.sums(view.train(0, root())["root"], {"m": everyone})["m"]
+    assert isinstance(first, BelowFloor)
+    assert "could not be opened" in first.words
+    second = view.sums(view.train(1, root())["root"], {"m": everyone})["m"]
+    check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)
+
+
+def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monkeypatch):
+    """It had opened two comparisons, and so proven its key, and left: no round of anybody came to anything any more."""
+    sealing(monkeypatch, (1,), garbage)
+    honest, own, asked = encrypted_opening.opened_secret, {}, []
+
+    def opened(seed, name, holder, public, sealed):
+        return own["key"] if own.pop("maker", False) else honest(seed, name, holder, public, sealed)
+
+    monkeypatch.setattr(encrypted_opening, "opened_secret", opened)
+
+    def tap(frame):
+        if frame.kind == "ScoreRequest":
+            asked.append(frame.receiver)
+            own.update({"key": made_once(PRODUCTS), "maker": frame.receiver == 1})
+        return [frame]
+
+    view = open_view(Encrypted(keys="run"), tap)
+    with pytest.raises(Silent, match="no client opened"):
+        view.gram(view.train(0, root())["root"])
+    assert asked == [2, 3, 4, 5]
+    assert view.gram(view.train(1, root())["root"]).clients == MEMBERS
+    assert asked[4:] == [1]  # the key is of client 2 now
+
+
+def test_sketches_under_a_key_that_is_given_up_are_compared_with_none_under_another(monkeypatch):
+    sealing(monkeypatch, (1,), garbage)
+    view = open_view(Encrypted(keys="run"))
+    kept = view.remember(view.train(0, root())["root"], (2, 3))
+    second = view.train(1, root())["root"]
+    with pytest.raises(Silent, match="no client opened"):
+        view.cosines(second, kept)
+    assert np.isnan(view.cosines(view.train(2, root())["root"], kept)).all()
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_restored_view_knows_whether_anything_was_opened_with_the_key_of_the_run(opened):
+    view, silent = open_view(Encrypted(keys="run")), []
+    if opened:
+        view.gram(view.train(0, root())["root"])
+    else:
+        view.remember(view.train(0, root())["root"], (2, 3))
+    again = open_view(Encrypted(keys="run"), tap=lambda f: [] if f.kind == "RoundedScores" and silent else [f])
+    again.harness.restore(view.harness.save(), [])
+    silent.append(True)
+    with pytest.raises(Silent):
+        again.gram(again.train(1, root())["root"])
+    assert bool(sides.part(again, Holders).keys) is opened, "a key of use is kept, another is not"
+
+
+def untagged(frame):
+    """Client 1 tags its keys with what is no tag."""
+    if frame.kind != "OfferedKey" or frame.sender != 1:
+        return [frame]
+    offered = decode(frame.data, 1, 1 << 28)
+    return [replace(frame, data=encode(Envelope(offered.session, 1, frame.receiver, replace(offered.message, tag=bytes(32)))))]
+
+
+def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_sums():
+    """Only other clients can tell. It was asked first again in every round, and nothing came of any."""
+    view = open_view(tap=untagged)
+    first = view.sums(view.train(0, root())["root"], {"m": EVERYBODY})["m"]
+    assert isinstance(first, BelowFloor)
+    reasons = {fault.reason for fault in view.record.faults}
+    assert "a public key without its maker's tag: client 1 made it so, or no client made it" in reasons
+    assert any("client 1, who made its key, is asked last for the next" in reason for reason in reasons)
+    check(view, view.sums(view.train(1, root())["root"], {"m": EVERYBODY})["m"], dict.fromkeys(MEMBERS, 1.0), 1)
+
+
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_scores(keys):
+    """Its own sketch was the only one that came, it opened that alone, and so proved its key of the run."""
+    view = open_view(Encrypted(keys=keys), untagged)
+    assert not view.gram(view.train(0, root())["root"]).clients
+    for round in (1, 2):
+        assert view.gram(view.train(round, root())["root"]).clients == MEMBERS
+
+
+def test_who_is_alone_with_its_key_for_a_round_does_not_prove_it(monkeypatch):
+    sealing(monkeypatch, (1,), garbage)
+    honest, who = encrypted_opening.opened_secret, [0]
+
+    def opened(*of):
+        return made_once(PRODUCTS) if who[0] == 1 else honest(*of)
+
+    monkeypatch.setattr(encrypted_opening, "opened_secret", opened)
+
+    def tap(frame):
+        who[0] = frame.receiver if frame.kind == "ScoreRequest" else who[0]
+        return [frame]
+
+    view = open_view(Encrypted(keys="run"), tap)
+    alone = view.train(0, root((1,)))["root"]
+    assert view.gram(alone).clients == (1,)
+    with pytest.raises(Silent, match="no client opened"):
+        view.gram(view.train(1, root())["root"])
+    assert view.gram(view.train(2, root())["root"]).clients == MEMBERS
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_what_was_kept_under_a_key_that_is_given_up_is_left_out_and_ends_nobody(monkeypatch, restored):
+    """Algorithms that have handles on it were refused, which ends a run, and so did a view that went on from its snapshot."""
+    sealing(monkeypatch, (1,), garbage)
+    view = open_view(Encrypted(keys="run"))
+    lost = view.keep(view.train(0, root())["root"], (1, 2, 3))
+    with pytest.raises(Silent, match="no client opened"):
+        view.recall(0, [lost])
+    if restored:
+        snapshot = view.harness.save()
+        view = open_view(Encrypted(keys="run"))
+        view.harness.restore(snapshot, [lost])
+    assert not view.recall(1, [lost]).clients
+    second = view.train(1, root())["root"]
+    assert np.isnan(view.cosines(second, lost)).all()
+    later = view.keep(second, (4, 5))
+    view.harness.retire([], [lost, later])
+    assert view.recall(2, [lost, later]).clients == (4, 5)
+    with pytest.raises(Refused, match="are gone"):
+        view.recall(3, [replace(later, clients=(1, 4))])
+
+
+def test_whoever_sends_no_sketch_is_left_out_of_what_is_kept():
+    view = open_view(Encrypted(keys="run"), losing("EncryptedInput", (4,)))
+    assert view.keep(view.train(0, root())["root"], MEMBERS).clients == (1, 2, 3, 5)
+
+
+@pytest.mark.parametrize(("kind", "who"), [("OfferedKey", 1), ("RoundedScores", 2)])
+def test_nobody_is_blamed_as_another_is_late(kind, who):
+    view = open_view(tap=lambda frame: [replace(frame, late=True)] if frame.kind == kind and frame.sender == who else [frame])
+    updates = view.train(0, root())["root"]
+    assert view.gram(updates).clients == MEMBERS
+    assert isinstance(view.sums(updates, {"m": EVERYBODY})["m"], Sum)
+    assert not view.record.faults
+
+
+def test_a_key_of_which_a_snapshot_says_nothing_is_not_given_up():
+    view, silent = open_view(Encrypted(keys="run")), []
+    kept = view.remember(view.train(0, root())["root"], (2, 3))
+    snapshot = view.harness.save()
+    del snapshot.remembered[PROVEN]
+    again = open_view(Encrypted(keys="run"), tap=lambda f: [] if f.kind == "RoundedScores" and silent else [f])
+    again.harness.restore(snapshot, [kept])
+    silent.append(True)
+    with pytest.raises(Silent):
+        again.gram(again.train(1, root())["root"])
+    silent.clear()
+    assert np.isfinite(again.cosines(again.train(2, root())["root"], kept)).all()
