@@ -15,7 +15,7 @@ from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.algorithms.algorithm import Algorithm, Start
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.flic import ALL, FLIC, State
-from cloister.fl.algorithms.incremental_similarity import EMPTY, SimilarityMemory, forgotten
+from cloister.fl.algorithms.incremental_similarity import EMPTY, SimilarityMemory, forgotten, refreshed
 from cloister.fl.clients.training import Training
 from cloister.fl.clustering.communities import Components, Louvain, detect, one_plus_cosine
 from cloister.fl.data.partition import LabelSwap
@@ -29,7 +29,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.protocol import Masked, Permuted, Plain
 from cloister.protocol.core.link import Frame
 from cloister.protocol.parts.history import History
-from cloister.protocol.view.answers import Model, Remembered
+from cloister.protocol.view.answers import Gram, Model, Remembered, Updates
 from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.view.protection import Protection, Setup
 from cloister.protocol.view.work import LocalJob, LocalOffer, LocalWork
@@ -198,6 +198,24 @@ def test_what_is_forgotten_leaves_the_rest_as_it_was() -> None:
     assert np.array_equal(less.cosines, memory.cosines[np.ix_(keep, keep)])
     assert less != memory
     assert memory == replace(memory)
+
+
+def test_what_could_not_be_compared_is_not_known() -> None:
+    """A view gives NaN for updates that went with their key."""
+
+    class Gone:
+        def cosines(self, updates: Updates, remembered: Remembered) -> NDArray[np.float64]:
+            return np.full((len(updates.clients), len(remembered.clients)), np.nan)
+
+        def remember(self, updates: Updates, clients: Sequence[int]) -> Remembered:
+            return Remembered("new", tuple(clients))
+
+    memory = SimilarityMemory((Remembered("old", (0, 1)),), (0, 1), np.eye(2), np.ones((2, 2), np.bool_))
+    view: Any = Gone()
+    found = refreshed(memory, view, Updates("u", "c", 1, (2,), (2,)), Gram((2,), np.eye(1), 0.0), (2,))
+    assert found.clients == (0, 1, 2)
+    assert np.array_equal(found.cosines, np.eye(3))
+    assert found.known.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
 
 
 def test_until_t_the_run_is_fedavg_bit_for_bit() -> None:
