@@ -35,10 +35,10 @@ from .not_seen import (
     by_chance,
     did_nothing,
     earlier_peaks,
-    never_touched,
     nobody_loyal,
     single_clients,
     stopped_by_errors,
+    without_some,
     works_without,
 )
 from .over_seeds import least_words, median_words, searched
@@ -78,7 +78,7 @@ def sentences(grid: Grid) -> Said:
         *unusable(grid),
         *nobody_at_work(grid),
         *did_nothing(grid),
-        *never_touched(grid, found),
+        *without_some(grid, found),
         *nobody_loyal(grid),
         *works_without(grid),
     )
