@@ -15,6 +15,10 @@ from cloister.evaluating.summaries import defence_rows, markdown
 from cloister.evaluating.tables import breakdown_words, grid_json, grid_table
 from cloister.evaluating.texts import cell_rows
 from cloister.evaluating.verdict import verdict
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.robust.averages import Mean
+from cloister.fl.robust.coordinates import Median
 from cloister.grids.spread import spread
 from cloister.threat_models.broken import Bounds, lost_at_end, ruined
 from cloister.threat_models.evaluation import ABSENT
@@ -195,6 +199,29 @@ def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: P
     assert words.startswith("With as many attackers as they are built for, a and b hold against every attack played.")
     alone = "Held against the other attacks alone, as no loyal client's model was changed by"
     assert f"{alone} none (a with 3 attackers, b with 3 attackers)." in words
+
+
+def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: Path) -> None:
+    """Before: a rule held "against every attack played", all of which FedAvg held against, too."""
+    words = (
+        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points at most, to X): that"
+        " others hold against these tells little of them. Take more attackers, other or stronger attacks, or what `cloister"
+        " attack` finds."
+    )
+
+    def said(name: str, mean: list[float], median: list[float], plain: Any = FedAvg()) -> str:
+        defences = {"mean": plain, "median": RobustFedAvg(rule=Median())}
+        attacked = {("mean", "X"): mean, ("median", "X"): median}
+        return verdict(made_up(tmp_path / name, attacked, limits={"mean": 0, "median": 3}, changes={"defences": defences}))
+
+    assert words in said("both", [0.89] * 3, [0.9] * 3)
+    assert words in said("rule", [0.89] * 3, [0.9] * 3, RobustFedAvg(rule=Mean()))
+    for name, mean, median in (
+        ("broken", [0.2] * 3, [0.9] * 3),
+        ("open", [0.8, 0.9, 0.89], [0.9] * 3),
+        ("weak", [0.89] * 3, [0.2] * 3),
+    ):
+        assert "No attack of this grid" not in said(name, mean, median)
 
 
 def test_a_folder_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:

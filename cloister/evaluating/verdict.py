@@ -22,6 +22,7 @@ from .caveats import (
     unusable,
 )
 from .data import Grid, at
+from .harmless import harm_nobody
 from .judging import (
     DECIDE,
     Finding,
@@ -79,6 +80,7 @@ def sentences(grid: Grid) -> Said:
         *nobody_at_work(grid),
         *did_nothing(grid),
         *without_some(grid, found),
+        *harm_nobody(grid, found),
         *nobody_loyal(grid),
         *works_without(grid),
     )
