@@ -170,6 +170,19 @@ def test_a_verdict_names_whose_training_diverged_without_attack(tmp_path: Path) 
     assert words.endswith("a smaller training.lr, or inputs of one scale, may help.")
 
 
+def test_who_is_at_chance_without_attack_did_not_learn_from_the_same_data(tmp_path: Path) -> None:
+    """Before: "others here learned from the same data" of defences that the same verdict says learned nothing."""
+    made_up(tmp_path, {(d, "IPM"): [0.1] * 3 for d in "ab"}, clean=0.1, absent=0.1)
+    grown = {"diverged": {"first": 2.0, "last": 900.0, "guess": log(10)}}
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"classes": 10} | (grown if (row["attack"], row["defence"]) == (None, "a") else {})
+
+    words = verdict(edited(tmp_path, edit))
+    assert "a and b learned nothing without attack" in words
+    assert "without attack: by a on 3 of 3 seeds; a smaller training.lr, or inputs of one scale, may help." in words
+
+
 @pytest.mark.trains
 def test_cells_keep_what_it_takes(tmp_path: Path) -> None:
     far = replace(sample.scenario, training=replace(sample.scenario.training, lr=500.0), rounds=2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cloister
-from cloister import Scenario, Training, algorithms, cli, data, models, partitions, protections
+from cloister import Scenario, Training, algorithms, attacks, cli, data, models, partitions, protections
 from cloister.comparing.caveats import doubtful_words
 from cloister.comparing.data import read_comparison
 from cloister.comparing.notes import footnotes
@@ -54,7 +54,7 @@ def test_a_floor_that_no_split_could_meet_is_said():
         (algorithms.FLIC(rounds_before=1), "each of its clients trains alone"),
         (algorithms.FeSEM(models=2), "by itself it is trained no more"),
     ):
-        (group,) = doubts(replace(few, algorithm=algorithm), 4, HALVES)
+        (group,) = doubts(replace(few, algorithm=algorithm, rounds=2), 4, HALVES)
         assert group.startswith(f"a planted group has 2 clients, which is below the floor of 3: {then}; take larger")
     assert doubts(few, 12, {i: i % 2 for i in range(12)}) == []
     assert doubts(replace(few, protection=protections.Plain()), 4, HALVES) == []
@@ -276,3 +276,53 @@ def test_a_floor_in_clear_has_its_ways_out_too():
     for groups, ways in (({0: 0, 1: 1, 2: 1, 3: 1}, "take larger groups"), ({0: 0, 1: 0, 2: 1, 3: 1}, "")):
         words = [line for line in doubts(plain, 4, groups) if line.startswith("a planted group")]
         assert [line.endswith(ways) for line in words] == [True] * bool(ways)
+
+
+def test_grouping_that_begins_after_the_last_round_is_said():
+    """Before: a FLIC that never grouped was shown as if it had found that all clients are alike, and praised as holding."""
+
+    def said(algorithm, rounds=12):
+        return doubts(replace(few, algorithm=algorithm, protection=protections.Plain(), rounds=rounds), 12, {})
+
+    late = "FLIC never begins to group in 12 rounds (rounds_before=100): all clients share one model to the end; take"
+    assert said(algorithms.FLIC(rounds_before=100)) == [f"{late} algorithm.rounds_before=3, a quarter of them, or more rounds"]
+    assert said(algorithms.FLIC(rounds_before=12))[0].startswith(
+        "FLIC begins to group in the last of 12 rounds (rounds_before=12)"
+    )
+    (words,) = said(algorithms.HardenedFLIC(rounds_before=12, every=2))
+    assert words.startswith("in 12 rounds clients of HardenedFLIC never begin to choose among models but after a fork (rounds_b")
+    assert (
+        "warm_up=3): all clients share one model to the end; take algorithm.warm_up=1"
+        in said(algorithms.CFLGP(models=None), 2)[0]
+    )
+    assert said(algorithms.FLIC(rounds_before=2), 1)[0].endswith("to the end; take more rounds")
+    for algorithm in (
+        algorithms.FLIC(rounds_before=11),
+        algorithms.FLIC(rounds_before=12, similarities="every round", trace=True),
+        algorithms.HardenedFLIC(rounds_before=11, every=2),
+        algorithms.CFLGP(models=2, warm_up=20),
+        algorithms.FedAvg(),
+    ):
+        assert said(algorithm) == []
+
+
+@pytest.mark.trains
+def test_a_verdict_and_a_run_say_that_grouping_never_began(tmp_path):
+    late = algorithms.FLIC(rounds_before=9)
+    plain = replace(few, protection=protections.Plain(), rounds=2)
+    result = cloister.run(replace(plain, algorithm=late), tmp_path / "run", quiet=True)
+    words = "FLIC never begins to group in 2 rounds (rounds_before=9): all clients share one model to the end"
+    assert words in str(result)
+    assert words in result.report.read_text()
+    evaluation = attacks.Evaluation(
+        name="late",
+        scenario=plain,
+        strengths=(1,),
+        attacks={"minus": attacks.MinusGradient()},
+        defences={"late": late, "mean": algorithms.FedAvg()},
+        seeds=(0,),
+    )
+    found = cloister.evaluate(evaluation, tmp_path / "grid", quiet=True, workers=1)
+    assert f"Defence 'late': {words}" in found.verdict
+    assert words in found.report.read_text()
+    assert words in (found.folder / "summary.md").read_text()

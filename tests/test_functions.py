@@ -178,8 +178,11 @@ def test_an_evaluation_takes_what_members_do_in_the_place_of_an_adversary() -> N
     ("attack", "words"),
     [
         (lambda count: None, "attack 'a' gave None for the strength 1; it is taken for a function from a strength"),
-        (lambda count: np.zeros(3), "attack 'a' gave array.* unless its first parameter has a type: own: Own"),
-        ("ALIE", "attack 'a' is 'ALIE'; give a function from a strength to an Adversary"),
+        (lambda count: np.zeros(3), "attack 'a' gave array.* unless its first parameter has a type: own: attacks.Own"),
+        (
+            "ALIE",
+            r"attack 'a' is 'ALIE'; give an attack, for example attacks\.MinusGradient\(\), or a function from a strength to",
+        ),
     ],
 )
 def test_an_attack_that_is_none_is_said_by_its_name(attack: Any, words: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from cloister import algorithms, attacks, rules
@@ -116,6 +117,32 @@ def test_weights_that_sum_to_what_no_mean_has_are_said_and_not_refused() -> None
     assert "sum to 40, as one round" in first
     assert "sum to -1, as one round" in second
     assert "away from them" in second
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """A rule by a class, whose weights sum to what it is made with."""
+
+    total: float
+    shift_invariant: bool
+    sees: ClassVar = rules.Sight.GRAM
+
+    def weights(self, gram: Any, rng: Any, /) -> Any:
+        return np.full(len(gram), self.total / len(gram))
+
+
+@pytest.mark.trains
+def test_weights_of_a_class_are_summed_as_those_of_a_function_are() -> None:
+    """Before: six times the mean, or its opposite, was played without a word, though the rule says that its weights sum to 1."""
+    made = {"six": (6.0, True), "neg": (-6.0, True), "half": (0.5, True), "mean": (1.0, True), "step": (0.5, False)}
+    six, neg, half = said(defences={name: ruled(Weighing(*of)) for name, of in made.items()})
+    assert six.startswith("defence 'six': weights of Weighing (test_own_tried.py, line ")
+    assert "sum to 6, as one round with few records showed, so that models go 6 times as far as their mean" in six
+    assert six.endswith("of a mean they sum to 1, as shift_invariant=True says that they do")
+    assert "sum to -6" in neg
+    assert "go 0.5 times as far as their mean" in half
+    (far,) = said(defences={"far": ruled(Weighing(6.0, False))})
+    assert far.endswith("of a mean they sum to 1")
 
 
 @pytest.mark.trains

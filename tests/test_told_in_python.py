@@ -2,14 +2,19 @@
 
 import inspect
 import pickle
+import re
 import traceback
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cloister
 from cloister import Training, algorithms, attacks, data, models, partitions, protections, rules
+from cloister.fl.robust.aggregate import aggregate
+
+from . import evaluation_sample
 
 MODULES = [algorithms, attacks, data, models, partitions, protections, rules]
 
@@ -52,6 +57,43 @@ def test_a_part_says_which_fields_it_takes(make: Any, note: str) -> None:
     assert note in said
 
 
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: rules.Krum(f="1"), "Krum.f is '1'; give a whole number"),
+        (lambda: rules.Krum(f=1.5), "Krum.f is 1.5; give a whole number"),
+        (lambda: rules.MultiKrum(f=None), "MultiKrum.f is None; give a whole number"),
+        (lambda: rules.MultiKrum(f=1, m="3"), "MultiKrum.m is '3'; give a whole number"),
+        (lambda: rules.TrimmedMean(b="2"), "TrimmedMean.b is '2'; give a whole number"),
+        (lambda: rules.Bucketing(s="2"), "Bucketing.s is '2'; give a whole number"),
+        (lambda: rules.KrumOfShare(share="a"), "KrumOfShare.share is 'a'; give a number"),
+        (lambda: replace(evaluation_sample.evaluation, strengths=(1, "2")), "strengths[1] is '2'; give a number"),
+    ],
+)
+def test_a_number_of_another_type_is_refused_in_one_line_when_it_is_given(make: Any, words: str) -> None:
+    """Before: "'<' not supported between instances of 'str' and 'int'", and half a client failed cell by cell."""
+    with pytest.raises(ValueError, match=re.escape(words) + "$"):
+        make()
+
+
+def test_numpys_whole_numbers_are_whole() -> None:
+    assert rules.Krum(f=np.int64(1)) == rules.Krum(f=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (rules.TrimmedMean(b=3), "needs at least 7 updates, got 6; lower b or wait for more clients"),
+        (rules.Krum(f=2), "needs at least 7 updates, got 6; lower f or wait for more clients"),
+        (rules.MultiKrum(f=1, m=7), "needs at least 7 updates, got 6; lower m or wait for more clients"),
+        (rules.Bulyan(f=1), "needs at least 7 updates, got 6; lower f or wait for more clients"),
+    ],
+)
+def test_a_rule_that_needs_more_updates_names_its_own_field(rule: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        aggregate(rule, np.ones((6, 3), np.float32), np.random.default_rng(0))
+
+
 def test_who_makes_it_right_sees_no_difference() -> None:
     rule = rules.TrimmedMean(b=1)
     assert replace(rule, b=2) == rules.TrimmedMean(2)
@@ -78,8 +120,8 @@ def test_a_name_of_another_module_is_said_to_be_there(module: Any, name: str, wo
 
 def test_a_value_of_another_kind_is_said_by_its_field_and_a_call_that_fails_before_it_has_any_is_not() -> None:
     with pytest.raises(TypeError) as found:
-        rules.Krum(f="1")  # type: ignore[arg-type]
-    assert found.value.__notes__ == ["Krum.f is '1'; give a whole number"]
+        algorithms.HardenedFLIC(rounds_before=1, every=1, share="a")  # type: ignore[arg-type]
+    assert found.value.__notes__ == ["HardenedFLIC.share is 'a'; give a number"]
     with pytest.raises(TypeError, match="multiple values") as found:
         rules.Krum(1, f=1)  # type: ignore[misc]
     assert not hasattr(found.value, "__notes__")

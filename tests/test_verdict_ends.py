@@ -15,6 +15,10 @@ from cloister.evaluating.summaries import defence_rows, markdown
 from cloister.evaluating.tables import breakdown_words, grid_json, grid_table
 from cloister.evaluating.texts import cell_rows
 from cloister.evaluating.verdict import verdict
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.robust.averages import Mean
+from cloister.fl.robust.coordinates import Median
 from cloister.grids.spread import spread
 from cloister.threat_models.broken import Bounds, lost_at_end, ruined
 from cloister.threat_models.evaluation import ABSENT
@@ -170,12 +174,54 @@ def test_a_cell_without_a_result_belongs_where_others_of_its_attack_do(tmp_path:
     assert {row["finding"] for row in cell_rows(edited(tmp_path, edit)) if row["attack"] == "X"} == {"breaks"}
 
 
-def test_a_defence_that_no_attack_reached_is_not_said_to_hold_without_a_word(tmp_path: Path) -> None:
-    """Before: the attack's runs were counted over all defences, and the one that it never reached held."""
-    made_up(tmp_path, {("a", "X"): [0.9] * 3, ("b", "X"): [0.9] * 3})
+def test_a_defence_that_no_attack_reached_is_not_said_to_hold(tmp_path: Path) -> None:
+    """Before: it held, in the headline and in both tables, and more seeds were asked for to tell two nothings apart."""
+    made_up(tmp_path, {("a", "X"): [0.9] * 3, ("b", "X"): [0.9, 0.89, 0.9]})
     grid = edited(tmp_path, lambda row: row | {"same_models": row["attack"] == "X" and row["defence"] == "a"})
-    words = "Held against nothing, as no attack changed any loyal client's model: a with 3 attackers (3 of 3 runs)."
-    assert words in verdict(grid)
+    words = verdict(grid)
+    assert words.startswith("With as many attackers as it is built for, b holds against every attack played.")
+    nothing = "held against nothing, as no attack changed any loyal client's model."
+    assert f" A {nothing} 3 attackers, within what they are built for: b holds; a {nothing}" in words
+    assert [row["finding"] for row in defence_rows(grid)] == ["no model changed", "holds"]
+    assert {(row["verdict"], row["finding"]) for row in cell_rows(grid) if row["attack"] == "X"} == {
+        ("no model changed", "no model changed"),
+        ("holds", "holds"),
+    }
+    grid = edited(tmp_path, lambda row: row | {"same_models": row["attack"] == "X"})
+    assert verdict(grid).startswith(f"With as many attackers as they are built for, a and b {nothing}")
+    assert "needed" not in verdict(grid)
+
+
+def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: Path) -> None:
+    """Before: one other attack, however weak, and the note that nothing was held against was gone."""
+    made_up(tmp_path, {(d, a): [0.9] * 3 for d in "ab" for a in ("X", "none")})
+    words = verdict(edited(tmp_path, lambda row: row | {"same_models": row["attack"] == "none"}))
+    assert words.startswith("With as many attackers as they are built for, a and b hold against every attack played.")
+    alone = "Held against the other attacks alone, as no loyal client's model was changed by"
+    assert f"{alone} none (a with 3 attackers, b with 3 attackers)." in words
+
+
+def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: Path) -> None:
+    """Before: a rule held "against every attack played", all of which FedAvg held against, too."""
+    words = (
+        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points at most, to X): that"
+        " others hold against these tells little of them. Take more attackers, other or stronger attacks, or what `cloister"
+        " attack` finds."
+    )
+
+    def said(name: str, mean: list[float], median: list[float], plain: Any = FedAvg()) -> str:
+        defences = {"mean": plain, "median": RobustFedAvg(rule=Median())}
+        attacked = {("mean", "X"): mean, ("median", "X"): median}
+        return verdict(made_up(tmp_path / name, attacked, limits={"mean": 0, "median": 3}, changes={"defences": defences}))
+
+    assert words in said("both", [0.89] * 3, [0.9] * 3)
+    assert words in said("rule", [0.89] * 3, [0.9] * 3, RobustFedAvg(rule=Mean()))
+    for name, mean, median in (
+        ("broken", [0.2] * 3, [0.9] * 3),
+        ("open", [0.8, 0.9, 0.89], [0.9] * 3),
+        ("weak", [0.89] * 3, [0.2] * 3),
+    ):
+        assert "No attack of this grid" not in said(name, mean, median)
 
 
 def test_a_folder_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from inspect import isroutine
 from itertools import product
 from math import isfinite
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -128,6 +129,8 @@ class Evaluation:
         for name in ("strengths", "seeds"):
             if len(set(getattr(self, name))) != len(getattr(self, name)):
                 raise ValueError(f"{name} names one value twice: {getattr(self, name)}")
+        if wrong := [k for k, s in enumerate(self.strengths) if not isinstance(s, Real)]:
+            raise ValueError(f"strengths[{wrong[0]}] is {brief(self.strengths[wrong[0]])}; give a number")
         if not all(isfinite(s) for s in self.strengths):
             raise ValueError(f"strengths are finite numbers, not {self.strengths}")
         for kind in ("protection", "partition"):

@@ -60,13 +60,17 @@ def adversary_of(name: str, attack: Attack, strength: float, scenario: Scenario)
     elif isinstance(attack, Mapping):
         raise Unfit(f"attack {name!r} is a dict of {SUITE}")
     else:
-        raise Unfit(f"attack {name!r} is {brief(attack)}; give a function from a strength to an Adversary")
+        raise Unfit(
+            f"attack {name!r} is {brief(attack)}; give an attack, for example attacks.MinusGradient(), or a function from a"
+            " strength to an Adversary"
+        )
     if isinstance(found, Mapping):
         raise Unfit(f"attack {name!r} makes a dict of {SUITE}")
     if not hasattr(found, "corrupt"):
         raise Unfit(
             f"attack {name!r} gave {brief(found)} for the strength {strength:g}; it is taken for a function from a strength to an"
-            " Adversary, unless its first parameter has a type: own: Own for an attack on uploads, situation: Situation for data"
+            " Adversary, unless its first parameter has a type: own: attacks.Own for an attack on uploads, situation:"
+            " attacks.Situation for data"
         )
     adversary: Corruption = found
     return adversary

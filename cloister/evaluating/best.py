@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from ..grids.spread import spread
 from .caveats import fewer_than_built_for
 from .data import Grid, at
-from .judging import DECIDE, Finding, State, seeds_needed, seeds_words
+from .judging import DECIDE, UNCHANGED, Finding, State, seeds_needed, seeds_words
 from .learning import enough_words, learns, without_attack
-from .loss_words import lost_in_the_mean, names_words, points, rate, they_are, verb_of
+from .loss_words import capital, lost_in_the_mean, names_words, nothing_met, points, rate, they_are, verb_of
 from .losses import lost_by_seed
 
 WITHIN = "with as many attackers as it is built for"
@@ -18,6 +18,16 @@ def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
     inside = [one for one in found if one.within and one.attackers]
     if not inside:
         return "no number of attackers was played that a defence says it is built for."
+    met = [one for one in inside if one.word != UNCHANGED]
+    spared = [d for d in dict.fromkeys(one.defence for one in inside) if d not in {one.defence for one in met}]
+    if not met:
+        many = f"with as many attackers as {they_are(spared)} built for"
+        return f"{many}, {nothing_met(spared)}. {without_attack(grid, spared, inside[0].protection)}"
+    return _of_those_attacked(grid, found, met) + (f" {capital(nothing_met(spared))}." if spared else "")
+
+
+def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Finding]) -> str:
+    """The same of those that an attack changed something of. inside: where they are built for as many attackers."""
     by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
     place = inside[0].protection
     blank = {one.defence: strengths_without_result(grid, found, one.defence, place) for one in inside}

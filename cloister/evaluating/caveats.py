@@ -6,7 +6,7 @@ from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
 from .judging import Finding, State
-from .learning import learns, seeds_without
+from .learning import at_chance, learns, seeds_without
 
 IN_VAIN = 0.1
 """Share of the rounds that an attack makes come to nothing, above that without it, from which on a verdict says so."""
@@ -134,7 +134,8 @@ def diverged_without_attack(grid: Grid) -> list[str]:
         for name in grid.defences:
             rows = grid.rows(None, name, None, place)
             bad = sum(bool(row.get("diverged") or row.get("not_finite")) for row in rows)
-            learned |= bool(rows) and not bad and not grid.idle(name, place)
+            own = grid.clean(name, place)
+            learned |= own is not None and not (bad or grid.idle(name, place) or at_chance(grid, own.mean, place))
             if bad and not grid.idle(name, place):
                 said.append(f"{name}{under} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
     remedy = "a smaller training.lr, or inputs of one scale, may help"

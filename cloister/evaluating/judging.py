@@ -27,6 +27,8 @@ MANY = 1000
 """Seeds beyond which none are counted."""
 NOBODY = "no attacker at work"
 """What is found where none was, in any round: nothing was held against."""
+UNCHANGED = "no model changed"
+"""Likewise where no attack changed the model of any loyal client: nothing was held against either."""
 AT_THE_END = "breaks at the end"
 """Of what is lost in the last evaluation alone."""
 
@@ -97,11 +99,23 @@ class Finding:
         return None if self.built_for is None else self.attackers <= self.built_for
 
     @property
+    def unchanged(self) -> tuple[str, ...]:
+        """Attacks that changed the model of no loyal client in any run in which an attacker was at work."""
+        at_work = {attack: [row for row in of if row.get("attackers")] for attack, of in self.rows.items()}
+        return tuple(attack for attack, of in at_work.items() if of and all(row.get("same_models") for row in of))
+
+    @property
+    def met_nothing(self) -> bool:
+        """Whether there was no attacker at work that changed anything, and no attack is without a result."""
+        met = {attack for attack, of in self.rows.items() if any(row.get("attackers") for row in of)}
+        return not self.attackers or (not self.without and met == {*self.unchanged})
+
+    @property
     def state(self) -> State:
         found = [of for of in (self.harm, self.backdoor, self.ended) if of is not None]
         if any(of.state == State.BREAKS for of in found):
             return State.BREAKS
-        return State.HOLDS if found and self.attackers and not self.undecided and not self.without else State.UNDECIDED
+        return State.HOLDS if found and not (self.met_nothing or self.undecided or self.without) else State.UNDECIDED
 
     @property
     def word(self) -> str:
@@ -111,8 +125,8 @@ class Finding:
             broken = "breaks" if late else AT_THE_END if self.ended is not None else ""
             through = self.backdoor is not None and self.backdoor.state == State.BREAKS
             return " and ".join(filter(None, [broken, "lets a backdoor through" * through]))
-        if self.nothing or not self.attackers:
-            return NOTHING if self.nothing else NOBODY
+        if self.nothing or self.met_nothing:
+            return NOTHING if self.nothing else UNCHANGED if self.attackers else NOBODY
         return "holds" if self.state == State.HOLDS else "undecided"
 
     @property
@@ -121,7 +135,7 @@ class Finding:
         failed.
         """
         needed = [seeds for attack, seeds in self.undecided.items() if attack not in self.without]
-        open_ = self.state == State.UNDECIDED and self.attackers and not self.nothing
+        open_ = self.state == State.UNDECIDED and not (self.met_nothing or self.nothing)
         return max(needed) if needed and open_ else None
 
     def over(self, harm: Harm | None, *path: str) -> Spread | None:

@@ -63,6 +63,11 @@ def verb_of(names: Sequence[str], verb: str) -> str:
     return verb + "s" if len(names) == 1 else verb
 
 
+def nothing_met(names: Sequence[str]) -> str:
+    """Of defences of which no attack changed anything: no praise, as nothing was there to hold against."""
+    return f"{names_words(names)} held against nothing, as no attack changed any loyal client's model"
+
+
 def they_are(names: Sequence[str]) -> str:
     return "it is" if len(names) == 1 else "they are"
 

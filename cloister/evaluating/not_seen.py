@@ -28,17 +28,17 @@ def did_nothing(grid: Grid) -> list[str]:
     return runs_in_which(grid, lambda row: bool(row.get("same_models")) if row.get("attackers") else None, words)
 
 
-def never_touched(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Who holds, while no run under attack changed any loyal client's model: nothing is known of it."""
-    said = []
+def without_some(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """Who holds, while some of the attacks, though not all, changed no loyal client's model: of these nothing is known."""
+    said: dict[str, list[str]] = {}
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
-        for one in several:
-            runs = [row for rows in one.rows.values() for row in rows if row.get("attackers")]
-            if one.word == "holds" and runs and all(row.get("same_models") for row in runs):
-                said.append(f"{one.defence}{under} with {at(grid, one.strength)} ({len(runs)} of {len(runs)} runs)")
-    first = "Held against nothing, as no attack changed any loyal client's model"
-    return [f"{first}: {', '.join(said)}."] if said else []
+        for one in (one for one in several if one.state == State.HOLDS):
+            for attack in one.unchanged:
+                said.setdefault(attack, []).append(f"{one.defence}{under} with {at(grid, one.strength)}")
+    first = "Held against the other attacks alone, as no loyal client's model was changed by"
+    by = "; ".join(f"{attack} ({', '.join(of)})" for attack, of in said.items())
+    return [f"{first} {by}."] if said else []
 
 
 def nobody_loyal(grid: Grid) -> list[str]:

@@ -19,6 +19,7 @@ from ..fl.data.source import not_read
 from ..fl.fields_at_fault import about
 from ..fl.runs.before_grids import check_fits
 from ..fl.runs.doubted import doubted
+from ..fl.runs.grouping_check import late_grouping
 from ..fl.runs.origin import checksum_of_source
 from ..fl.runs.results_folder import DATA, Row
 from ..fl.runs.rule_check import rule_doubts
@@ -26,7 +27,7 @@ from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
-from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, description, resolved
+from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, clean_cells, description, resolved
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import read_grid
 from .judging import findings
@@ -115,7 +116,7 @@ def opened(
     check_triggers(evaluation, source, names)
     folder = out or folder_for(evaluation.name, "evaluation", resume)
     files = EvaluationFolder(folder)
-    together = measured_together(evaluation, source, names)
+    together = [*measured_together(evaluation, source, names), *dict.fromkeys(_grouped_late(evaluation, names))]
     of_data = {DATA: {"data": checksum_of_source(source)}, "doubts": together}
     described = description(evaluation) | of_data | {"origin": origin, "versions": versions(), "machine": machine()}
     ledger = Ledger(evaluation, files, files.open(described, resume, beside))
@@ -125,6 +126,15 @@ def opened(
     for words in (*([unread] if unread else []), *dealt, *short, *together, *failures(evaluation, source, names)):
         doubted(words)
     return folder, ledger
+
+
+def _grouped_late(evaluation: Evaluation, names: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Defences that group clients, or begin to, after the last round. names: as of `opened`."""
+    for cell in clean_cells(evaluation):
+        if not names or cell.defence in names[1]:
+            with suppress(Exception):  # of the user's own, or refused: its cells' lines say it
+                words = late_grouping(resolved(evaluation, cell))
+                yield from [f"defence {cell.defence!r}: {words}"] * bool(words)
 
 
 def _too_few(evaluation: Evaluation, own: int) -> Iterator[str]:

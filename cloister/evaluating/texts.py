@@ -13,7 +13,7 @@ from ..threat_models.chance import NOTHING
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
-from .judging import AT_THE_END, NOBODY, Finding, findings
+from .judging import AT_THE_END, NOBODY, UNCHANGED, Finding, findings
 from .losses import cannot_gain, ends_ruined, lost_by_seed, reference_of
 from .tables import NEVER_MOVED, bounds_words, reasons
 from .verdict import verdict
@@ -36,16 +36,18 @@ REFUSED = "attack refused"
 
 
 WORKS = "trigger works without attack"
-"""Likewise where a backdoor could gain no more than the bound; where no attacker was at work it is `NOBODY`."""
+"""Likewise where a backdoor could gain no more than the bound; where no attacker was at work it is `NOBODY`, and where no loyal
+client's model changed `UNCHANGED`.
+"""
 
 
 def cell_rows(grid: Grid) -> list[dict[str, Any]]:
     """A row for each cell, by seed: where it stands, what it did to the defence, and all that was measured.
 
-    verdict: of this run alone, `REFUSED`, `NOBODY` or `WORKS` where nothing of the attack counted, `NOTHING` or `NEVER_MOVED`
-    where the defence learns nothing, or moves no model, even without it. lost: accuracy of the loyal clients against
-    `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over all
-    attacks and seeds.
+    verdict: of this run alone, `REFUSED`, `NOBODY`, `WORKS` or `UNCHANGED` where nothing of the attack counted, `NOTHING` or
+    `NEVER_MOVED` where the defence learns nothing, or moves no model, even without it. lost: accuracy of the loyal clients
+    against `lost_against`; gained: of a backdoor; None where nothing was attacked. finding: of the defence at this strength over
+    all attacks and seeds.
     """
     found: dict[tuple[str, str, float], list[Finding]] = {}
     for one in (one for p in grid.protections for one in findings(grid, p)):
@@ -83,6 +85,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Findin
         words = WORKS if words == WORDS[""] and line.get("success") and cannot_gain(line, bounds.success) else words
         words = NOTHING if words == WORDS[""] and any(one.nothing for one in found) else words
         words = NEVER_MOVED if words == WORDS[""] and grid.idle(spot.defence, spot.protection) else words
+        words = UNCHANGED if words == WORDS[""] and line.get("same_models") else words
         judged.append(
             {
                 "verdict": words,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +13,10 @@ from ..fl.data.partition import Partition
 from ..fl.data.population import Examples, Population, Source
 from ..fl.functions import Unfit, called, own_function, own_place
 from ..fl.near_names import in_short
+from ..fl.own import is_own
 from ..fl.own_code import has_own
 from ..fl.robust.function import OfGram
+from ..fl.robust.rule import GramRule, Matrix, Sight
 from ..fl.runs.own_rule import as_given
 from ..fl.runs.scenario import Scenario
 from ..fl.runs.simulation import Simulation
@@ -22,6 +25,8 @@ from ..threat_models.evaluation import Cell, Evaluation, resolved
 
 MOST = 2.0
 """What weights of a rule sum to, at most, that is not said."""
+CLOSE = 1e-3
+"""By how much weights may miss the 1 that a rule says that they sum to."""
 RECORDS = 10
 """Of each client, in the round that is tried."""
 
@@ -79,31 +84,51 @@ def _round(scenario: Scenario) -> None:
 
 def _far_from_a_mean(evaluation: Evaluation, cell: Cell) -> str:
     """Of a rule of the user's own that gives weights: what they sum to in that round, where it is no step to be expected. A
-    server's own length of step is scaled weights, too, so that this is said and not refused.
+    server's own length of step is scaled weights, too, so that this is said and not refused; of a rule that says that its weights
+    sum to 1 (`shift_invariant`) any other sum is.
     """
-    sums = list[float]()
+    sums, name, declared = list[float](), "", False
     with suppress(Exception):  # what fails was said
         scenario = resolved(evaluation, cell)
         algorithm: Any = scenario.algorithm
         rule = getattr(algorithm, "rule", None)
-        if not isinstance(rule, OfGram):
+        if not isinstance(rule, OfGram) and not (isinstance(rule, GramRule) and is_own(rule)):
             return ""
-        function = rule.function
-
-        def noted(gram: Any) -> Any:
-            found = function(gram)
-            sums.append(float(np.sum(np.asarray(found, dtype=np.float64))))
-            return found
-
-        _round(replace(scenario, algorithm=replace(algorithm, rule=replace(rule, function=noted))))
-    far = [total for total in sums if not 0 < total <= MOST]
+        name, declared = called(rule.function if isinstance(rule, OfGram) else rule), rule.shift_invariant
+        _round(replace(scenario, algorithm=replace(algorithm, rule=_Summed(rule, sums))))
+    far = [total for total in sums if not 0 < total <= MOST or (declared and abs(total - 1) > CLOSE)]
     if not far:
         return ""
     goes = {-1: "away from them", 0: "nowhere in their common direction", 1: f"{far[0]:.3g} times as far as their mean"}
+    says = ", as shift_invariant=True says that they do" * declared
     return (
-        f"defence {cell.defence!r}: weights of {called(function)} sum to {far[0]:.3g}, as one round with few records showed,"
-        f" so that models go {goes[int(np.sign(far[0]))]} for updates that agree; of a mean they sum to 1"
+        f"defence {cell.defence!r}: weights of {name} sum to {far[0]:.3g}, as one round with few records showed, so that models"
+        f" go {goes[int(np.sign(far[0]))]} for updates that agree; of a mean they sum to 1{says}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Summed:
+    """A rule that notes what its weights sum to. sums: one list for all copies of it."""
+
+    rule: GramRule
+    sums: list[float]
+
+    @property
+    def sees(self) -> Sight:
+        return self.rule.sees
+
+    @property
+    def shift_invariant(self) -> bool:
+        return self.rule.shift_invariant
+
+    def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
+        found = self.rule.weights(gram, rng)
+        self.sums.append(float(np.sum(np.asarray(found, dtype=np.float64))))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Summed":
+        return _Summed(deepcopy(self.rule, memo), self.sums)
 
 
 @dataclass(frozen=True, slots=True)

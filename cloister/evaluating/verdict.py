@@ -22,6 +22,7 @@ from .caveats import (
     unusable,
 )
 from .data import Grid, at
+from .harmless import harm_nobody
 from .judging import (
     DECIDE,
     Finding,
@@ -35,10 +36,10 @@ from .not_seen import (
     by_chance,
     did_nothing,
     earlier_peaks,
-    never_touched,
     nobody_loyal,
     single_clients,
     stopped_by_errors,
+    without_some,
     works_without,
 )
 from .over_seeds import least_words, median_words, searched
@@ -78,7 +79,8 @@ def sentences(grid: Grid) -> Said:
         *unusable(grid),
         *nobody_at_work(grid),
         *did_nothing(grid),
-        *never_touched(grid, found),
+        *without_some(grid, found),
+        *harm_nobody(grid, found),
         *nobody_loyal(grid),
         *works_without(grid),
     )

@@ -35,7 +35,7 @@ class NormBound:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("b", self.b)
+        check_positive(self, "b")
         need_least(self, 0, "s")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:

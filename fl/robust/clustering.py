@@ -99,7 +99,7 @@ class CFLDefence:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("eps1", self.eps1)
+        check_positive(self, "eps1")
         if not self.eps2 >= 0 or not 0 <= self.gamma_max < 1:
             raise ValueError(f"eps2 is not negative and gamma_max in [0, 1), not {self.eps2} and {self.gamma_max}")
 

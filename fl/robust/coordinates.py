@@ -62,11 +62,11 @@ class TrimmedMean:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.b, "b")
+        check_f(self, "b")
 
     def combine(self, block: Block, /) -> Block:
         n = len(block)
-        check_count(self, n, 2 * self.b + 1)
+        check_count(self, n, 2 * self.b + 1, "b")
         return np.asarray(ascending(block)[:, self.b : n - self.b].mean(axis=1))
 
 
@@ -78,7 +78,7 @@ class Meamed:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def combine(self, block: Block, /) -> Block:
         n = len(block)
@@ -95,7 +95,7 @@ class Phocas:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def combine(self, block: Block, /) -> Block:
         n = len(block)
@@ -112,7 +112,7 @@ class MeanAroundMedian:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def combine(self, block: Block, /) -> Block:
         n = len(block)
@@ -133,7 +133,7 @@ class Bulyan:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     @property
     def steps(self) -> tuple[KrumPicks]:

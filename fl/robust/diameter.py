@@ -117,8 +117,8 @@ class MDA:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
-        check_positive("work", self.work)
+        check_f(self)
+        check_positive(self, "work")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -139,8 +139,8 @@ class SMEA:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
-        check_positive("work", self.work)
+        check_f(self)
+        check_positive(self, "work")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

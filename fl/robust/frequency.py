@@ -7,7 +7,7 @@ import numpy as np
 
 from ..clustering.separation import cosine_similarity
 from .rows import Rows
-from .rule import Matrix, Sight, check_count, uniform_on
+from .rule import Matrix, Sight, check_count, check_types, uniform_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class FreqFed:
     sees: ClassVar[Sight] = Sight.UPDATES
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not 0 < self.share <= 1:
             raise ValueError(f"share is above 0 and at most 1, not {self.share}")
 

@@ -33,7 +33,7 @@ class Krum:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -51,13 +51,14 @@ class MultiKrum:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
         if self.m is not None and self.m < 1:
             raise ValueError(f"m counts the updates that are averaged and is at least 1, not {self.m}")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
-        check_count(self, n, max(2 * self.f + 3, self.m or 0))
+        least = 2 * self.f + 3
+        check_count(self, n, max(least, self.m or 0), "m" if (self.m or 0) > least else "f")
         order = np.argsort(krum_scores(squared_distances(gram), self.f), kind="stable")
         return uniform_on(order[: self.m if self.m is not None else n - self.f], n)
 
@@ -75,7 +76,7 @@ class KrumPicks:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def mixing(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

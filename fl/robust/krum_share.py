@@ -7,7 +7,7 @@ import numpy as np
 
 from .krum import MultiKrum
 from .mixing import NNM, Mixed
-from .rule import Matrix, Sight, check_count
+from .rule import Matrix, Sight, check_count, check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class KrumOfShare:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not 0 <= self.share < 0.5:
             raise ValueError(f"share is of the updates, at least 0 and below 0.5, not {self.share}: Krum stands no half")
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..models.vector import trainable
 from .averages import clip_factors
-from .rule import Block, Matrix, Sight, check_count, check_positive
+from .rule import Block, Matrix, Sight, check_count, check_positive, check_types
 
 
 def sizes_of(module: nn.Module) -> tuple[int, ...]:
@@ -38,12 +38,13 @@ class LASA:
     sees: ClassVar[Sight] = Sight.UPDATES
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not self.layers or any(size < 1 for size in self.layers):
             raise ValueError(f"layers are numbers of at least 1, one for each, not {self.layers}; sizes_of(module) tells them")
         if not 0 <= self.sparsity < 1:
             raise ValueError(f"sparsity is a share from 0 to below 1, not {self.sparsity}")
-        check_positive("norms", self.norms)
-        check_positive("signs", self.signs)
+        check_positive(self, "norms")
+        check_positive(self, "signs")
 
     def combine_all(self, updates: Block, /) -> Block:
         """The result, float32 (d,), of updates float32 (n, d). Raises ValueError where the layers are of another model."""

@@ -53,7 +53,7 @@ class NNM:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def mixing(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -78,7 +78,7 @@ class Bucketing:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_positive("s", self.s)
+        check_positive(self, "s")
 
     def mixing(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -99,7 +99,7 @@ class Clip:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("c", self.c)
+        check_positive(self, "c")
 
     def mixing(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         return np.diag(clip_factors(norms(gram), self.c))
@@ -114,7 +114,7 @@ class ARC:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def mixing(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

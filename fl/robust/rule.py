@@ -14,6 +14,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..field_types import wrong_types
+
 Matrix = NDArray[np.float64]
 Block = NDArray[np.float32]
 
@@ -122,9 +124,16 @@ def uniform_on(chosen: NDArray[np.intp] | list[int], n: int) -> Matrix:
     return weights
 
 
-def check_f(f: int, name: str = "f") -> None:
-    """Raise ValueError for a number of faulty updates below 0. name: of the rule's field."""
-    if f < 0:
+def check_types(rule: object) -> None:
+    """Raise ValueError for a field of one of our rules that holds what its type cannot be, such as a text for a number."""
+    for words in wrong_types(rule, type(rule).__name__):
+        raise ValueError(words)
+
+
+def check_f(rule: object, name: str = "f") -> None:
+    """The same, and for a number of faulty updates below 0. name: of the rule's field that counts them."""
+    check_types(rule)
+    if (f := getattr(rule, name)) < 0:
         raise ValueError(f"{name} counts faulty updates and is 0 or more, not {f}")
 
 
@@ -132,13 +141,15 @@ class TooFew(ValueError):
     """Fewer updates than a rule needs."""
 
 
-def check_count(rule: object, n: int, least: int) -> None:
-    """Raise TooFew if there are fewer than the least updates that the rule needs."""
+def check_count(rule: object, n: int, least: int, lower: str = "f") -> None:
+    """Raise TooFew if there are fewer than the least updates that the rule needs. lower: its field by which that is fewer."""
     if n < max(least, 1):
-        raise TooFew(f"{rule} needs at least {max(least, 1)} updates, got {n}; lower f or wait for more clients")
+        remedy = f"lower {lower} or " if getattr(rule, lower, None) else ""
+        raise TooFew(f"{rule} needs at least {max(least, 1)} updates, got {n}; {remedy}wait for more clients")
 
 
-def check_positive(name: str, value: float) -> None:
-    """Raise ValueError unless the value is a number above 0."""
-    if not value > 0:
+def check_positive(rule: object, name: str) -> None:
+    """As `check_types`, and for a field that is no number above 0."""
+    check_types(rule)
+    if not (value := getattr(rule, name)) > 0:
         raise ValueError(f"{name} must be above 0, not {value}")

@@ -7,7 +7,7 @@ import numpy as np
 
 from .averages import clip_factors
 from .rows import Rows, row_squares
-from .rule import Matrix, Sight, check_count, uniform_on
+from .rule import Matrix, Sight, check_count, check_types, uniform_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class SignGuard:
     sees: ClassVar[Sight] = Sight.UPDATES
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not 0 <= self.L < self.R:
             raise ValueError(f"L and R bound norms from below and above, not {self.L} and {self.R}")
         if not 0 < self.part <= 1:

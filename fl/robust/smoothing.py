@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..field_ranges import need_above, need_least, need_whole
 from .rows import Vector
-from .rule import Sight, check_positive
+from .rule import Sight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class CRFL:
 
         predict: the labels, int64 (examples,), that a model gives. One copy exists at a time.
         """
-        check_positive("M", M)
+        if not M > 0:
+            raise ValueError(f"M must be above 0, not {M}")
         clipped = clip_model(model, self.rho(self.T))
         counts: NDArray[np.int64] | None = None
         for _ in range(M):

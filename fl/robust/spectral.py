@@ -24,7 +24,7 @@ class CAF:
     shift_invariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_f(self.f)
+        check_f(self)
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)
@@ -62,9 +62,9 @@ class DnC:
     sees: ClassVar[Sight] = Sight.COORDINATES
 
     def __post_init__(self) -> None:
-        check_f(self.f)
-        check_positive("b", self.b)
-        check_positive("iterations", self.iterations)
+        check_f(self)
+        check_positive(self, "b")
+        check_positive(self, "iterations")
         need_above(self, 0, "c")
 
     def weigh(self, rows: Rows, rng: np.random.Generator, /) -> Matrix:

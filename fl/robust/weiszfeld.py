@@ -131,8 +131,8 @@ class CenteredClipping:
     shift_invariant: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_positive("tau", self.tau)
-        check_positive("L", self.L)
+        check_positive(self, "tau")
+        check_positive(self, "L")
 
     def weights(self, gram: Matrix, rng: np.random.Generator, /) -> Matrix:
         n = len(gram)

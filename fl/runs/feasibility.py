@@ -16,6 +16,7 @@ from ..algorithms.fedsac import ENOUGH, FedSaC
 from ..algorithms.hardened_flic import HardenedFLIC
 from ..algorithms.pfed_graph import PFedGraph
 from ..fields_at_fault import about
+from .grouping_check import late_grouping
 from .scenario import Scenario
 
 GROUPS = frozenset({Functionality.GRAM, Functionality.GRAM_ORIGIN, Functionality.GRAM_EDGE, Functionality.GRAM_RECALL,
@@ -100,6 +101,7 @@ def _doubts(scenario: Scenario, clients: int, groups: Mapping[int, int]) -> Iter
             f" it is over, and nothing is learned then; take protection.noise.rounds={scenario.rounds}"
         )
     yield from _no_shares(scenario.algorithm)
+    yield from filter(None, [late_grouping(scenario)])
     if floor > 1:
         yield from _uneven(scenario.algorithm, floor + corrupt)
     if isinstance(protection, Masked) and isinstance(scenario.algorithm, FedSaC) and protection.sketch < ENOUGH:
