@@ -1,5 +1,6 @@
-"""Whoever makes keys under encryption and lies about them costs a round, is asked last, and nobody else pays for it."""
+"""Who makes keys under encryption, or opens sums, and lies costs a round at most, is asked last, and nobody else pays for it."""
 
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +11,13 @@ from cloister.protocol import Encrypted
 from cloister.protocol.core.errors import Refused, Silent
 from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted import client_opening as encrypted_opening
+from cloister.protocol.encrypted.gathering import most_said
 from cloister.protocol.encrypted.holders import PROVEN, Holders
-from cloister.protocol.messages import decode
-from cloister.protocol.view.answers import BelowFloor, Sum, Weights
-from cloister.protocol.wire.codec import Envelope, encode
+from cloister.protocol.encrypted.messages import SumOpened
+from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from . import sides
-from .encrypted_session import made_once
+from .encrypted_session import another_key, changing, made_once
 from .encrypted_view import MEMBERS, check, garbage, losing, of_another, open_view, put_together, root, sealing, update_of
 
 pytestmark = pytest.mark.sweeps
@@ -107,12 +108,8 @@ def test_a_restored_view_knows_whether_anything_was_opened_with_the_key_of_the_r
     assert bool(sides.part(again, Holders).keys) is opened, "a key of use is kept, another is not"
 
 
-def untagged(frame):
-    """Client 1 tags its keys with what is no tag."""
-    if frame.kind != "OfferedKey" or frame.sender != 1:
-        return [frame]
-    offered = decode(frame.data, 1, 1 << 28)
-    return [replace(frame, data=encode(Envelope(offered.session, 1, frame.receiver, replace(offered.message, tag=bytes(32)))))]
+untagged = changing("OfferedKey", lambda message, frame: replace(message, tag=bytes(32)) if frame.sender == 1 else message)
+"""Client 1 tags its keys with what is no tag."""
 
 
 def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_sums():
@@ -204,3 +201,62 @@ def test_a_key_of_which_a_snapshot_says_nothing_is_not_given_up():
         again.gram(again.train(1, root())["root"])
     silent.clear()
     assert np.isfinite(again.cosines(again.train(2, root())["root"], kept)).all()
+
+
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_keys_for_products_of_another_key_are_found_by_whoever_opens_them(keys):
+    """Every inner product was noise, nobody was at fault, and the key counted as one of use."""
+    other = another_key(PRODUCTS).public_bytes()
+    lie = changing("OfferedKey", lambda m, frame: replace(m, evaluating=other) if frame.sender == 1 and m.evaluating else m)
+    view = open_view(Encrypted(keys=keys), lie)
+    with pytest.raises(Silent, match="no client opened"):
+        view.gram(view.train(0, root())["root"])
+    assert "a key that cannot be used: its keys for products do not multiply" in {
+        f.reason for f in view.record.faults if f.blame == 1
+    }
+    gram = view.gram(view.train(1, root())["root"], origin=True)
+    clear = np.stack([update_of(i, 1) for i in MEMBERS]).astype(np.float64)
+    norms = np.linalg.norm(clear, axis=1)
+    assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+
+
+@pytest.mark.parametrize("weight", [0.0, 7.0, -2.0])
+@pytest.mark.parametrize("members", [(1, 2), MEMBERS])
+def test_a_total_weight_that_the_server_knows_is_nobodys_to_lie_about(members, weight):
+    """A weight of 0 ended the coordinator, again from its journal; of two, the honest one was blamed for the other's."""
+    lie = changing("SumOpened", lambda m, frame: SumOpened(struct.pack(">d", weight)) if frame.sender == 1 else m)
+    view = open_view(Encrypted(floor=2), lie)
+    everyone = dict.fromkeys(members, 1.0)
+    check(view, view.sums(view.train(0, root(members))["root"], {"m": Weights(everyone)})["m"], everyone)
+    assert {(fault.blame, fault.reason) for fault in view.record.faults} == {(1, "a total weight that these clients do not have")}
+    alone = open_view(Encrypted(floor=2), lambda frame: lie(frame) if frame.kind != "SumOpened" or frame.sender == 1 else [])
+    assert isinstance(alone.sums(alone.train(0, root(members))["root"], {"m": Weights(everyone)})["m"], BelowFloor)
+
+
+def test_who_was_asked_for_a_key_and_said_nothing_is_not_asked_first_again():
+    """Where the eight lowest were away, no key was ever made."""
+    view = open_view(Encrypted(keys="run"), losing("OfferedKey", (1, 2, 3)))
+    assert view.gram(view.train(0, root())["root"]).clients == MEMBERS
+    assert sides.part(view, Holders)._last == [1, 2, 3]
+    nobody = open_view(Encrypted(keys="run"), losing("OfferedKey", MEMBERS))
+    with pytest.raises(Silent, match="no client made the key"):
+        nobody.gram(nobody.train(0, root())["root"])
+    assert sides.part(nobody, Holders)._last == list(MEMBERS)
+
+
+def test_sketches_of_the_round_go_with_their_key_too():
+    """They were multiplied under the next one: numbers that mean nothing, and no fault."""
+    lost = []
+    view = open_view(Encrypted(keys="run"), lambda frame: losing("EncryptedInput", lost)(frame))
+    of = {name: Assignment(Model("init"), members, members) for name, members in (("a", (1, 2)), ("b", (3, 4, 5)))}
+    updates = view.train(0, of)
+    kept = view.keep(updates["a"], (1, 2))
+    lost += [3, 4, 5]
+    assert not view.gram(updates["b"]).clients
+    assert not view.gram(updates["a"]).clients
+    assert view.keep(updates["a"], (1, 2)).name != kept.name
+
+
+def test_a_tie_is_nobodys_fault():
+    assert most_said({1: (3.0,), 2: (2.0,)}) == ((3.0,), ())
+    assert most_said({1: (3.0,), 2: (2.0,), 4: (2.0,)}) == ((2.0,), (1,))

@@ -49,6 +49,9 @@ def report(asked: Collection[int], reports: Reports, client: int, told: bytes, c
 
 
 def most_said(reports: Reports) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """What most members said (those that follow the protocol all say the same), and who said something else."""
-    ((found, _),) = Counter(dict(sorted(reports.items())).values()).most_common(1)
-    return found, tuple(sorted(i for i, told in reports.items() if told != found))
+    """What most members said (those that follow the protocol all say the same), and who said something else: nobody, where as
+    many said another thing.
+    """
+    (found, times), *others = Counter(dict(sorted(reports.items())).values()).most_common(2)
+    tied = any(often == times for _, often in others)
+    return found, () if tied else tuple(sorted(i for i, told in reports.items() if told != found))

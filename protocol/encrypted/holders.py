@@ -48,7 +48,7 @@ class Holders:
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = run.clients.of(KEYS)
         self._run = run
-        self._last: list[int] = []  # makers of keys that nothing came of: whoever else there is, is asked before them
+        self._last: list[int] = []  # who made a key that nothing came of, or none when asked: all others are asked before them
         self._proven: set[KeyName] = set()  # keys of sketches by which another than their maker opened something
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
@@ -80,8 +80,8 @@ class Holders:
             self.keys.pop(key.name, None)
 
     def new_keys(self, rosters: Mapping[KeyName, Ids]) -> dict[KeyName, RelayedKey]:
-        """A fresh key for each name, made by the lowest client that answers, and last by those whose keys nothing came of; names
-        that nobody made one for are left out.
+        """A fresh key for each name, made by the lowest client that answers, and last by those whose keys nothing came of, or who
+        were asked for one and said nothing; names that nobody made one for are left out.
         """
         orders = {name: tuple(sorted(roster, key=self._turn)) for name, roster in rosters.items()}
         states = {
@@ -95,8 +95,11 @@ class Holders:
         for name, party in parties.items():
             if isinstance(party.state, encrypted_keys.Keyed):
                 found[name] = party.state.key
+                silent = party.state.asked[: party.state.asked.index(party.state.key.holder)]
             else:
                 self.failed(party.state, f"the key {name.name} of round {name.round}")
+                silent = states[name].makers
+            self._last = [*(i for i in self._last if i not in silent), *silent]
         return found
 
     def _turn(self, client: int) -> int:

@@ -96,6 +96,10 @@ class Weighting:
         w = self.of[client] / self.unit * (samples if self.times_samples else 1)
         return np.concatenate([SCALE * w * vector.astype(np.float64), [RIDING * w, RIDING]])
 
+    def may_be(self, clients: tuple[int, ...], told: float) -> bool:
+        """Whether the total weight of these clients can be what somebody tells; where weights are public it is known."""
+        return told != 0 and (self.times_samples or told == self._exact(clients))
+
     def total(self, clients: tuple[int, ...], opened: float) -> float:
         """The total weight of these clients, given what rode along, in units of max |a|.
 
@@ -104,10 +108,13 @@ class Weighting:
         """
         if self.times_samples:
             return round(opened, self.digits) * self.unit
-        exact = math.fsum(self.of[i] for i in clients)
+        exact = self._exact(clients)
         if not abs(opened - exact / self.unit) < 1e-6 * len(clients):
             raise ValueError("a sum of other weights than were asked for")
         return exact
+
+    def _exact(self, clients: tuple[int, ...]) -> float:
+        return math.fsum(self.of[i] for i in clients)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +183,15 @@ def rounded_cosines(products: Values, left: Values, right: Values, digits: int) 
     cosines: Values = np.divide(products, lengths, out=np.zeros_like(products), where=known)
     units: Values = np.round(np.clip(cosines, -1, 1) * 10**digits)
     return units.astype(np.int32)
+
+
+def no_lengths(squares: Values) -> bool:
+    """Whether, of two squared lengths or more, none can be that of a sketch, or of an update of 0: the keys that they were
+    computed with do not multiply.
+    """
+    least, most = MIDDLE + PER_LOG * math.log(LEAST_NORM), MIDDLE + PER_LOG * math.log(MOST_NORM)
+    zero, there = np.abs(squares) < (least / 2) ** 2, (squares > (least - 1) ** 2) & (squares < (most + 1) ** 2)
+    return len(squares) > 1 and not (zero | there).any()
 
 
 def norms_of(logarithms: NDArray[np.int32], digits: int) -> Values:

@@ -122,12 +122,17 @@ class EncryptedSimilarities:
         raise Silent(f"no client opened the inner products of {label}", SERVER)
 
     def _unopened(self, key: RelayedKey) -> None:
-        """Nothing came of this key: where it is given up, so are the sketches that are kept under it."""
+        """Nothing came of this key: where it is given up, so are the sketches under it, of the round and kept."""
         self._holders.behind(key)
-        if key.name not in self._holders.keys:
+        if key.name in self._holders.keys:
+            return
+        if self._holders.policy.keys == "run":
             self.given_up |= self.kept.keys()
             self.kept.clear()
             self.splits.clear()
+            self.sketches = {name: {} for name in self.sketches}
+        elif key.name.name in self.sketches:
+            self.sketches[key.name.name] = {}
 
     def _sketches(self, updates: Updates) -> Mapping[int, EncryptedVector]:
         """The encrypted sketches of these updates, by client, ascending; asked for once."""
@@ -177,7 +182,7 @@ class EncryptedSimilarities:
         self._needs_one_key()
         sketches, chosen = self._sketches(updates), tuple(sorted(clients))
         self._all_there(updates, sketches, chosen)
-        name = unused(f"{updates.name}{purpose}", self.kept)
+        name = unused(f"{updates.name}{purpose}", {*self.kept, *self.given_up})
         self.kept[name] = {i: sketches[i] for i in chosen}
         return Remembered(name, chosen, of=len(updates.clients))
 

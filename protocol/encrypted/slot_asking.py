@@ -94,7 +94,8 @@ class EncryptedSlotSums:
         for i in ended.blame:
             run.record.fault(i, "other counts or weights of slots than most members found")
         if not ended.opened:
-            raise Refused(f"no slot was chosen by {how.floor} clients: {list(ended.counts)}")
+            few = f"no slot was chosen by {how.floor} clients: {list(ended.counts)}"
+            raise Refused(OTHERWISE if any(how.chosen(ended.counts)) else few)
         if not held or not ended.weights:
             raise Refused(f"the open slots of {label} were not opened")
         return ended, session.digest

@@ -101,6 +101,8 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _send_sum(state)
         case OpeningSum(), Received(Envelope(message=SumOpened(weight=weight), sender=client)):
             told = report(state.plan.members, state.weights, client, weight, 1)
+            if not state.plan.weighting.may_be(state.alive, told[0]):
+                raise ProtocolError("a total weight that these clients do not have", client)
             return replace(state, weights={**state.weights, client: told}), ()
         case OpeningSum(), Deadline():
             return _agreed(state), ()
