@@ -254,7 +254,7 @@ def test_what_is_taken_of_the_accuracy_without_attack_is_said_where_the_missing_
     clean = {"attackers": 0, "numbers": {}, "accuracy": 0.9, "of": dict.fromkeys("012", 0.9)} | cost
     attacked = {"attackers": 1, "numbers": point(1, -0.3).numbers, "accuracy": 0.55, "of": dict.fromkeys("12", 0.55)} | cost
     words = verdict(replace(at, rows=[clean, attacked]))
-    assert "Of the accuracy without attack 35.0 points were taken, by 1, IPM(eps 0.7); without these clients' data the" in words
+    assert "Of the accuracy without attack 35.0 points were taken, by 1, IPM(eps 0.7); of that without these" in words
     little = verdict(replace(at, rows=[clean, attacked | {"of": dict.fromkeys("12", 0.88), "accuracy": 0.88}]))
     assert "Of the accuracy without attack" not in little
 

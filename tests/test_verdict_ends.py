@@ -158,7 +158,7 @@ def test_what_is_hidden_by_missing_data_is_told_of_the_seeds_on_which_it_is() ->
     median = {"median": None, "upper": None, "low": 6.0, "high": None, "coverage": 0.75}
     one: Mapping[str, Any] = {"median": median, "single": True, "seeds": seeds, "taken": {"0": [6.0, 9.0]}}
     assert not breakdown_words(one, 9)[2]
-    words = "on 2 of 3 seeds more than the bound is taken of the accuracy without attack at 4 to 6; without the"
+    words = "on 2 of 3 seeds more than the bound is taken of the accuracy without attack at 4 to 6; no more"
     assert breakdown_words({**one, "taken": {"0": [4.0, 6.0], "2": [6.0]}}, 9)[2].startswith(words)
 
 

@@ -97,8 +97,8 @@ def _of_clean(search: Search, worst: Point) -> str:
     point, taken = found
     return (
         f" Of the accuracy without attack {in_points(taken)} points were taken, by {point.attackers}, {said(point.numbers)};"
-        " without these clients' data the defence has as little. If that is because it gives up without them, and not for want of"
-        " their data, it is a break."
+        " of that without these clients' data, by which a break is told, no more than the bound. If the defence has less then as"
+        " it gives up without them, and not for want of their data, it is a break."
     )
 
 

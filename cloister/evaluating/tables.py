@@ -251,8 +251,8 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
 
 
 def _taken(one: Mapping[str, Any]) -> list[str]:
-    """That more than the bound of the accuracy without attack is taken on seeds where that is no break, as it is missing without
-    the attackers' data, too: seed by seed, since the median of all says nothing of one of them.
+    """That more than the bound of the accuracy without attack is taken on seeds where that is no break, as no more than the bound
+    is taken of what there is without the attackers' data: seed by seed, since the median of all says nothing of one of them.
     """
     done, before, taken = searched(one["seeds"]), [], one.get("taken") or {}
     for seed in (seed for seed in done if str(seed["seed"]) in taken):
@@ -265,6 +265,6 @@ def _taken(one: Mapping[str, Any]) -> list[str]:
     at = f"{least:g}" if least == most else f"{least:g} to {most:g}"
     seeds = f"on {len(before)} of {len(done)} seed{'s' * (len(done) != 1)}"
     return [
-        f"{seeds} more than the bound is taken of the accuracy without attack at {at}; without the attackers' data the"
-        " defence has as little there"
+        f"{seeds} more than the bound is taken of the accuracy without attack at {at}; no more than the bound of that without the"
+        " attackers' data, by which a break is told"
     ]
