@@ -513,7 +513,7 @@ def test_a_secret_key_in_a_public_one_refutes(monkeypatch: Patch) -> None:
     def serialised(context: Any, *, products: bool) -> bytes:
         return bytes(context.serialize(True, True, products, products))
 
-    def loaded(data: bytes, parameters: Any, limit: int) -> Any:
+    def loaded(data: bytes, parameters: Any, limit: int, products: bool) -> Any:
         import tenseal
 
         return tenseal.context_from(bytes(data))

@@ -96,7 +96,7 @@ class EncryptedSums:
             self._came_true(question, [{i: question.row[i] for i in about}] if sent else [])
         run.record.disclose(round, "server", "ciphertexts of updates", about, 0, f"each update, encrypted: {OF_ALL}")
         if isinstance(ended, Shortfall):
-            self._holders.failed(ended, f"the encrypted sum {question.label}", plan.key)
+            self._holders.failed(ended, f"the encrypted sum {question.label}", None if ended.stage == "leverage" else plan.key)
             if digest in opened:  # members have it; the server did not hear of it
                 run.record.disclose(round, "clients", told[0], about, d + 1, told[1], question.alone)
             return None
