@@ -79,6 +79,7 @@ def test_without_lambda_there_is_no_adversarial_model_and_the_loss_falls() -> No
     assert np.array_equal(every[0], every[1])
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_against_the_unlearned_model_the_trigger_is_better_with_lambda_than_without() -> None:
     known = situation(examples=images(120), training=Training(epochs=1, batch=30, lr=0.3))

@@ -286,6 +286,7 @@ def test_a_resumed_run_has_the_account_of_an_undisturbed_one(tmp_path: Path) -> 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [FedAvg(), CFL(thresholds=Absolute(eps1=0, eps2=0))], ids=lambda a: type(a).__name__)
 def test_summary_table_and_report_say_what_can_be_pieced_together(tmp_path: Path, algorithm: Algorithm) -> None:

@@ -217,6 +217,7 @@ def test_who_has_too_few_records_to_be_compared_is_told_before_it_joins(tmp_path
     assert pair_load_of(compared(validation=0.01), None).rows == 10, "made-up rows are no client's"
 
 
+@pytest.mark.long
 def test_a_coordinator_says_at_its_start_by_how_many_records_clients_are_compared(tmp_path):
     text = """
 from cloister import Scenario, Training, algorithms, data, models, partitions, protections

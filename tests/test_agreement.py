@@ -164,6 +164,7 @@ def test_of_a_client_with_another_protection_which_takes_no_part_nothing_is_said
     assert [log.getMessage() for log in caplog.records] == ["the agreed scenario again"]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_nothing_is_said_where_nothing_differs(tmp_path, caplog):
     found = played(replace(SMALL, rounds=1), tmp_path)
@@ -231,6 +232,7 @@ def test_a_protection_that_prints_as_nothing_known_is_refused_all_the_same(text)
         own_parties(SMALL, greeting, None, None)
 
 
+@pytest.mark.long
 def test_who_listens_holds_its_clients_data_and_models_once(tmp_path):
     found = []
 
@@ -244,6 +246,7 @@ def test_who_listens_holds_its_clients_data_and_models_once(tmp_path):
     assert found == [Simulation]
 
 
+@pytest.mark.long
 def test_a_run_that_does_not_begin_is_an_error_at_clients(tmp_path, caplog):
     assert isinstance(SMALL.data, Digits)
     caplog.set_level(logging.INFO, "cloister")
@@ -293,6 +296,7 @@ def test_a_model_file_says_its_columns_and_labels_and_the_page_shows_how_to_pred
     assert [predict({"dose": x[1], "age": x[0]}) for x in own.x.tolist()] == expected
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
 def test_models_of_a_run_folder_say_their_columns_and_labels(folder):

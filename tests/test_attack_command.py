@@ -119,6 +119,7 @@ def test_what_was_found_is_replayed_by_run_with_the_same_numbers(cloister: Comma
         assert float(np.array(course).mean(axis=0).mean()) == line["accuracy"]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_search_that_was_stopped_says_what_broke_though_it_had_not_said_so_itself(searched: Path, tmp_path: Path) -> None:
     """Its lines have breaks, and the file of what was found is not there yet."""
@@ -192,6 +193,7 @@ def test_two_workers_killed_and_resumed_find_what_one_process_finds(cloister: Co
     assert json.loads(Path("two/found.json").read_text())["worst"] == json.loads((searched / "found.json").read_text())["worst"]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_lines_about_another_defence_are_left_aside(cloister: Command, searched: Path) -> None:
     again = ("attack", FILE, "--against", "multikrum", "--workers", 1, "--attackers", "2", "--budget", 4, "--attack", "IPM")
@@ -214,6 +216,7 @@ def test_a_page_escapes_what_comes_from_the_search(searched: Path) -> None:
     assert "<script>alert(1)" not in render(nasty)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_the_budget_left_open_is_said_and_played_first_with_a_larger_one(
     cloister: Command, searched: Path, tmp_path: Path

@@ -100,6 +100,7 @@ def test_the_table_names_what_is_there(row: list[str]) -> None:
     assert set(places.split(", ")) <= fields
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(attacks()))
 def test_an_attack_that_is_named_can_be_part_of_an_adversary(name: str) -> None:
     """None is documented and out of reach."""

@@ -74,6 +74,7 @@ def test_an_observer_is_some_parties_or_the_network():
             Observer(**bad)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_view_has_what_its_parties_sent_and_received_and_nothing_else():
     recorder = played(Masked())
@@ -161,6 +162,7 @@ def test_under_a_permutation_one_client_is_enough():
     assert min(share.values()) > 1 - 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_sketches_about_the_origin_tell_the_server_something_of_every_update():
     """One known pair a session, as the report of such a run says; and all of the run's under one key, the default once."""
@@ -170,6 +172,7 @@ def test_sketches_about_the_origin_tell_the_server_something_of_every_update():
     assert max(session.values()) > 0.01
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_client_s_seed_opens_measurements_and_a_prior_reads_more_out_of_them():
     recorder = played(Masked(sketch=64))
@@ -322,6 +325,7 @@ def test_where_the_attack_fails_in_clear_nothing_is_shown():
     assert judged(claim, replace(nothing, low=0.9, value=1.0, high=1.1, valid=False)).verdict == "inconclusive"
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_an_audit_refutes_what_is_false_and_not_what_is_true():
     everywhere = replace(claim, applies=lambda protection, algorithm: True)

@@ -35,6 +35,7 @@ print(json.dumps([said, [name for name in ("torch", "scipy", "matplotlib") if na
 """
 
 
+@pytest.mark.long
 def test_nothing_that_computes_is_imported_for_them(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
     command = [sys.executable, "-c", CODE, json.dumps([*ASKED.values()])]

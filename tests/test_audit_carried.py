@@ -110,6 +110,7 @@ def test_what_a_server_passes_on_is_found_with_who_is_sent_it() -> None:
     assert not [*carried(broken.seen_by(Observer(clients=frozenset({1}))), run.truth)]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_copy_refutes_where_no_mean_is_known(monkeypatch: Patch) -> None:
     """Under `Encrypted` the server knows no mean by which an update would be noticed."""

@@ -165,6 +165,7 @@ def test_a_mask_that_the_server_is_revealed_is_none(monkeypatch: Patch) -> None:
     assert "client 0's unopened mask of round 0 is 0 in 611 of 611 words" in witness
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [MASKED, TOGETHER], ids=["masked", "two_servers"])
 def test_claims_of_coalitions_are_judged_by_it(protection: Any, monkeypatch: Patch) -> None:

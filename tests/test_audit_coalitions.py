@@ -194,6 +194,7 @@ def test_of_equals_the_coalitions_own_guess_stands_and_nobody_is_needed() -> Non
     assert strongest(one, {"client 3": (Finding((2, 3), np.array([0.9, 0.0])),)})[0][0].values.tolist() == [0.2, 0.9]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_server_that_compares_about_the_origin_is_not_weakened_by_a_client() -> None:
     """Measured: alone .14 of the updates, by its own attack with a client .05, as long as the latter was all that was tried."""

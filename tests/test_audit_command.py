@@ -103,6 +103,7 @@ def test_an_audit_writes_its_folder_and_shows_it_again(file, tmp_path, monkeypat
     assert "already holds an audit" in str(taken.exception)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_claim_of_ours_that_falls_is_an_exit_code(file, tmp_path, monkeypatch):
     """That no update is found in clear is false, and must be found false."""

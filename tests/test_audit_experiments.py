@@ -209,6 +209,7 @@ def test_one_sketch_for_the_whole_run_tells_the_server_counts():
     assert found_once(UpdateRecovery(), recorder).values.mean() > 0.1  # sums of hidden weights are known by them
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_totals_of_enough_different_clients_tell_all_counts():
     stage = played(Masked(floor=2), BY_SAMPLES, True)
@@ -331,6 +332,7 @@ def test_equal_estimates_are_read_once(monkeypatch):
     assert 0 < called.total() <= len({v.astype(np.float32).tobytes() for v in means(evidence.view).values()})
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("skewed", [False, True])
 def test_members_are_compared_with_others_of_the_same_labels(skewed):

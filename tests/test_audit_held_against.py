@@ -189,6 +189,7 @@ def test_a_run_without_one_published_sum_is_not_covered() -> None:
     assert "no sum was published" in claim["witness"]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_sound_sketches_are_not_named(keys: Any) -> None:

@@ -268,6 +268,7 @@ SKETCHED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("broken", [no_offset, one_offset], ids=["none", "the same in all rounds"])
 def test_offsets_of_sketches_that_fail_are_found(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
@@ -424,6 +425,7 @@ def words(table: Any, clients: int = 4) -> Words:
     return Words(table, 8 * table.itemsize, np.arange(table.shape[1]), names, tuple(k % clients for k in range(len(table))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 500), (3, 3), (40, 3), (24, 1000), (300, 64)])
 def test_uniform_words_are_not_flagged(dtype: Any, shape: tuple[int, int]) -> None:

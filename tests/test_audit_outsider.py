@@ -31,6 +31,7 @@ def test_an_outsider_has_the_final_models_and_nothing_of_the_run():
     assert evidence.released.keys() == played().audited.truth.population.clients.keys()
 
 
+@pytest.mark.long
 def test_what_final_models_tell_of_records_is_no_better_hidden_by_masks_than_in_clear():
     def released(evidence, client, records, rng):
         return np.zeros(len(records)) + (client in evidence.released)

@@ -32,6 +32,7 @@ def owned(**changes):
     return replace(scenario, **changes)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("seed", "protection"),

@@ -106,6 +106,7 @@ def test_where_clients_measure_the_other_client_has_the_embeddings_and_the_serve
         np.testing.assert_allclose(cloud.rows, networks(truth.compared[cloud.client].x, own), atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("choice", [ORTHONORMAL, DISTANCES], ids=["per pair", "distances"])
 def test_a_model_that_is_shown_to_be_embedded_by_is_the_update_but_for_its_head(choice):
@@ -148,6 +149,7 @@ def test_what_the_paper_claims_of_projected_embeddings_is_refuted(protection):
     assert client.leakage.value == 0
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_clouds_of_too_few_rows_are_not_matched():
     scenario = compared(ORTHONORMAL, Plain())

@@ -61,6 +61,7 @@ def test_a_property_is_read_in_clear_and_not_from_sums():
     assert mean_value(PropertyInference(), stage.evidence(SERVER_ALONE), stage.audited.truth) == alone
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_property_of_ones_own_is_asked_of_examples():
     stage, asked = played(), []

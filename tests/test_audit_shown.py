@@ -134,6 +134,7 @@ def test_clients_are_covered_where_the_floor_leaves_three_others(floor: int, cor
     assert [hidden_from(count, how, FedAvg()) for count in (1, 2)] == [count <= covered for count in (1, 2)]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 def test_what_clients_know_of_skewed_sums_by_their_own_part_refutes_nothing(alpha: float) -> None:
@@ -150,6 +151,7 @@ def test_what_clients_know_of_skewed_sums_by_their_own_part_refutes_nothing(alph
                 assert one.upper <= row.leakage.upper
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_same_claims_fall_where_clients_find_more_than_that() -> None:
     """The server's view, taken for the clients': of updates in clear."""

@@ -39,6 +39,7 @@ def audited(algorithm, protection, experiments):
     return list(rows(staged, (SERVER_ALONE, server_and(0)), experiments, CLAIMS, QUICK))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Plain(), Masked()], ids=repr)
 @pytest.mark.parametrize(("algorithm", "why"), [(IFCA(models=2), "slots"), (PFedGraph(), "models of their own")])

@@ -425,6 +425,7 @@ def test_a_guess_that_is_far_worse_than_none_is_not_given_in_digits():
     assert "Below 0 is a guess that is worse" in page
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_command_in_a_narrow_terminal_cuts_nothing_off(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -472,6 +473,7 @@ def not_finite(evidence, client, records, rng):
 OWN = tuple(Attack(f.__name__, f, "labels") for f in (broken, leaves, hangs_up, not_finite))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
     monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
@@ -491,6 +493,7 @@ def test_an_attack_that_fails_is_a_row_and_the_rest_goes_on(monkeypatch):
     assert "test_audit_words.py" in render(plain)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_an_attack_that_fails_is_an_exit_code_and_from_python_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr("cloister.auditing.audited.EXPERIMENTS", (UpdateRecovery(),))
@@ -528,6 +531,7 @@ def test_where_an_error_was_is_of_the_users_own_file():
 DP = replace(small.training, privacy=RecordPrivacy(clip=1.0, multiplier=30.0, budget=0.25, delta=1e-5, records=100))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_budget_of_records_that_ran_out_is_in_the_first_words(tmp_path):
     private = replace(small, training=DP, protection=Plain(), rounds=4)

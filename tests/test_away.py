@@ -114,6 +114,7 @@ def test_answers_are_those_of_one_process(protection, processes):
     assert here.record.traffic.messages == there.record.traffic.messages
 
 
+@pytest.mark.long
 def test_of_clients_in_processes_of_their_own_one_that_is_sent_another_model_is_out(processes):
     def tap(frame):
         if (frame.kind, frame.receiver) != ("Task", 3):
@@ -166,6 +167,7 @@ class Killer:
         return [frame]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protection", "kind", "left"),
     [

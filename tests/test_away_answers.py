@@ -80,6 +80,7 @@ def moved(view, model, answer):
     return view.harness.observe(view.advance(model, answer)) - view.harness.observe(model)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
 def test_slots_and_personal_sums(protection, processes):
     view = opened(protection, processes)
@@ -99,6 +100,7 @@ def test_slots_and_personal_sums(protection, processes):
         assert np.allclose(moved(view, Model("init"), answer), expected, atol=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "protection",
     [Plain(floor=2), Permuted(floor=2), Masked(floor=2, keys="run"), TwoServer(floor=2), Encrypted(floor=2)],
@@ -115,6 +117,7 @@ def test_updates_that_are_remembered(protection, processes):
     assert (np.abs(found) <= 1).all() if noisy else np.allclose(found, exact, atol=1e-3)
 
 
+@pytest.mark.long
 def test_a_split_and_updates_that_clients_keep(processes):
     view = opened(Masked(floor=2), processes)
     split = view.edge(view.train(0, ROOT)["root"], MEMBERS)

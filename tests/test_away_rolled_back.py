@@ -32,6 +32,7 @@ def taken_back(view: Any, snapshot: Any, of_all: np.ndarray) -> None:
     assert np.abs(found - update_of(VICTIM, 1)).max() > 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protection", "lasting"),
     [(Masked(floor=2), True), (TwoServer(floor=2), True), (Encrypted(floor=2), True), (TwoServer(floor=2), False)],

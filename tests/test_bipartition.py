@@ -58,6 +58,7 @@ def sets(bipartition):
     return {frozenset(bipartition.left), frozenset(bipartition.right)}
 
 
+@pytest.mark.long
 @given(st.one_of(similarities(levels=1), similarities(levels=2), similarities(levels=5), similarities()))
 @settings(max_examples=400)
 def test_partition_is_that_of_algorithm_1_even_with_ties(alpha):
@@ -75,6 +76,7 @@ def test_no_bipartition_has_a_smaller_maximum_cross_similarity(alpha):
     assert frozenset(found.left) in optima  # position 0 has the smallest id, so it is on the left
 
 
+@pytest.mark.long
 @given(
     similarities(levels=2),
     st.randoms(use_true_random=False),

@@ -25,6 +25,7 @@ small = Scenario(
 )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_watchers_are_told_every_number_of_a_round_and_the_run_is_the_same(tmp_path):
     seen, also = [], []

@@ -77,6 +77,7 @@ def by_name(run: Run) -> dict[str, Any]:
     return {name: run.view.harness.observe(c.model).astype(np.float64) for name, c in run.state.every.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protection", "bound"), SERVED, ids=named)
 def test_profiles_and_models_are_the_papers(protection: Any, bound: float) -> None:
     """Each model in its turn, beta = 1, 1, 1, 1/2, ...; under sketches the profiles' inner products are within their noise."""

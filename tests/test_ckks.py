@@ -181,6 +181,7 @@ def test_what_cannot_be_encrypted_is_refused(sums, products_public):
         SecretContext.generate(CkksParameters(4096, (60, 40, 40), 40))  # under 128 bits
 
 
+@pytest.mark.long
 def test_a_public_key_alone_encrypts_for_the_holder_and_for_products(products, products_public):
     values = RNG.normal(size=300)
     alone = EncryptingContext.from_bytes(products.encrypting_bytes(), PRODUCTS)

@@ -42,6 +42,7 @@ def ring(encrypted):
     return Ciphertext.of(encrypted.chunks[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parameters", [SUMS, CkksParameters(8192, (60, 40, 40, 60), 40)], ids=["ours", "four primes"])
 def test_two_shared_decryptions_give_the_key_and_with_it_everything(parameters):
     key, totals, victim, values = summed(parameters)
@@ -73,6 +74,7 @@ def messages(play, kind):
     return [e for e in found if isinstance(e.message, kind)]
 
 
+@pytest.mark.long
 def test_the_rounded_scores_that_the_server_is_sent_do_not_give_the_key():
     """All that a server is told of decrypted products: it takes them for the slots of the ciphertexts that it made."""
     play = Play(3)

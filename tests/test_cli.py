@@ -236,6 +236,7 @@ def test_help_runs_on_to_the_end_of_a_terminals_line() -> None:
 # --- what it says when it cannot --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -305,6 +306,7 @@ def test_an_error_before_the_first_round_has_no_bar_above_it(cloister: Command) 
         assert result.err.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_folder_that_holds_a_run_is_kept(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "held", "--rounds", 2).code == 0
@@ -316,6 +318,7 @@ def test_a_folder_that_holds_a_run_is_kept(cloister: Command) -> None:
     assert summary("held") == before
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_is_resumed_with_the_seed_it_had(cloister: Command) -> None:
     assert cloister("run", "scenario.py", "--out", "held", "--rounds", 2).code == 0
@@ -363,6 +366,7 @@ def test_a_learning_rate_that_explodes_is_one_line(cloister: Command, scenario: 
     assert cloister(*explode, "--resume").code == 1
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_updates_that_are_huge_but_finite_end_in_no_traceback_either(cloister: Command) -> None:
     """Some of them can be used, so that it may end either way; CFL cannot compare them all."""

@@ -69,6 +69,7 @@ def test_a_directory_that_was_signed_by_a_clock_that_is_ahead_is_for_later(folde
     assert logged(caplog, "not taken", file="directory.cbor", why="still to come by a clock that says")
 
 
+@pytest.mark.long
 def test_a_clients_clock_that_jumps_ends_its_stream_and_it_is_back_when_it_is_right(folder, soon, caplog):
     clock = Clock()
     with deployed(folder, owns={WRONG: Standing(of(folder, WRONG), clock=clock)}) as run:

@@ -956,6 +956,7 @@ def test_no_lies_open_more_than_the_floor_allows_in_a_longer_search():
     assert min(opened[unknown] for unknown in ("update", "energy", "samples", "slot", "slots")) > 10
 
 
+@pytest.mark.long
 @pytest.mark.sweeps
 @pytest.mark.parametrize(
     "flaw", [*(pytest.param(f, marks=pytest.mark.slow if f in LONG else ()) for f in FOUND)], ids=lambda flaw: flaw.__name__

@@ -68,6 +68,7 @@ def test_fields_that_came_later_take_their_defaults_and_others_must_be_there() -
         from_plain(Traffic, [])  # all of whose fields have defaults
 
 
+@pytest.mark.long
 @given(states)
 def test_states_of_cfl_return_as_they_were(state: State) -> None:
     assert to_plain(round_trip(state)) == to_plain(state)

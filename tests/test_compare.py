@@ -277,6 +277,7 @@ def test_everything_is_played_refused_with_a_reason_and_in_order(whole: Path) ->
     assert {"clusters", "learned", "bytes_up", "pieced_together", "compared"} <= rows[-8].keys()
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_tables_say_how_large_the_runs_are_and_what_played_them(whole: Path) -> None:
     """Clients, examples, rounds, command, commit and machine: in Markdown, on the page, and in each line of the CSV file."""
@@ -310,6 +311,7 @@ def test_resumed_after_a_kill_the_folder_is_that_of_an_undisturbed_comparison(wh
     assert play(sample.comparison, tmp_path, resume=True) == []
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_method_more_is_played_and_nothing_else(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_bytes((whole / "results.jsonl").read_bytes())
@@ -318,6 +320,7 @@ def test_a_method_more_is_played_and_nothing_else(whole: Path, tmp_path: Path) -
     assert read_comparison(tmp_path).complete
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_another_grid_leaves_runs_of_the_earlier_choice_aside(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_bytes((whole / "results.jsonl").read_bytes())
@@ -480,6 +483,7 @@ def one(algorithm: Any, **changes: Any) -> Comparison:
     return replace(sample.comparison, data={"turned": scenario}, methods={"one": Method(algorithm=algorithm)}, search=None)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_matrix_is_what_the_method_groups_by() -> None:
     fpfc = play_cell(one(FPFC(rounds=2, nu=0.5)), Cell("turned", "one", "Plain", 0, 0), None)["matrix"]
@@ -643,6 +647,7 @@ def test_of_many_methods_one_pair_that_looks_clear_is_not() -> None:
     assert many.needed > 4
 
 
+@pytest.mark.long
 def test_all_intervals_hold_at_once() -> None:
     """Five equal methods, 200 tables of four seeds: in at most 5 % of them, within three deviations, anybody wins anything."""
     rng = np.random.default_rng(0)
@@ -792,6 +797,7 @@ def test_methods_are_held_against_local_where_their_card_says_they_fit(tmp_path:
     assert fits_words(clear, fits(clear)).endswith("(\u22129.5, by more than chance).")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_column_of_ones_own_is_measured_at_the_end_of_each_run(tmp_path: Path) -> None:
     """Beside what every run has, in every form of the table; where it does not apply there is a dash; a search has none."""
@@ -945,6 +951,7 @@ def test_the_page_shows_reasons_and_matrices_and_escapes_names(written: tuple[Fo
     assert "quick" in page
 
 
+@pytest.mark.long
 def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
     """Before, a reason was as wide as the table, most of which is out of sight."""
     long = "no secure sum of this is ever opened, for reasons that take more words than a line of a telephone has room for"
@@ -954,6 +961,7 @@ def test_reasons_are_read_without_scrolling_on_a_phone(tmp_path: Path) -> None:
     assert on_phone(tmp_path, render(found), script, 390) == "true true"
 
 
+@pytest.mark.long
 def test_no_table_of_a_comparison_scrolls_on_a_phone(tmp_path: Path) -> None:
     """Before, the table of accuracies did, and its verdicts were out of sight."""
     found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method of a long name": (0.7, 0.71, 0.7, 0.72)})
@@ -961,6 +969,7 @@ def test_no_table_of_a_comparison_scrolls_on_a_phone(tmp_path: Path) -> None:
     assert on_phone(tmp_path, render(found), script, 390) == "0"
 
 
+@pytest.mark.long
 def test_what_methods_cost_is_not_cut_on_a_phone_and_purity_says_whose_it_is(tmp_path: Path) -> None:
     found = made(tmp_path / "f", {"LOCAL": (0.81, 0.8, 0.79, 0.8), "a method": (0.7, 0.71, 0.7, 0.72)})
     script = """[...f.contentDocument.querySelectorAll(".scroll[aria-label^=Cost]")]
@@ -1004,6 +1013,7 @@ def cloister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return command
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_command_plays_prints_and_goes_on(cloister: Any, tmp_path: Path) -> None:
     code, out, _ = cloister("compare", f"{FILE}:tiny", "--workers", 1, "--out", "here")
@@ -1063,6 +1073,7 @@ def test_errors_are_one_line(cloister: Any, arguments: tuple[str, ...], words: s
     assert not Path("runs").exists()
 
 
+@pytest.mark.long
 def test_the_example_gives_every_method_the_same_search_and_none_of_its_seeds() -> None:
     """The file as it is: that it loads says that no configuration is misspelt and none does other work unsaid."""
     found = load_comparison(str(FILE.parent.parent / "examples" / "compare_digits.py"))

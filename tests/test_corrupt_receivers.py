@@ -83,6 +83,7 @@ def test_equal_rows_tell_nobody_more() -> None:
     assert all(isinstance(answer, Sum) for answer in answers.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("corrupt", [2, 3])
 def test_whatever_rows_are_asked_for_no_corrupt_receivers_are_shown_too_much(corrupt: int) -> None:
     clients = tuple(range(16))

@@ -253,6 +253,7 @@ def test_order_statistics_are_played_where_an_algorithm_needs_them() -> None:
         measure(Masked(), load, SILENT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(keys="run")], ids=repr)
 def test_sums_of_several_rounds_are_compared_where_an_algorithm_needs_them(protection: Protection) -> None:
     load = workload(frozenset({Functionality.SUMS, Functionality.GRAM, Functionality.GRAM_HISTORY}), rounds=3)
@@ -280,6 +281,7 @@ def test_similarities_are_asked_for_as_an_algorithm_needs_them(needs: set[Functi
     assert found.rounds[-1].compared == 9
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("similarity", ["update", "gradient"])
 @pytest.mark.parametrize("protection", [TwoServer(), Masked(corrupt=0, noise=NOISE)], ids=["TwoServer", "noise"])
@@ -593,6 +595,7 @@ def test_clients_that_fall_silent_leave_pairs_for_later_or_lost() -> None:
     assert sum(phase.pairs for phase in found.rounds) <= 15
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_load_of_a_scenario_is_that_of_its_run() -> None:
     scenario = replace(

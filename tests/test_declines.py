@@ -35,6 +35,7 @@ def test_what_a_client_said_itself_is_a_decline_and_what_was_wrong_with_its_upda
     assert is_declined({"reason": "its budget is spent", "declined": True})
 
 
+@pytest.mark.long
 def test_a_boards_page_calls_declines_no_rejected_updates(tmp_path: Path) -> None:
     folder = write_sample(tmp_path / "run", Sample(rounds=8))
     summary = json.loads((folder / "summary.json").read_text())

@@ -130,6 +130,7 @@ def test_words() -> None:
     assert "2.291, is hardly less than that of guessing, 2.303, and accuracy is no better than" in said
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_says_it_in_its_result_its_table_and_its_reports_first_lines(tmp_path: Path) -> None:
     far = replace(sample.scenario, training=replace(sample.scenario.training, lr=500.0), rounds=2)
@@ -152,6 +153,7 @@ def test_under_attack_the_attackers_are_why(tmp_path: Path) -> None:
     assert "diverged" not in result.summary
 
 
+@pytest.mark.long
 def test_a_verdict_names_whose_training_diverged_without_attack(tmp_path: Path) -> None:
     """Accuracy may be as good as that of any other: what an attack took of such a model is not to be known."""
     grown = {"diverged": {"first": 2.0, "last": 900.0, "guess": log(10)}}

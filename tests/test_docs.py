@@ -64,6 +64,7 @@ def test_links_lead_to_files_that_are_there(name: str) -> None:
             assert path.is_file() or path.relative_to(ROOT / "docs").as_posix() in GENERATED, target
 
 
+@pytest.mark.long
 def test_every_page_has_its_place_in_the_sites_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     pages = [place for name, place in tree.places().items() if name in tree.matching(tree.PAGES)]

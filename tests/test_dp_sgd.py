@@ -257,6 +257,7 @@ def test_one_record_more_divides_by_the_same_number() -> None:
     assert float(np.linalg.norm(first[0] - first[1])) <= privacy.clip * (1 + 1e-4)
 
 
+@pytest.mark.long
 def test_no_record_moves_a_sum_by_more_than_it_is_charged_for() -> None:
     """Of neighbours with the same samples and noise; among records that are anything, and not finite."""
     rng = np.random.default_rng(3)

@@ -74,6 +74,7 @@ class Replaced:
         return replace(population, clients={**population.clients, 0: changed})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protection", "slack"), [(Plain(), 1e-4), (Masked(), 0.02)], ids=["plain", "masked"])
 def test_no_record_moves_what_comes_of_a_round_by_more_than_it_is_charged_for(protection: Any, slack: float) -> None:
     """One step of all records, with the same noise on both sides: the difference of the models is what the record moved."""
@@ -117,6 +118,7 @@ def test_a_run_goes_on_to_its_end_after_all_budgets(tmp_path: Path, protection: 
     assert declined == {(t, i) for t in range(1, scenario.rounds) for i in range(6)}
 
 
+@pytest.mark.long
 def test_a_run_shows_what_was_spent_and_ends_in_order_when_it_is_spent(tmp_path: Path) -> None:
     """Two rounds fit the budget, four are asked for."""
     one = PRIVACY.release(40, 1, 20, 610)

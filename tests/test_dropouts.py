@@ -53,6 +53,7 @@ def test_each_round_has_its_victims_and_they_fall_silent():
     assert {sum(count[i] < most for i in MEMBERS) for count in through} == {0, 1}
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_losses_and_another_seed_others():
     assert play(Dropouts(MEMBERS, seed=3), 6) == play(Dropouts(MEMBERS, seed=3), 6)
     assert play(Dropouts(MEMBERS, seed=3), 6) != play(Dropouts(MEMBERS, seed=4), 6)

@@ -340,6 +340,7 @@ def test_an_odd_object_beside_a_function_does_not_hide_its_code(tmp_path: Path) 
     assert one == same != other
 
 
+@pytest.mark.long
 def test_nothing_of_a_users_own_ends_its_description() -> None:
     class Held:
         def __init__(self, inside: Any) -> None:
@@ -448,6 +449,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return played
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_an_attack_that_failed_and_was_mended_is_searched_anew(tmp_path: Path, search: Callable[..., int]) -> None:
     pytest.importorskip("optuna")

@@ -192,6 +192,7 @@ def test_bad_parameters_are_refused() -> None:
 # --- whole runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_rotated_digits_are_grouped_and_the_accuracy_is_the_oracles() -> None:
     found, oracle = played(DIGITS), played(replace(DIGITS, algorithm=Oracle()))
@@ -205,6 +206,7 @@ def test_without_rotation_there_is_one_cluster() -> None:
     assert len(members(played(replace(DIGITS, partition=Iid(clients=8), rounds=1)).state)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=3, clip=8.0)], ids=lambda p: type(p).__name__)
 def test_other_protections_find_the_same_groups(protection: Any) -> None:
@@ -221,6 +223,7 @@ def test_a_public_embedding_is_enough_here(choice: Any) -> None:
     assert not any("models" in d.words for d in found.view.record.log if d.what == "pairs")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_calibrated_tolerances_are_kept_and_recorded() -> None:
     for eps in (Gap(), Share(0.3)):
@@ -248,6 +251,7 @@ def test_a_fixed_tolerance_decides_by_bounds_and_keeps_distances_where_asked() -
     assert len(figure.axes) == 3
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_noise_of_the_references_sets_a_tolerance_that_finds_the_groups() -> None:
     """In the groups W - tau was at most 0.03 over eight seeds, across them at least 0.12."""
@@ -295,6 +299,7 @@ def test_the_two_published_forms_run(form: EMDCFL) -> None:
     assert form.grouping is neighbourhoods
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_answers_that_are_lost_are_asked_for_again_until_all_pairs_are_decided(tmp_path: Path) -> None:
     """A tenth of all answers is lost on the way: some pairs stay open, and none after a few rounds."""
@@ -314,6 +319,7 @@ BESIDE = ("sums", "embedding model")
 NOISE = Noise(clip=4.0, multiplier=5.0, reference_multiplier=5.0, budget=50.0, delta=1e-5, acknowledge=BESIDE)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("changes", "releases", "words"),
@@ -353,6 +359,7 @@ def test_noise_is_refused_where_nobody_knows_what_it_covers() -> None:
             EMDCFL(choice=PerClient(noise=NOISE), distance=distance)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> None:
     scenario = replace(DIGITS, algorithm=replace(DIGITS.algorithm, participation=0.6, sampling="random"), rounds=4)
@@ -369,6 +376,7 @@ def test_the_log_has_every_pair_once_as_the_state_knows_it(tmp_path: Path) -> No
     assert {line["eps"] for line in lines} == {state.eps}
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "changes", [{"choice": PerClient()}, {"choice": PerClient(noise=NOISE), "eps": 0.2}], ids=["clear", "noise"]

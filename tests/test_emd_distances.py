@@ -58,6 +58,7 @@ def test_equals_pot_on_its_own_costs(ground: Ground, metric: str, seed: int) -> 
     assert ExactEmd(ground)(x32, y32) == pytest.approx(ExactEmd(ground)(x, y), rel=1e-5)
 
 
+@pytest.mark.long
 def test_sinkhorn_tends_to_the_exact_distance_from_above() -> None:
     x, y = clouds(7, 30, 30, 6)
     exact = ExactEmd()(x, y)

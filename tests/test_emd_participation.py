@@ -54,6 +54,7 @@ def expectations(share: float, seeds: int = 12, lost: float = 0.0) -> tuple[floa
     return own, as_printed
 
 
+@pytest.mark.long
 def test_pairs_that_have_not_met_do_not_part_a_group() -> None:
     """The printed rule takes them for refused; means of twelve draws have standard errors of at most 0.03."""
     own, printed = expectations(0.25)
@@ -65,6 +66,7 @@ def test_pairs_that_have_not_met_do_not_part_a_group() -> None:
     assert expectations(0.75)[0] >= 0.999
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_clusters_below_the_floor_are_no_reason_to_end_while_pairs_are_undecided() -> None:
     """In the first rounds of few clients nobody is in a cluster of three yet."""

@@ -29,6 +29,7 @@ def few_keys(monkeypatch):
     monkeypatch.setattr(encrypted_client.SecretContext, "generate", made_once)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [garbage, of_another, put_together])
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_who_makes_keys_that_open_nothing_is_named_and_asked_last(monkeypatch, keys, how):
@@ -47,6 +48,7 @@ def test_who_makes_keys_that_open_nothing_is_named_and_asked_last(monkeypatch, k
     assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [garbage, of_another, put_together])
 def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkeypatch, how):
     sealing(monkeypatch, (1,), how)
@@ -59,6 +61,7 @@ def test_sums_whose_key_opens_nothing_cost_a_round_for_each_of_its_makers(monkey
     check(view, second, dict.fromkeys(MEMBERS, 1.0), 1)
 
 
+@pytest.mark.long
 def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monkeypatch):
     """It had opened two comparisons, and so proven its key, and left: no round of anybody came to anything any more."""
     sealing(monkeypatch, (1,), garbage)
@@ -83,6 +86,7 @@ def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monke
     assert asked[4:] == [1]  # the key is of client 2 now
 
 
+@pytest.mark.long
 def test_sketches_under_a_key_that_is_given_up_are_compared_with_none_under_another(monkeypatch):
     sealing(monkeypatch, (1,), garbage)
     view = open_view(Encrypted(keys="run"))
@@ -93,6 +97,7 @@ def test_sketches_under_a_key_that_is_given_up_are_compared_with_none_under_anot
     assert np.isnan(view.cosines(view.train(2, root())["root"], kept)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_restored_view_knows_whether_anything_was_opened_with_the_key_of_the_run(opened):
     view, silent = open_view(Encrypted(keys="run")), []
@@ -123,6 +128,7 @@ def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_sums():
     check(view, view.sums(view.train(1, root())["root"], {"m": EVERYBODY})["m"], dict.fromkeys(MEMBERS, 1.0), 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_scores(keys):
     """Its own sketch was the only one that came, it opened that alone, and so proved its key of the run."""
@@ -132,6 +138,7 @@ def test_a_key_with_a_wrong_tag_costs_its_maker_one_round_of_scores(keys):
         assert view.gram(view.train(round, root())["root"]).clients == MEMBERS
 
 
+@pytest.mark.long
 def test_who_is_alone_with_its_key_for_a_round_does_not_prove_it(monkeypatch):
     sealing(monkeypatch, (1,), garbage)
     honest, who = encrypted_opening.opened_secret, [0]
@@ -153,6 +160,7 @@ def test_who_is_alone_with_its_key_for_a_round_does_not_prove_it(monkeypatch):
     assert view.gram(view.train(2, root())["root"]).clients == MEMBERS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restored", [False, True])
 def test_what_was_kept_under_a_key_that_is_given_up_is_left_out_and_ends_nobody(monkeypatch, restored):
     """Algorithms that have handles on it were refused, which ends a run, and so did a view that went on from its snapshot."""
@@ -175,11 +183,13 @@ def test_what_was_kept_under_a_key_that_is_given_up_is_left_out_and_ends_nobody(
         view.recall(3, [replace(later, clients=(1, 4))])
 
 
+@pytest.mark.long
 def test_whoever_sends_no_sketch_is_left_out_of_what_is_kept():
     view = open_view(Encrypted(keys="run"), losing("EncryptedInput", (4,)))
     assert view.keep(view.train(0, root())["root"], MEMBERS).clients == (1, 2, 3, 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "who"), [("OfferedKey", 1), ("RoundedScores", 2)])
 def test_nobody_is_blamed_as_another_is_late(kind, who):
     view = open_view(tap=lambda frame: [replace(frame, late=True)] if frame.kind == kind and frame.sender == who else [frame])
@@ -189,6 +199,7 @@ def test_nobody_is_blamed_as_another_is_late(kind, who):
     assert not view.record.faults
 
 
+@pytest.mark.long
 def test_a_key_of_which_a_snapshot_says_nothing_is_not_given_up():
     view, silent = open_view(Encrypted(keys="run")), []
     kept = view.remember(view.train(0, root())["root"], (2, 3))
@@ -203,6 +214,7 @@ def test_a_key_of_which_a_snapshot_says_nothing_is_not_given_up():
     assert np.isfinite(again.cosines(again.train(2, root())["root"], kept)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_keys_for_products_of_another_key_are_found_by_whoever_opens_them(keys):
     """Every inner product was noise, nobody was at fault, and the key counted as one of use."""
@@ -233,6 +245,7 @@ def test_a_total_weight_that_the_server_knows_is_nobodys_to_lie_about(members, w
     assert isinstance(alone.sums(alone.train(0, root(members))["root"], {"m": Weights(everyone)})["m"], BelowFloor)
 
 
+@pytest.mark.long
 def test_who_was_asked_for_a_key_and_said_nothing_is_not_asked_first_again():
     """Where the eight lowest were away, no key was ever made."""
     view = open_view(Encrypted(keys="run"), losing("OfferedKey", (1, 2, 3)))
@@ -244,6 +257,7 @@ def test_who_was_asked_for_a_key_and_said_nothing_is_not_asked_first_again():
     assert sides.part(nobody, Holders)._last == list(MEMBERS)
 
 
+@pytest.mark.long
 def test_sketches_of_the_round_go_with_their_key_too():
     """They were multiplied under the next one: numbers that mean nothing, and no fault."""
     lost = []

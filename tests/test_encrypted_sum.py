@@ -266,6 +266,7 @@ def test_policies_bind_the_server():
         assert play.blamed() == {SERVER}
 
 
+@pytest.mark.long
 def test_no_session_and_no_earlier_round_is_answered_twice():
     play = Play(3)
     assert isinstance(play.sum(round=4), MeanOpened)
@@ -286,6 +287,7 @@ def test_no_session_and_no_earlier_round_is_answered_twice():
     assert "more sessions than one round has" in play.reasons()
 
 
+@pytest.mark.long
 def test_what_a_client_may_not_send_the_server_refuses_with_blame():
     play = Play(3)
     plan = play.plan(play.key("sums").key)

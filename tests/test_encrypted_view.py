@@ -210,6 +210,7 @@ def test_memory_compares_rounds_under_one_key_and_goes_on_in_a_restored_view():
         view.cosines(updates, kept)
 
 
+@pytest.mark.long
 def test_keys_of_sessions_keep_nothing_across_rounds():
     assert Functionality.GRAM_REMEMBER not in Encrypted(keys="session").gives
     view = open_view(Encrypted(keys="session"))
@@ -260,6 +261,7 @@ def test_the_server_holds_no_update_no_model_no_seed_and_no_secret_key():
     assert not any(correlated(a, c) for a in arrays_in(wire) for c in secret)
 
 
+@pytest.mark.long
 def test_the_log_says_what_each_party_learned():
     view = open_view()
     updates = view.train(0, root())["root"]

@@ -274,6 +274,7 @@ SMALL = Scenario(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "scenario",

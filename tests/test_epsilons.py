@@ -84,6 +84,7 @@ def test_every_mechanism_of_the_self_test_is_here() -> None:
     assert set(CASES) == set(said())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_mechanisms_ledger_says_what_others_say(name: str) -> None:
     epsilon, delta = said()[name]
@@ -95,6 +96,7 @@ def test_a_mechanisms_ledger_says_what_others_say(name: str) -> None:
         assert exact * (1 - 1e-6) <= ledger <= 1.005 * exact
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "rate", "steps"),
     [
@@ -144,6 +146,7 @@ def test_a_release_and_sampled_training_cost_no_less_than_with_a_record_missing(
     assert missing < ledger.spent < closed_form(math.sqrt(1 / z**2 + 50 * (2 / 6) ** 2))
 
 
+@pytest.mark.long
 def test_sampled_steps_beside_a_gaussian_agree_with_opacus() -> None:
     """In one account, as training and another release of one unit are."""
     from dp_accounting import dp_event

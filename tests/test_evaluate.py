@@ -511,6 +511,7 @@ def test_updates_that_overflow_the_model_leave_the_accuracy_of_chance() -> None:
     assert metrics["rejected"]["loyal"] + metrics["rejected"]["members"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_was_learned_and_what_it_cost_are_the_views_own_numbers() -> None:
     scenario = replace(sample.scenario, protection=Masked(floor=3), rounds=2)
@@ -671,6 +672,7 @@ def test_the_interval_of_the_mean_is_students(values: tuple[float, ...]) -> None
     assert spread([]) is None
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_worst_attack_is_the_one_with_the_least_mean_accuracy(whole: Path) -> None:
     grid = read_grid(whole)
@@ -774,12 +776,14 @@ def test_names_cannot_write_the_page(tmp_path: Path) -> None:
     assert "<img" not in render(read_grid(tmp_path))
 
 
+@pytest.mark.long
 def test_an_evaluation_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     folder = EvaluationFolder(tmp_path)
     folder.open(description(sample.evaluation), resume=False)
     assert "No verdict: 20 of 20 cells are not played yet" in render(read_grid(tmp_path))
 
 
+@pytest.mark.long
 def test_what_searches_found_against_a_defence_is_printed_beside_what_was_played(tmp_path: Path) -> None:
     known = HardenedFLIC(rounds_before=2, every=2)
     defences = {"FedAvg": FedAvg(), "hardened": known, "by a function": lambda scenario: replace(scenario, algorithm=known)}
@@ -821,6 +825,7 @@ def test_there_is_no_verdict_before_every_defence_has_met_every_attack(tmp_path:
     assert "see below" not in page
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_defence_that_never_works_is_said_to_without_attack_too(tmp_path: Path) -> None:
     """Multi-Krum for 4 of 8 needs 11 updates: its model never moves, attack or none."""
@@ -918,6 +923,7 @@ def test_that_no_defence_has_a_result_shows_in_the_exit_code(cloister: Command) 
     assert Path("here/report.html").exists()
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_failed_cell_shows_in_the_exit_code(cloister: Command) -> None:
     result = cloister("evaluate", f"{FILE}:with_refusals", "--workers", 1, "--set", "rounds=1", "--out", "here")
@@ -1053,6 +1059,7 @@ def taught() -> list[list[str]]:
     return [shlex.split(line.split(":", 1)[1])[1:] for line in lines if line.startswith(("Try:", "Begin with:"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", taught(), ids=" ".join)
 def test_every_example_of_the_help_names_what_is_there(line: list[str]) -> None:
     """The file loads as what the command takes, and the names that follow are in it."""

@@ -27,6 +27,7 @@ def with_price(grid: Grid) -> Grid:
     return replace(grid, cells={spot: [{**row, **more} for row in rows] for spot, rows in grid.cells.items()})
 
 
+@pytest.mark.long
 def test_no_table_of_words_is_cut_on_a_phone(tmp_path: Path) -> None:
     """Before: the price's columns of bytes and time, and the reasons of what failed, were out of sight at 390 pixels."""
     grid = made_up(
@@ -39,12 +40,14 @@ def test_no_table_of_words_is_cut_on_a_phone(tmp_path: Path) -> None:
     assert "CUT" not in said
 
 
+@pytest.mark.long
 def test_three_defences_have_room_side_by_side_on_a_phone(tmp_path: Path) -> None:
     names = ("FedAvg", "clipped mean", "Multi-Krum")
     grid = made_up(tmp_path / "g", {(d, a): [0.5] * 3 for d in names for a in ("minus gradient x0.2", "dynamic label flip")})
     assert on_phone(tmp_path, render(grid), HEAT, 390) == "false"
 
 
+@pytest.mark.long
 def test_no_table_of_an_evaluation_is_cut_off_on_paper(tmp_path: Path) -> None:
     """Before, a third of its columns was beyond the sheet."""
     grid = made_up(tmp_path, {("a", "IPM"): [0.2, 0.3, 0.4], ("b", "IPM"): [0.89, 0.88, 0.9]})

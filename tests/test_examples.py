@@ -40,6 +40,7 @@ def some_articles(name: str, tmp_path: Path) -> Path | None:
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
 def test_an_example_is_read_whole(name: str) -> None:
     """One named an attack that evaluations have themselves, and was refused."""

@@ -117,6 +117,7 @@ def test_planted_groups_that_cannot_be_masked_are_said():
     )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_it_is_said_before_training_in_the_summary_and_in_the_report(tmp_path, monkeypatch, capsys):
     with pytest.warns(Doubt, match="every split of 4 clients leaves a side below the floor of 3"):
@@ -149,6 +150,7 @@ def test_cohorts_that_cannot_be_masked_are_refused_before_anything_is_written(tm
     check_feasible(replace(nothing, protection=protections.TwoServer(corrupt=2)), 5)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "method",
@@ -174,6 +176,7 @@ def test_what_would_open_slots_is_said(tmp_path):
         cloister.run(run, tmp_path / "r", quiet=True)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("method", [algorithms.FedAvg, algorithms.FLIC, algorithms.CFL], ids=lambda method: method.__name__)
 def test_as_many_are_invited_as_can_be_masked(method, tmp_path):
@@ -197,6 +200,7 @@ def test_counts_that_corrupt_clients_could_outbid_are_refused(participation):
     check_feasible(replace(counted, protection=protections.Masked()), 24, [120] * 24)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_is_not_refused_is_summed(tmp_path):
     """At the bound that is named something is opened: with half of the clients, corrupt ones and counts."""
@@ -306,6 +310,7 @@ def test_grouping_that_begins_after_the_last_round_is_said():
         assert said(algorithm) == []
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_verdict_and_a_run_say_that_grouping_never_began(tmp_path):
     late = algorithms.FLIC(rounds_before=9)

@@ -106,6 +106,7 @@ def test_it_goes_by_validation_data_where_there_are_any() -> None:
     assert seen.mean == pytest.approx(simulation._losses(3, models, simulation.validation[3].train))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_goes_on_after_a_pause_with_what_clients_kept(tmp_path: Path) -> None:
     check_a_pause(replace(QUICK, rounds=4), tmp_path)

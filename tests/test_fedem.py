@@ -102,6 +102,7 @@ def test_numbers_out_of_range_are_refused(bad: Any) -> None:
 QUICK = load("baselines_slots").mixed
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(("most", "by_samples"), [(1, False), (10_000, True)])
 def test_with_one_model_it_is_federated_averaging(most: int, by_samples: bool) -> None:
@@ -151,6 +152,7 @@ def test_a_client_that_trains_on_other_examples_weighs_those() -> None:
     assert np.array_equal(honest.vector, again.vector), "within a round a client begins with what it kept before"
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_goes_on_after_a_pause_with_what_clients_kept(tmp_path: Path) -> None:
     check_a_pause(replace(QUICK, rounds=4, algorithm=FedEM(models=2, participation=0.5)), tmp_path)

@@ -124,6 +124,7 @@ def test_clients_of_more_examples_than_count_stay_within_a_clip() -> None:
     assert simulation.view.harness.observe(cluster.model)[-10:] == pytest.approx(np.mean(shares, axis=0), abs=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_goes_on_after_a_pause_with_what_clients_kept(tmp_path: Path) -> None:
     check_a_pause(replace(QUICK, rounds=4, algorithm=FedRC(models=2, participation=0.5)), tmp_path)

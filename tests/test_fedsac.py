@@ -163,6 +163,7 @@ def check(run: Run, rounds: int, bound: float, absent: Sequence[int] = ()) -> No
         assert max(np.abs(found[i] - models[i]).max() for i in CLIENTS) < bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protection", "bound"), SERVED, ids=named)
 def test_every_round_is_the_papers(protection: Any, bound: float) -> None:
     run = Run(FELT, protection, embedders=Linear())
@@ -195,6 +196,7 @@ def test_who_sends_no_basis_complements_nobody() -> None:
     assert [fault.blame for fault in run.view.record.faults] == [7, 7]
 
 
+@pytest.mark.long
 def test_the_record_says_what_is_released_in_each_round() -> None:
     run = Run(FedSaC(axes=AXES), Masked(floor=2), embedders=Linear())
     check(run, 2, 2e-2)
@@ -234,6 +236,7 @@ def test_absent_clients_keep_their_models_and_newcomers_are_compared_too() -> No
     assert told == [CLIENTS[:11], tuple(i for i in CLIENTS if i != 5)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=2, keys="run")], ids=named)
 def test_a_run_goes_on_after_a_pause(protection: Any) -> None:
     """With the rotations of the rounds to come, and what was released is not released again."""
@@ -283,6 +286,7 @@ def test_numbers_out_of_range_are_refused(bad: Any) -> None:
 # --- training ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_turned_digits_are_embedded_in_other_directions_and_means_are_of_ones_own_kind() -> None:
     """In most of three seeds angles inside groups are less by 10 degrees, and whoever weighs at a client is of its group."""

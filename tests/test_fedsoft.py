@@ -105,6 +105,7 @@ def test_without_a_pull_and_with_one_centre_every_client_is_alone() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_goes_on_after_a_pause_with_what_clients_kept(tmp_path: Path) -> None:
     check_a_pause(replace(QUICK, rounds=4, algorithm=FedSoft(participation=0.5, interval=3)), tmp_path)

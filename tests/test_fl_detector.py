@@ -91,6 +91,7 @@ def test_two_groups_of_scores_are_told_and_one_is_not(liars: list[int]) -> None:
     assert not suspects(np.array([0.0, 0.0, 1.0]), rng).any()
 
 
+@pytest.mark.long
 def test_scores_spread_evenly_are_one_group_in_most_draws() -> None:
     found = [suspects(np.random.default_rng(seed).random(20), np.random.default_rng(seed)).any() for seed in range(100)]
     assert np.mean(found) < 0.2
@@ -128,6 +129,7 @@ def noise(client: int) -> Any:
     return lambda round, honest: np.random.default_rng([client, round]).standard_normal(D)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(keys="run")], ids=repr)
 def test_who_contradicts_itself_is_removed_and_training_begins_again(protection: Any) -> None:
     states, models = on_a_quadratic(protection, FLDetector(window=WINDOW), 2 * WINDOW + 4, {2: noise(2), 5: noise(5)})

@@ -502,6 +502,7 @@ def test_a_trace_looks_for_communities_in_every_round_and_changes_nothing() -> N
     assert set(watched.measured[ALL].communities) == members(watched) == members(state)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked(sketch=64, keys="run")], ids=repr)
 @pytest.mark.parametrize("stop", [2, 4, 5])
 def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Protection, stop: int) -> None:

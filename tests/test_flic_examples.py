@@ -140,6 +140,7 @@ def test_the_trace_is_of_a_run_of_federated_averaging() -> None:
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_table_1_measures_before_and_after() -> None:
     table1 = load("flic_table1")

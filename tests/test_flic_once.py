@@ -133,6 +133,7 @@ def test_updates_of_the_warm_up_are_not_kept() -> None:
     assert toy.step(algorithm, state).kept[0].clients == tuple(range(6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("similarities", ["once", "recalled"])
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=repr)
 def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(protection: Protection, similarities: Any) -> None:

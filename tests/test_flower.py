@@ -116,6 +116,7 @@ def test_a_run_is_that_of_a_simulation_and_no_secret_is_in_a_message(tmp_path, f
             assert not any(secret in data for data in nodes.bytes)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_client_whose_process_is_killed_is_left_out_of_that_round_and_back_in_the_next(tmp_path, flower):
     scenario = replace(load(str(SCENARIO)), rounds=3)
@@ -134,6 +135,7 @@ def test_a_client_whose_process_is_killed_is_left_out_of_that_round_and_back_in_
     assert (nodes.home(2) / "model.safetensors").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "changes",

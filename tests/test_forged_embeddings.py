@@ -89,6 +89,7 @@ def test_with_data_like_the_targets_a_client_is_joined_under_every_choice(pose: 
     assert not trial.simulation.view.record.faults
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Permuted(floor=2), Masked(floor=2, clip=8.0)], ids=lambda p: type(p).__name__)
 def test_no_protection_stops_it(protection: Any) -> None:
@@ -173,6 +174,7 @@ def test_a_scenario_plays_it_and_members_choose_as_the_inner_adversary_says() ->
     assert (member, loyal) == (0, 1)  # the model of the turned digits is the worst for either
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_it_is_an_attack_of_an_evaluation() -> None:
     evaluation = Evaluation(
@@ -204,6 +206,7 @@ def test_a_search_takes_it_as_a_whole_with_members_of_its_own() -> None:
     assert knowing.knows == Level.OMNISCIENT
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_whom_nobody_can_be_joined_with_is_refused() -> None:
     with pytest.raises(ValueError, match="spread"):

@@ -240,6 +240,7 @@ def test_groups_are_found_and_parted() -> None:
     assert bias(ends[L1]) > 0.2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transform", [Permutation, SignedPermutation, HadamardRotation])
 def test_permuted_and_plain_agree_to_rounding(transform: Any) -> None:
     algorithm = FPFC(rounds=40, penalty=TOY, rho=1.5, nu=0.05, participation=0.5)
@@ -266,6 +267,7 @@ def test_after_k_rounds_nothing_changes() -> None:
     assert run.state.fused is None
 
 
+@pytest.mark.long
 @everywhere
 def test_refined_clusters_average_without_the_pull(protection: Protection) -> None:
     """Rounds after K: the mean by samples of what plain steps make of a group's model; who is alone keeps its own."""
@@ -337,6 +339,7 @@ def test_the_log_says_what_each_round_told_whom(protection: Protection) -> None:
     assert {e.about for e in means} == {c.members for c in run.state.clusters.values() if len(c.members) > 1}
 
 
+@pytest.mark.long
 def test_a_client_is_told_nothing_of_those_that_the_penalty_has_parted_from_it() -> None:
     run = Run(FPFC(rounds=61, penalty=TOY, rho=1.5, nu=0.05), Plain())
     for _ in range(60):

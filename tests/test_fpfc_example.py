@@ -44,6 +44,7 @@ def test_quick_scenario_runs_and_goes_on_after_a_pause(tmp_path: Path) -> None:
     assert all(one.read_bytes() == other.read_bytes() for one, other in zip(*models, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_clear_and_permuted_runs_find_the_same_models() -> None:
     """Local training in float32 may pull them apart by rounding; ten rounds of full gradients do not."""

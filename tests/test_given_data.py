@@ -402,6 +402,7 @@ def test_a_batch_of_one_is_foreseen_where_the_model_needs_two():
         check_batches(module, x, {0: 1}, 32)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_hospitals_without_planted_groups_are_found_and_the_report_does_not_call_it_a_failure(tmp_path):
     source = data.from_csv(hospitals(tmp_path / "h", rows=240))  # a fifth is held out; of 24 records batch means are rough
@@ -512,6 +513,7 @@ def test_digits_in_groups_are_no_number():
         finite_number("1_000", "line 3 of x")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_an_accuracy_is_computed_again_from_the_folder_and_the_scenario(tmp_path):
     """As the guide on keeping results shows it: models as files, and who is scored by what."""

@@ -263,6 +263,7 @@ def test_it_opens_when_more_than_half_are_there(absent):
     ]
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.floats(0, 0.6))
 @settings(max_examples=100, deadline=None)
 def test_whatever_is_lost_no_two_clients_have_two_seeds(number, share):

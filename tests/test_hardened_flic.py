@@ -139,6 +139,7 @@ def test_who_was_caught_is_kept_apart_while_it_behaves_and_is_asked_for_no_more(
     assert forks <= 12
 
 
+@pytest.mark.long
 def test_a_majority_that_votes_for_the_worst_has_it_to_itself() -> None:
     """Honest uploads, forged votes, twelve of twenty: loyal clients have what eight of them learn alone, or better."""
     toy, alone = Toy(range(20), honest, D, wants=everybody_wants()), Toy(range(12, 20), honest, D, wants=everybody_wants())
@@ -172,6 +173,7 @@ def test_groups_of_clients_that_want_different_things_are_found_and_stay() -> No
     assert all(np.linalg.norm(toy.model(state, i) - wants[i]) < 0.2 * START for i in range(20))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Permuted(), Masked(sketch=100)], ids=repr)
 def test_it_runs_where_the_server_sees_no_update(protection: Any) -> None:
     toy = Toy(range(20), minus_gradient(range(8)), D, protection, everybody_wants())

@@ -218,6 +218,7 @@ def test_what_is_not_broken_passes_as_the_broken_are_driven(view):
     driven(view)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("view", "reason"), WRONG.items(), ids=[view.__name__ for view in WRONG])
 def test_a_view_that_is_wrong_is_caught(view, reason):
     with pytest.raises(NotIdeal, match=reason):

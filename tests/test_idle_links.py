@@ -40,10 +40,12 @@ async def stays(server_options, client_options):
         await server.stop(0)
 
 
+@pytest.mark.long
 def test_a_silent_link_outlives_many_pings():
     assert asyncio.run(stays(terms.options(EVERY), terms.options(EVERY))) is None
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_allow_them_ends_it():
     """So the test above sees pings."""
     left = [(name, value) for name, value in terms.options(EVERY) if "min_ping_interval" not in name]

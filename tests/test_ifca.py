@@ -285,6 +285,7 @@ def test_turned_digits_are_told_apart_and_gain_by_it() -> None:
     assert np.mean(gained) > 0.03
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_is_recorded_with_the_clients_choices_and_goes_on_after_a_pause(tmp_path: Path) -> None:
     whole = replace(BASE, rounds=4)

@@ -58,6 +58,7 @@ def word(output: str, name: str) -> str:
     return found[1]
 
 
+@pytest.mark.long
 def test_from_an_empty_folder_as_the_help_says(tmp_path: Path) -> None:
     authority = word(said("init", "pki", "--run", "trial", "--clients", 2, cwd=tmp_path), "authority")
     asked = said("request", "mine", "client-4", "--run", "trial", cwd=tmp_path)
@@ -195,6 +196,7 @@ def test_no_private_key_is_in_what_is_printed_of_objects(tmp_path: Path) -> None
         assert repr(identity.secret) not in repr(found)
 
 
+@pytest.mark.long
 def test_help_and_party_folders_load_nothing_heavy() -> None:
     code = (
         "import sys, json; import cloister.protocol.pki.party, cloister.protocol.pki.hello, cloister.protocol.pki.tls;"

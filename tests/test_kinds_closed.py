@@ -123,6 +123,7 @@ def test_slots_of_other_clients_are_opened_beside_a_sum() -> None:
 # --- an honest server -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["slots", "gradient"])
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
 def test_a_gate_counts_sums_into_slots(protection: Any, first: str) -> None:
@@ -151,6 +152,7 @@ def test_a_client_encrypts_work_of_the_round_of_the_sum_alone() -> None:
     assert any("another round" in fault.reason for fault in view.record.faults)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("later", [False, True], ids=["held", "promised"])
 @pytest.mark.parametrize("ask", ["sum", "sketch"])
 def test_work_for_slots_is_encrypted_as_nothing_else(ask: str, later: bool) -> None:

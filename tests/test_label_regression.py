@@ -58,6 +58,7 @@ def test_who_sees_every_update_reads_the_labels_and_who_sees_means_does_not(seed
     assert attacked(seed, "", everything=False) > 0.35
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_products_with_published_means_tell_labels_and_differences_do_not(seed: int) -> None:
     """The means here are noise of every direction, so that products about the origin are measurements of each update."""

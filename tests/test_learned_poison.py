@@ -126,6 +126,7 @@ def test_the_learner_learns_by_its_own_clean_examples_and_the_model_it_opened() 
 # --- a run that stops -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("others", [{}, {"local": Neurotoxin(ratio=0.3)}])
 def test_a_stopped_run_ends_with_the_same_trigger_and_models(others: dict[str, Any], tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_composed_gaussians_cost_what_they_cost_for_every_adjacency(adjacency, c
     assert book.bound == "Gaussian"
 
 
+@pytest.mark.long
 def test_dp_sgd_is_accounted_as_elsewhere():
     """q = 0.1, z = 1, 100 steps: 7.05 by PLD; by RDP more."""
     steps = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(1.0)), 100)
@@ -91,6 +92,7 @@ def test_a_delta_that_is_none_is_refused(delta):
         spent([dp_event.GaussianDpEvent(1.0)], "replace", delta)
 
 
+@pytest.mark.long
 def test_what_cannot_be_accounted_is_refused():
     sampled = dp_event.PoissonSampledDpEvent(0.1, dp_event.ZCDpEvent(0.1))
     unknown = Release(sampled, 1.0, "zero out", "client", "discrete Gaussian", "a sampled sum")

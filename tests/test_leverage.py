@@ -94,6 +94,7 @@ def test_a_leverage_is_that_of_exact_arithmetic_or_in_doubt_1(matrix):
             assert truth == 0
 
 
+@pytest.mark.long
 @given(matrices(), st.integers(2, 4), st.integers(0, 2))
 @example([[1.0] * 9, [1.0] * 8 + [2.0]], 2, 1)
 @example([[1.0, 1.0, 1.0, 2.0, 2.0, 2.0], [1.0] * 6], 2, 0)
@@ -110,6 +111,7 @@ def test_what_is_accepted_holds_the_floor_without_any_of_the_corrupt(matrix, flo
         assert least is None or least >= floor
 
 
+@pytest.mark.long
 def test_the_limit_with_corrupt_clients_is_needed_and_is_enough():
     """Rows within 1/3 that two corrupt clients break are common; of those within 1/5 none is broken."""
     rng, broken, held = np.random.default_rng(0), 0, 0

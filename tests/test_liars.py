@@ -61,6 +61,7 @@ def test_a_poison_in_the_kernel_keeps_the_sketch_and_most_of_the_poison(name: st
     assert hidden @ poison == pytest.approx(np.sum(hidden**2), rel=1e-3)  # an orthogonal projection of the poison
 
 
+@pytest.mark.long
 def test_cosines_of_sketches_do_not_tell_a_kernel_poison_from_an_honest_update() -> None:
     sketch = TwoStage.draw(PUBLIC, SECRET, 20_011, 512)
     honest, other = gaussian(2, 20_011, mean=1.0)

@@ -65,6 +65,7 @@ def test_who_leaves_when_nobody_is_there_says_it_to_nobody():
     link.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("over", ["terms", "data"])
 def test_an_operator_is_told_which_terms_a_client_refuses_and_of_its_data_nothing(over, tmp_path):
     """In the log, and in the line that says that the run does not begin."""

@@ -140,6 +140,7 @@ def test_words_wait_for_no_answers_that_do_not_come_and_not_for_what_they_have_i
         assert time.monotonic() - begun < 1.5  # one wait for all
 
 
+@pytest.mark.long
 def test_the_words_of_a_stage_do_not_wait_for_ever_though_answers_come_steadily(monkeypatch):
     monkeypatch.setattr(listener_of_links, "_IN_ALL", 0.3)
     with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=1_000)) as listener:
@@ -216,6 +217,7 @@ def test_who_has_no_certificate_of_the_run_gets_nothing(shown, why, caplog):
         assert bool(refused) == bool(why) == bool(listener.counted["refused"])
 
 
+@pytest.mark.long
 def test_a_client_refuses_a_coordinator_that_is_none():
     """Also another client of the same authority cannot pass for it."""
     for shown in (of_another_authority(-1), ours(1).credentials()):
@@ -265,6 +267,7 @@ def test_a_second_stream_of_a_client_takes_the_place_of_the_first():
         first.stop()
 
 
+@pytest.mark.long
 def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
     with listening() as listener:
         slow, quick = dialled(listener, 0), dialled(listener, 1)
@@ -289,6 +292,7 @@ def test_who_moves_nothing_is_absent_and_is_back_when_it_has_answered():
         quick.stop()
 
 
+@pytest.mark.long
 def test_a_late_answer_is_taken_once_however_often_it_comes():
     """Else who was given up on could fill the coordinator's memory, and its journal."""
     with listening() as listener:

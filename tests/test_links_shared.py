@@ -48,6 +48,7 @@ def test_parts_are_cut_as_what_they_are_together(parts, size):
     assert [b"".join(piece) for piece in cut(parts, size)] == [whole[at : at + size] for at in range(0, len(whole), size)]
 
 
+@pytest.mark.long
 def test_a_model_for_many_clients_is_in_memory_once_while_they_owe_an_answer():
     clients = tuple(range(30))
     listener = Listener("127.0.0.1:0", clients, lambda client: b"", None, Limits(), back=60.0)

@@ -361,6 +361,7 @@ def test_a_run_that_is_over_does_not_doubt_of_budgets_that_lasted() -> None:
     assert borne_out(["another", of_noise], []) == ["another"]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_updates_of_whom_no_sum_can_come_are_not_compared(tmp_path: Path) -> None:
     """Sketches and inner products without noise were told in every round after the budget was spent, for nothing."""

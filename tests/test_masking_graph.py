@@ -181,6 +181,7 @@ def test_the_bound_on_falling_apart_holds_and_is_not_loose():
         assert disconnected(n, degree - 1, degree) == 0
 
 
+@pytest.mark.long
 def test_a_server_that_chooses_the_dropouts_cuts_only_through_corrupt_places():
     """Exhaustive: honest survivors who all keep t neighbours fall apart only between two stretches of enough corrupt places."""
     n, k, t = 12, 4, 3
@@ -249,6 +250,7 @@ def test_ten_thousand_clients_are_solved_in_few_steps(monkeypatch):
     assert len(asked) < 1000
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.integers(1, 9), st.integers(0, 6), st.sampled_from((0.0, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.45)))
 def test_from_the_fewest_on_any_number_can_be_masked(least: int, corrupt: int, dropped: float) -> None:

@@ -100,6 +100,7 @@ def uniform(monkeypatch: Any) -> None:
     monkeypatch.setattr(compute, "noised", flat)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [unclipped, divided_by_rows, a_tenth_less, no_noise, one_key_for_all, uniform])
 @pytest.mark.parametrize("name", ["mean", "once"])
 def test_noise_that_is_not_what_the_ledger_says_is_flagged(monkeypatch: Any, fault: Any, name: str) -> None:

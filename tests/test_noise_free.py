@@ -162,6 +162,7 @@ def test_a_view_under_noise_answers_nothing_noise_free_that_is_not_acknowledged(
         )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_acknowledgement_stands_wherever_the_epsilon_stands(tmp_path: Path) -> None:
     cases: dict[str, tuple[Scenario, str, tuple[str, ...]]] = {

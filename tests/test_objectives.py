@@ -304,6 +304,7 @@ def test_two_kinds_of_clinics_are_told_apart_by_a_regression(tmp_path):
     assert two > one + 0.2
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_single_output_learns_two_labels_and_metrics_stand_beside_accuracy(tmp_path):
     rng = np.random.default_rng(0)

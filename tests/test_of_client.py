@@ -133,6 +133,7 @@ def test_the_page_has_a_row_for_each(folder):
     assert f"cloister report {folder} --client 0" in text
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [Masked(floor=2), Plain()])
 def test_a_run_leaves_the_meters_of_every_client(tmp_path, protection):

@@ -64,6 +64,7 @@ def test_a_sketch_alone_is_uniform_whatever_it_is_of():
         assert np.abs(bits - 0.5).max() < 6 * 0.5 / np.sqrt(400)
 
 
+@pytest.mark.long
 def test_the_view_is_simulated_from_the_products_of_differences():
     """Fresh keys: what the server sees of three updates, against numbers drawn from the differences' Gram matrix alone."""
     rows, rng = rows_of(3), np.random.default_rng(5)

@@ -51,6 +51,7 @@ def forget(view: Any) -> None:
         told.counted.clear()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protection", "kinds"),
     [(p, ("update", "gradient")) for p in PROTECTIONS]
@@ -72,6 +73,7 @@ def test_a_lying_server_does_not_sum_two_kinds_over_different_clients(protection
     assert isinstance(summed(view, trained(view, kinds[1], CLIENTS[1:])), Sum)  # by itself it is fine
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=lambda p: type(p).__name__)
 def test_an_honest_server_refuses_first_and_the_next_round_may_do_the_other(protection: Any) -> None:
     view = opened(protection)

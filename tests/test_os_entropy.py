@@ -46,6 +46,7 @@ def kept(view: Any, updates: Updates) -> Any:
     return view.edge(updates, updates.clients)
 
 
+@pytest.mark.long
 @of_all
 def test_several_sums_of_one_update_are_answered_and_right(name: str) -> None:
     view = opened(name, OsEntropy())

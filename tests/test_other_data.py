@@ -39,6 +39,7 @@ def scenario(path: Path) -> Scenario:
     )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_is_not_gone_on_with_other_data(tmp_path: Path) -> None:
     table(file := tmp_path / "own.csv")
@@ -102,6 +103,7 @@ def test_a_comparison_says_which_of_its_data_is_another(tmp_path: Path) -> None:
     cloister.compare(comparison, tmp_path / "c", resume=True, quiet=True)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_search_is_of_one_set_of_data(tmp_path: Path) -> None:
     table(file := tmp_path / "own.csv")

@@ -107,6 +107,7 @@ def test_scores_of_records_are_valid_in_clear_and_not_under_masks():
     assert leak.here < leak.plain - 0.1
 
 
+@pytest.mark.long
 def test_scores_at_random_are_no_leak_where_the_attack_works_in_clear():
     """Cut off at 0 they had a mean above 0, and the other end, of an attack that says zeros there, none."""
     truth, view = played().audited.truth, played().evidence(SERVER_ALONE)
@@ -173,6 +174,7 @@ def test_a_round_that_an_attack_plays_again_is_seen_as_its_observer_sees_it():
     assert all(view.sums for view in seen)
 
 
+@pytest.mark.long
 def test_labels_and_images_that_say_nothing_are_worth_what_everybody_knows():
     labels = row_of(Attack("mine", every_label, "labels")).leakage
     assert labels.here == labels.plain == labels.aggregate

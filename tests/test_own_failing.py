@@ -114,6 +114,7 @@ def test_a_search_stops_with_the_only_attack_that_it_has() -> None:
     assert rows <= 2 * BATCH
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_failing_attack_ends_the_command_with_three(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -44,6 +44,7 @@ def of(rule, **changes):
     return replace(scenario, **changes)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_cells_of_a_grid_do_not_touch_each_other(tmp_path):
     """Each had the lengths of all rounds that were played before in its process, so that workers and order told."""

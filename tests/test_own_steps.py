@@ -30,6 +30,7 @@ class Gate:
         return weights
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
 def test_a_rule_with_a_field_called_steps_is_played_under_every_attack_that_looks_at_rules(tmp_path: Any) -> None:

@@ -50,6 +50,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.long
 def test_the_wheel_holds_every_package_and_its_data(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("cloister/")}
@@ -65,6 +66,7 @@ def test_the_sdist_holds_every_source(built: Path) -> None:
         assert plain in inside or name in inside, name
 
 
+@pytest.mark.long
 def test_an_installed_wheel_runs_without_the_source_tree(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")

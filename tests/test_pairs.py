@@ -590,6 +590,7 @@ def test_messages_that_arrive_twice_change_nothing(choice):
 # --- loss -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.sets(st.integers(0, 70), max_size=12), st.sampled_from([PER_PAIR, PUBLIC, DISTANCES, ONE_RELEASE]))
 def test_whatever_is_lost_leaves_pairs_undecided_and_none_wrong(numbers, choice):

@@ -105,6 +105,7 @@ def releases(view):
     return {i: [of.covers for of in ledger.releases] for (i, _), ledger in view.record.ledgers.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protection", "choice"),
     [
@@ -149,6 +150,7 @@ def test_clients_elsewhere_know_beforehand_what_they_will_be_asked():
 SLOW = (pytest.param(choice, marks=pytest.mark.slow) for choice in (ONE, PerRound()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("choice", [NOISY, *SLOW], ids=["a pair", "once for all", "by round"])
 def test_a_client_that_is_killed_in_a_comparison_answers_no_more_than_it_would(choice, tmp_path):
     """Its answer left it, and nobody heard it: it is counted, and charged once. For all, it says the same again; in another

@@ -120,6 +120,7 @@ def test_mean_sketches_find_the_groups_at_a_small_epsilon():
     assert seen[1, 5].source.shape == (1, int(0.9 * D))
 
 
+@pytest.mark.long
 def test_the_price_of_groups_in_epsilon():
     """All that a client spends: noisy clouds lose the groups at 15, reported distances keep them below 3, means below 1."""
 

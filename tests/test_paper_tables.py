@@ -27,6 +27,7 @@ def emd() -> Any:
     return load("emd_cfl_tables")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_emd_cfl_are_there_in_small_and_as_published(emd: Any, name: str) -> None:
     quick, paper = getattr(emd, name), getattr(emd, f"paper_{name}")

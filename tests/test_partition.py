@@ -159,6 +159,7 @@ def test_label_swap_swaps_its_pair_and_nothing_else_in_training_and_test_data(gr
             assert {first, second} <= seen.keys()
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.integers(1, 45))
 def test_random_swaps_are_involutions_and_differ_between_groups(seed: int, groups: int) -> None:
     population = LabelSwap(45, groups, pairs=None, shared_test=True)(source(2_400), rng(seed))

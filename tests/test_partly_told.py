@@ -56,6 +56,7 @@ def test_of_a_simulation_and_of_a_run_that_all_told_nothing_is_marked(folder: Pa
     assert "told by</th>" not in page
 
 
+@pytest.mark.long
 def test_a_client_that_was_never_there_is_not_counted(folder: Path) -> None:
     assert "11 of 12 clients shared one model to the end" in write_report(folder).read_text()
     (folder / PRESENCE).write_text('{"round": 0, "away": [4], "revoked": []}\n{"round": 1, "away": [], "revoked": []}\n')
@@ -70,6 +71,7 @@ def test_where_nobody_was_ever_there_nothing_was_learned(folder: Path) -> None:
     assert "shared one model to the end" not in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "described", "words"),
     [

@@ -33,6 +33,7 @@ def test_the_prime_is_the_one_of_rfc_3526_and_safe() -> None:
         assert pow(base, half - 1, half) == 1
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(vectors, blindings), min_size=1, max_size=3))
 @settings(max_examples=5)
 def test_the_product_opens_to_the_sums(parts: list[tuple[list[int], int]]) -> None:

@@ -151,6 +151,7 @@ def accuracy(simulation: Simulation) -> float:
     return float(np.mean([score.accuracy for score in simulation.evaluate().values()]))
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_a_client_uses_is_the_common_model_after_its_own_step() -> None:
     simulation = ended(rounds=1)
@@ -180,6 +181,7 @@ def test_it_runs_where_sums_are_given_and_models_agree() -> None:
         assert max(float(np.abs(plain.vectors()[i] - v).max()) for i, v in other.vectors().items()) < bound
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_example_runs(tmp_path: Path) -> None:
     rounds = list(run(replace(QUICK, rounds=2), tmp_path / "run"))

@@ -178,6 +178,7 @@ def test_a_short_seed_is_found_and_a_key_is_not() -> None:
     assert brute_force(seen.sent(0)[0], range(256), order_of, dead).max() < 0.7
 
 
+@pytest.mark.long
 @both
 @pytest.mark.trains
 def test_sums_that_are_zero_name_the_groups_of_the_last_layer(transform: type[Transform]) -> None:

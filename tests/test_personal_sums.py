@@ -95,6 +95,7 @@ def bound(answer, row, vectors):
     return (answer.tolerance + 2.0**-22) * scale + answer.error + 1e-6
 
 
+@pytest.mark.long
 @everywhere
 def test_each_receiver_gets_the_mean_of_its_own_row_and_owns_the_model_that_it_moves(protection):
     run = Run(protection)
@@ -148,6 +149,7 @@ def test_a_receiver_need_not_be_in_its_sum_nor_have_an_update(protection):
         assert np.linalg.norm(found - plain) <= bound(answer, rows[receiver], vectors)
 
 
+@pytest.mark.long
 @everywhere
 def test_clients_start_from_their_own_models_and_updates_are_differences_from_the_public_one(protection):
     """Rounds of: train, the weighted mean of personal models, go on from it; against the same in float64."""
@@ -168,6 +170,7 @@ def test_clients_start_from_their_own_models_and_updates_are_differences_from_th
     assert not [name for name in sides.models(run.view).held if name != "init"]
 
 
+@pytest.mark.long
 @everywhere
 def test_the_gram_matrix_of_personal_models_is_of_their_differences_from_the_public_one(protection):
     run = Run(protection)
@@ -288,6 +291,7 @@ def test_clients_that_start_again_take_no_offer_of_a_round_that_they_answered():
     assert member_step(holding, Received(Envelope(stale.session.digest, -1, 1, stale.offer))) == (holding, ())
 
 
+@pytest.mark.long
 def test_receivers_that_collude_are_refused_rows_whose_combination_shows_too_much():
     clients = tuple(range(12))
     ones, spread = dict.fromkeys(clients, 1.0), {i: 1.0 + i // 6 for i in clients}

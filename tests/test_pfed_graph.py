@@ -74,6 +74,7 @@ def paper(models: dict[int, Values], algorithm: PFedGraph) -> tuple[dict[int, Va
     return after, unit @ unit.T
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protection", "bound"), SERVED, ids=named)
 def test_every_round_is_the_papers(protection: Any, bound: float) -> None:
     """Of the similarities that the view tells; those are exact where no sketches are behind them."""

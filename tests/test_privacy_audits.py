@@ -83,6 +83,7 @@ def test_the_claims_are_those_of_the_closed_forms(shipped: dict[str, Any]) -> No
     assert all(mechanism.auditor == "Clopper-Pearson" for mechanism in shipped.values() if not mechanism.gaussian)
 
 
+@pytest.mark.long
 def test_the_shipped_functions_are_what_runs(monkeypatch: pytest.MonkeyPatch, shipped: dict[str, Any]) -> None:
     called: list[str] = []
 

@@ -145,6 +145,7 @@ def moved(one: Examples, other: Examples, records: int, kind: str) -> float:
     return max(0.0, float(np.linalg.norm(after - before)) - 4e-7 * float(np.linalg.norm(before))) / claimed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", MAKERS)
 def test_no_random_neighbour_moves_the_release_farther_than_the_ledger_was_told(kind: str) -> None:
     rng = np.random.default_rng(5)
@@ -459,6 +460,7 @@ def test_both_methods_find_the_groups_at_the_epsilons_that_are_claimed() -> None
     assert "| drawn images | EMD-CFL, 4 x 4 cells | 400 | 1.00 (least 1.00) |" in example.table(found)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_goes_on_from_its_folder_and_says_what_it_spent(tmp_path: Path) -> None:
     example = load("private_clustering")

@@ -52,6 +52,7 @@ def test_the_one_client_that_a_defence_trusts_is_found(
     assert len(rows) <= runs
 
 
+@pytest.mark.long
 def test_where_nobody_is_trusted_blocks_take_a_part_of_the_budget_alone() -> None:
     space, plan = replace(KRUM, clients=100), Plan(least=1, most=49, seeds=(0,), held_out=(1,), runs=100)
     rows = played(space, plan, lambda *_: 0.0)
@@ -81,6 +82,7 @@ def test_what_is_enormous_is_the_first_upload_that_can_be() -> None:
     assert loud(Space(KRUM.scenario, only=FEW, fixed={"variant": "as it is"}), {}) == []
 
 
+@pytest.mark.long
 def test_who_is_from_a_place_on_is_a_number_of_the_space() -> None:
     alike, few = Space(KRUM.scenario, only=FEW), Space(KRUM.scenario, only=FEW, clients=8)
     asked = Usual({"which": "from"})

@@ -206,6 +206,7 @@ def test_no_classifier_tells_updates_of_one_gram_matrix_apart():
     assert abs(auc - 0.5) < 3 * deviation
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Sparse, Hadamard])
 def test_the_same_classifier_sees_through_projections_that_are_not_isotropic(kind):
     auc, _ = distinguisher(kind)

@@ -103,6 +103,7 @@ def test_what_was_played_is_loaded_and_shown(played):
     assert "<script" not in hostile._repr_html_()
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("what", ["accuracy", "traffic", "leakage"])
 def test_pictures_have_named_axes(played, what, tmp_path):
@@ -158,6 +159,7 @@ def test_a_picture_that_a_run_has_not_is_refused_in_words(played, tmp_path):
         plain.plot("similarity")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_that_was_stopped_says_how_it_goes_on(tmp_path):
     def stop(done):
@@ -173,6 +175,7 @@ def test_a_run_that_was_stopped_says_how_it_goes_on(tmp_path):
     assert [done.round for done in seen] == [3, 4]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_rounds_are_played_one_by_one_and_a_run_goes_on(tmp_path):
     rounds = cloister.iterate(small, tmp_path / "r")
@@ -189,6 +192,7 @@ def test_rounds_are_played_one_by_one_and_a_run_goes_on(tmp_path):
         cloister.load(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_without_a_folder_has_a_new_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -279,6 +283,7 @@ def test_the_folder_of_an_audit_is_sent_to_the_command_that_shows_it(tmp_path: P
         read_run(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_scenario_is_played_where_a_file_has_it(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"

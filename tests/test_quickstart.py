@@ -61,6 +61,7 @@ def test_the_file_holds_what_the_tests_speak_of() -> None:
     assert set(played(0).population.groups.values()) == {0, 1, 2}
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_seed_finds_the_planted_groups(seed: int) -> None:
@@ -75,6 +76,7 @@ def finds_the_groups_under_masks(seed: int, faults: Tap | None) -> None:
     assert abs(accuracy_mean(simulation) - accuracy_mean(played(seed, Plain(), Oracle()))) <= 0.01
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_quickstart_finds_the_groups_behind_masks_with_a_random_dropout_in_every_round() -> None:
     """The groups are found in the first half of the rounds; slow tests play all of them."""

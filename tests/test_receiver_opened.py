@@ -480,6 +480,7 @@ def test_a_colluding_sender_does_not_count_towards_the_floor():
     offered(member(3, policy), opening_of(9, ALL, 5, weights=(1,) * 6))
 
 
+@pytest.mark.long
 def test_the_margin_for_dropouts_is_sound():
     """Two rows of twelve, each pattern of survivors that the thresholds allow: whatever passes keeps the floor."""
     policy = OpeningPolicy(2, colluding=(frozenset({29, 30}),))

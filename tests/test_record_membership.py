@@ -173,6 +173,7 @@ def test_a_clients_updates_tell_its_records_from_others() -> None:
     assert told(without_public, same=True, aggregate=True) < 0.62
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_alignment_of_a_single_gradient_is_its_cosine() -> None:
     source = Digits()(None)

@@ -70,6 +70,7 @@ def test_without_sampling_it_is_the_closed_form(z: float, steps: int, expected: 
     assert epsilon(halved, 100, steps, 100) == pytest.approx(found, rel=1e-4)
 
 
+@pytest.mark.long
 def test_the_known_answer_under_poisson_sampling() -> None:
     assert epsilon(ONE_MORE, 100, 10, 10) == pytest.approx(7.05, abs=0.02)
     assert epsilon(ONE_MORE, 101, 10, 10) == epsilon(ONE_MORE, 100, 10, 10)  # of a public number, and not of the client's own
@@ -79,12 +80,14 @@ PRV = {(0.1, 1.0, 100): 7.057, (0.05, 0.8, 400): 10.743, (0.02, 1.5, 1000): 1.97
 """By Opacus 1.6.0's PRVAccountant at delta 1e-5 (eps_error 0.01): by rate, multiplier and steps."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("q", "z", "steps"), PRV)
 def test_it_agrees_with_opacus(q: float, z: float, steps: int) -> None:
     event = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(z)), steps)
     assert spent([event], "add or remove", DELTA).epsilon == pytest.approx(PRV[q, z, steps], rel=0.02)
 
 
+@pytest.mark.long
 def test_opacus_says_what_is_written_here() -> None:
     accountants = pytest.importorskip("opacus.accountants")
     for (q, z, steps), written in PRV.items():
@@ -117,6 +120,7 @@ def test_one_step_under_replacement_is_the_integral(q: float, z: float) -> None:
     assert found >= exact
 
 
+@pytest.mark.long
 def test_the_grid_costs_little_and_never_nothing() -> None:
     exact = epsilon(ONE_MORE, 100, 10, 10, dimension=1)
     wide = epsilon(ONE_MORE, 100, 10, 10, dimension=1_000_000)
@@ -421,6 +425,7 @@ def test_settings_for_an_epsilon_cost_no_more_on_the_ledger(
         ledger + privacy.release(records, epochs, batch, parameters) + privacy.release(records, epochs, batch, parameters)
 
 
+@pytest.mark.long
 def test_numbers_that_are_none_of_a_training_are_refused() -> None:
     how = {"delta": DELTA, "clip": 1.0, "records": 100, "batch": 10, "epochs": 1, "rounds": 5}
     with pytest.raises(ValueError, match="at least 1"):

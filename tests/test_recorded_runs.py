@@ -179,6 +179,7 @@ def test_a_resumed_run_is_not_recorded(cloister: Command) -> None:
     assert not Path("r").exists()
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_recorded_run_that_was_stopped_goes_on_unrecorded(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     step = experiment._play

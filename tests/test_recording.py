@@ -258,6 +258,7 @@ def test_a_recording_is_written_once(saved: Path) -> None:
         save(played("masked"), saved)
 
 
+@pytest.mark.long
 def test_forged_contents_are_refused_in_one_line(saved: Path, tmp_path: Path) -> None:
     """Whatever else is changed, hashes and all: it is refused in one line, or it is read."""
     rng, count = np.random.default_rng(0), 60

@@ -161,6 +161,7 @@ def test_the_log_tells_two_answers_of_one_kind_apart_and_how_many_clients_they_a
     assert "noisy products 3 10 80 B 1" in page.text
 
 
+@pytest.mark.long
 def test_the_same_folder_gives_the_same_bytes_and_matplotlib_keeps_its_settings(tmp_path: Path) -> None:
     settings = dict(mpl.rcParams)
     first, _ = report(tmp_path, USUAL)
@@ -187,6 +188,7 @@ def test_text_from_the_folder_stays_text(tmp_path: Path) -> None:
     assert page.text.count("<script>alert(1)</script>") > 10
 
 
+@pytest.mark.long
 def test_clusters_of_the_last_round_are_said_to_have_one_model_still(tmp_path: Path) -> None:
     """A picture forks there by who is in them: nothing was trained since."""
     said = "The last split was in the last round: its clusters have one model still"
@@ -199,6 +201,7 @@ def test_clusters_of_the_last_round_are_said_to_have_one_model_still(tmp_path: P
     assert said in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
+@pytest.mark.long
 def test_an_interrupted_run_is_reported_up_to_its_last_whole_round(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["cut"])
     assert "Not finished: after round 48, when this page was made, " in page.text
@@ -276,6 +279,7 @@ def test_perplexity_is_exp_of_loss_and_the_worst_is_the_highest(tmp_path: Path) 
     assert "%" not in page.text
 
 
+@pytest.mark.long
 def test_a_method_without_clusters_has_no_empty_panels(tmp_path: Path) -> None:
     """Before: "No cluster was split ... recorded no norms", a tree of one box, a table of one row, and no norms once more."""
     folder = write_sample(tmp_path, SAMPLES["unsplit"])
@@ -344,6 +348,7 @@ def test_one_planted_group_is_not_praised_as_found(tmp_path: Path) -> None:
     assert "isolated" not in Page(write_report(folder).read_text(encoding="utf-8")).text
 
 
+@pytest.mark.long
 def test_no_split_is_explained_by_the_norms(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["unsplit"])
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -599,6 +604,7 @@ def on_paper(tmp_path: Path, text: str) -> str:
     return on_phone(tmp_path, text.replace("@media print", "@media all"), PAPER, 688)
 
 
+@pytest.mark.long
 def test_no_table_of_a_run_is_cut_off_on_paper_and_colours_are_printed(tmp_path: Path) -> None:
     text, _ = report(tmp_path, USUAL)
     assert on_paper(tmp_path, text) == "true; 0"
@@ -618,6 +624,7 @@ def test_tables_of_words_are_lines_on_a_phone_and_others_show_that_there_is_more
     assert said == 'block; "numbers: "; 5'
 
 
+@pytest.mark.long
 def test_fields_and_groups_have_room_on_a_phone(tmp_path: Path) -> None:
     """Before, the values of a scenario had a column of a few letters, and the second group was out of sight."""
     script = """(() => {

@@ -97,6 +97,7 @@ def test_a_run_that_compared_nobody_says_why_nothing_was_split(tmp_path: Path) -
     assert "No cluster was split" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [

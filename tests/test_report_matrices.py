@@ -98,6 +98,7 @@ def test_curves_join_the_rounds_that_were_evaluated(folder: Path) -> None:
     assert draw_curves(chart, NARROW)
 
 
+@pytest.mark.long
 def test_the_similarity_across_children_is_that_of_the_matrix_beside_it(tmp_path: Path) -> None:
     """Before: the one with the mean put back alone, -0.44, above a matrix whose largest across is -0.67."""
     split = {"round": 4, "cluster": "0", "clients": [0, 1, 2], "about": "mean", "cross": -0.25, "gamma": 0.8, "gap": None}

@@ -66,6 +66,7 @@ def test_a_folder_to_play_it_into_that_is_not_free_says_nothing_of_the_data(comm
     assert said == "cloister: r already holds a run; choose another folder by --out (out= in Python)\n"
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_is_repeated_from_its_folder_alone_bit_for_bit(command):
     assert command("run", "small.py:other", "--set", "training.lr=0.3", "--rounds", "3", "--seed", "7", "--out", "r")[0] == 0
@@ -104,6 +105,7 @@ def test_under_encryption_it_is_said_why_nothing_comes_out_the_same(command):
     assert CKKS_DRAWS in html.unescape(Path("r/report.html").read_text())
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_came_out_otherwise_is_said_and_what_is_different(command):
     command("run", "small.py", "--out", "r")
@@ -131,6 +133,7 @@ def test_what_came_out_otherwise_is_said_and_what_is_different(command):
     assert "an abacus now" in said
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_accounts_and_the_summary_are_compared_too(command):
     command("run", "small.py", "--out", "r")
@@ -170,6 +173,7 @@ def test_what_was_changed_in_a_folder_is_not_laid_to_a_library(computed, tmp_pat
     assert last.endswith("was changed in one of the folders" if computed else "a library may draw or order by itself")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_folder_whose_scenario_is_not_its_own_is_inconsistent(command):
     command("run", "small.py", "--out", "r")
@@ -209,6 +213,7 @@ def test_what_cannot_be_repeated_says_why(command):
         assert "origin.json is damaged" in command("rerun", "python")[2]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_what_the_first_run_did_not_meet_is_said_to_be_new(command):
     Path("a.csv").write_text("home,x,label\n" + "".join(f"h{k % 3},{k / 60},{k % 2}\n" for k in range(60)))
@@ -222,6 +227,7 @@ def test_what_the_first_run_did_not_meet_is_said_to_be_new(command):
     assert "; the run in r met no such thing: its data are not where they are looked for" in said
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_report_repeats_in_the_same_words(command):
     command("run", "small.py", "--set", "training.lr=0.3", "--out", "a run")
@@ -257,6 +263,7 @@ def test_the_commit_is_of_this_source_tree_or_of_none(tmp_path, monkeypatch):
     assert origin.commit() is None
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_finished_module_is_said_to_be_drawn_anew(command):
     Path("small.py").write_text(SMALL.replace("models.Mlp(hidden=(8,))", "FINISHED").replace("\n\nscenario", NET, 1))

@@ -65,6 +65,7 @@ def test_an_evaluation_is_played_again_from_its_own_record(tmp_path: Path, monke
         play_again(tmp_path / "e", tmp_path / "other", None)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_repetition_that_was_stopped_goes_on_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every try began in a new folder, and what was played was lost."""
@@ -103,6 +104,7 @@ def test_an_evaluation_of_python_is_compared_alone(tmp_path: Path) -> None:
     assert moved.different == ("the data: their checksums differ",)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_cells_of_a_search_beside_an_evaluation_are_none_of_it(tmp_path: Path) -> None:
     table(file := tmp_path / "own.csv")

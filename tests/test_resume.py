@@ -135,6 +135,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_had_not_been(name: 
     assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_the_variants_put_into_their_states_what_must_survive() -> None:
     seen = {}
@@ -234,6 +235,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("damage", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize("file", ["state.json", "vectors.safetensors"])
@@ -372,6 +374,7 @@ def deaths(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch, wh
     return deaths
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_death_at_any_write_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     algorithm = CFL(thresholds=ScaleFree(eps1=0.9, eps2=0.1), patience=1)

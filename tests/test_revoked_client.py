@@ -63,6 +63,7 @@ def test_a_certificate_that_was_taken_back_is_told_from_one_that_another_took_th
     assert "a newer one of client-1 took its place; take it by `cloister keys accept`" in str(replaced)
 
 
+@pytest.mark.long
 def test_a_revoked_client_stops_and_its_record_says_so(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(dialled, "REVOKED_FOR", 0.5)
     record = OwnRecord(tmp_path / LOG)
@@ -120,6 +121,7 @@ def test_a_run_that_a_revoked_client_keeps_from_beginning_says_so_at_once_and_wi
     assert not any(hasattr(line, "why") for line in caplog.records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [True, False], ids=["with its journal", "with an empty folder"])
 def test_who_was_revoked_is_back_with_another_certificate_if_it_kept_its_journal(folder, caplog, monkeypatch, kept):
     """The old certificate stays shut out; without its journal it would sign twice in one run, and leaves by itself."""
@@ -154,6 +156,7 @@ def test_who_was_revoked_is_back_with_another_certificate_if_it_kept_its_journal
         assert run.round() == (ALL if kept else OTHERS)
 
 
+@pytest.mark.long
 def test_who_was_revoked_and_has_other_identities_goes_on_with_no_run_that_began_with_the_old(folder, monkeypatch):
     monkeypatch.setattr(dialled, "REVOKED_FOR", 0.3)
     journals = {3: InMemory()}
@@ -192,6 +195,7 @@ def test_who_is_revoked_ends_with_a_code_that_says_not_to_start_it_again(folder,
     assert read_record(tmp_path / "mine" / LOG)[-1]["revoked"]
 
 
+@pytest.mark.long
 def test_who_was_told_so_gives_up_as_revoked_though_nobody_is_there_any_more(folder, caplog):
     """Before: "nobody listens there", exit code 1, of whom the coordinator had told twice before its run was over."""
     with deployed(folder) as run:

@@ -107,6 +107,7 @@ def test_inner_products_are_unbiased_and_their_variance_is_within_the_bound(name
         assert found.std() < 1.15 * exact
 
 
+@pytest.mark.long
 def test_the_variance_of_a_spread_vector_reaches_the_bound_and_a_wider_projection_halves_it():
     ones = np.ones(2000, np.int64)
     deviations = [estimates(ones, ones, width, 800).std() / 2000 for width in (16, 32, 64)]
@@ -114,6 +115,7 @@ def test_the_variance_of_a_spread_vector_reaches_the_bound_and_a_wider_projectio
         assert 0.85 * relative_deviation(width) < found < 1.1 * relative_deviation(width)
 
 
+@pytest.mark.long
 def test_one_coordinate_is_exact_and_two_that_cancel_do_so_as_seldom_as_is_said():
     x = vectors(64)["two"]
     m, draws = 8 // REPEATS, 4000

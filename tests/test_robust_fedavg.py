@@ -387,6 +387,7 @@ def test_noise_of_single_rounds_averages_out_of_what_tells_clients_apart() -> No
     assert spread[True] < 0.5 * spread[False]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "keys"),
     [(FoolsGold(), "run"), (FoolsGold(), "session"), (CenteredClipping(tau=60.0), "run")],

@@ -517,6 +517,7 @@ def test_work_that_is_not_given_back_counts_as_dropped():
     assert tuple(run.round(6)) == ROSTER
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["pass", "drop", "replay", "late", "swap", "raise"]), min_size=24, max_size=24))
 @settings(max_examples=150)
 def test_no_fate_of_frames_breaks_the_next_round(fates):

@@ -43,6 +43,7 @@ def played(algorithm: Algorithm, protection: Protection, rounds: int = 3) -> tup
     return view, {(task.round, task.roster) for task in tasks}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_what_tasks_name_is_in_the_log(protection: str) -> None:
     """Before: "the clients learned: the mean update of their own cluster", and nothing else."""

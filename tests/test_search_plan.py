@@ -149,6 +149,7 @@ def test_of_more_named_attacks_than_the_budget_is_for_a_break_can_still_be_held(
     assert (point.attackers, len(rows)) == (3, 11)
 
 
+@pytest.mark.long
 def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     plan = Plan(least=1, most=4, seeds=(7,), held_out=(8, 9), runs=120)
     rows = played(KRUM, plan, lambda numbers, attackers, seed: 0.5 if seed in (7, 8) else 0.0)
@@ -175,6 +176,7 @@ def test_pulses_and_votes_are_tried_without_a_hint() -> None:
         assert point.attackers == attackers
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None)
 @given(stop=st.integers(1, 60))
 def test_a_search_that_is_killed_goes_on_as_if_it_had_not_been(stop: int) -> None:

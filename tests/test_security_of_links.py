@@ -87,6 +87,7 @@ class Shown(Standing):
 # --- revocation, rotation and identities -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_who_is_revoked_in_a_round_is_sent_away_and_the_round_goes_on(folder, caplog):
     """Between taking the task and the answer. It tries again, is refused each time, and nobody waits for it."""
     caplog.set_level(logging.INFO)
@@ -156,6 +157,7 @@ def test_clients_hang_up_on_a_coordinator_that_is_revoked_and_are_back_when_it_h
         assert run.round() == ALL
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent", [False, True], ids=["made by the authority", "its own request"])
 def test_a_coordinator_whose_keys_are_replaced_shows_the_new_ones_and_whoever_has_the_old_ones_is_left(folder, sent, caplog):
     """Before: it showed the revoked certificate until it was started again, and a copy of its old folder passed for it."""
@@ -250,6 +252,7 @@ def test_an_identity_that_is_bound_to_anothers_certificate_signs_nothing(lasting
         assert any(fault.blame == BAD or "client 3" in fault.reason for fault in run.view.record.faults)
 
 
+@pytest.mark.long
 def test_documents_that_are_not_the_authoritys_next_are_not_taken(folder, tmp_path, caplog):
     """Noise, an older list, one of another authority: logged, and everybody stays."""
     other = authority(tmp_path / "other", 5)
@@ -286,6 +289,7 @@ def test_a_list_that_has_expired_lets_nobody_in(lasting):
 # --- one certificate, several places ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_stolen_certificate_displaces_its_owner_and_a_flood_of_that_is_ended(lasting, caplog):
     """Both are told; from the seventh time on the one that is there stays."""
     with deployed(lasting, limits=replace(QUICK, patience=1.0, at_most=2.0)) as run:
@@ -337,6 +341,7 @@ def test_connections_without_a_stream_are_ended(lasting):
         assert run.round() == ALL, "streams are ended by nothing of that"
 
 
+@pytest.mark.long
 def test_streams_that_take_nothing_keep_nobody_out(lasting, caplog):
     """With a window of 0 what is said to them never leaves, and gRPC holds them until their connection ends."""
     with deployed(lasting, limits=replace(QUICK, displacing=100)) as run:
@@ -506,6 +511,7 @@ def test_a_handshake_that_never_ends_and_a_first_message_that_trickles_are_ended
             link.close()
 
 
+@pytest.mark.long
 def test_who_holds_a_slot_and_sends_nothing_loses_it(lasting, caplog):
     """It is granted room for a long message, and says from then on that it works."""
     limits = replace(QUICK, slots=1, patience=1.5)
@@ -551,6 +557,7 @@ def memory():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+@pytest.mark.long
 def test_lengths_that_are_only_declared_reserve_nothing(lasting, caplog):
     """Of a gRPC message, of a long message of ours, and of byte strings, lists and maps in CBOR."""
     with deployed(lasting) as run:
@@ -667,6 +674,7 @@ def test_ten_thousand_malformed_words_end_no_client(lasting):
         assert not any(kind == "MaskedInput" for kind, _ in answer.sent)
 
 
+@pytest.mark.long
 def test_ten_thousand_malformed_answers_are_faults_of_their_client():
     draw = random.Random(1)
     right = cbor2.dumps([[[SERVER, "Ready", bytes(60)]], [["sum", bytes(32)]], [[SERVER, "a reason"]]])

@@ -24,6 +24,7 @@ from .seed_attempts import IDENTITIES, Deployment, go_on
 from .torture.questions import INITIAL, workers
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.integers(3, 7), st.sampled_from((0.05, 0.15, 0.3)))
 @settings(max_examples=60, deadline=None)
 def test_kills_at_any_word_of_any_attempt_leave_a_tag_that_most_can_have_and_one_seed(number, clients, rate):
@@ -167,6 +168,7 @@ def test_three_of_seven_that_cheat_do_not_keep_the_others_from_a_seed(cheat, who
     assert cheat is not false_key or world.before.shown == set(who)
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_three_of_seven_that_cheat_each_in_its_way_blame_nobody_else_and_split_no_seed(number):

@@ -75,6 +75,7 @@ def leaving_at(monkeypatch, kind):
 STAGES = pytest.mark.parametrize("kind", [b"hello", b"frame"], ids=["before anybody leads", "when others signed"])
 
 
+@pytest.mark.long
 @STAGES
 @pytest.mark.trains
 def test_an_exchange_that_lacked_a_client_is_begun_again_when_it_is_back(kind, tmp_path, monkeypatch):
@@ -185,6 +186,7 @@ def test_a_coordinator_that_was_left_by_too_many_ends_and_goes_on_when_they_are_
     assert crowd.ended == dict.fromkeys(range(4))
 
 
+@pytest.mark.long
 def test_a_run_that_ends_before_its_first_round_is_not_over_for_clients(tmp_path, monkeypatch):
     """As who was not enrolled at first takes no part when the exchange is begun again. Without certificates the others know
     nothing of it: they would hold its signatures, and it theirs, for false ones. So it ends at once where too few are.

@@ -37,6 +37,7 @@ class Lossy:
         return self.how.open(replace(setup, tap=tap, gathered=gathered))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [range(8130, 8145), range(8205, 8220)], ids=str)
 def test_what_comes_of_attempts_before_makes_no_sum_wrong_and_blames_nobody_who_is_honest(seeds, monkeypatch):
     """With crashes, partitions and lies from the first word on: what torture says of each."""

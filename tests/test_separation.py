@@ -43,6 +43,7 @@ def populations(draw):
     return true, gradients, gammas, groups.tolist(), k
 
 
+@pytest.mark.long
 @given(populations())
 @settings(max_examples=400)
 def test_theorem_1_bounds_are_never_broken(population):

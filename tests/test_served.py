@@ -60,6 +60,7 @@ def scores_in(served):
     return [set(line["about"]) for line in served.read("disclosure.jsonl") if line["what"] == "scores"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "asked"),
     [
@@ -218,6 +219,7 @@ def test_training_with_noise_is_on_each_clients_own_ledger_and_of_its_own_secret
     assert any(np.abs(found.model(0)[part] - tensor).max() > 1e-4 for part, tensor in whole.items())  # not the scenario's noise
 
 
+@pytest.mark.long
 def test_what_a_clients_computer_keeps_outlasts_its_process(tmp_path):
     scenario = replace(SMALL, training=NOISY, protection=Plain())
     parties = Parties(scenario, None)
@@ -378,6 +380,7 @@ def test_a_model_s_file_is_all_that_a_fresh_module_needs(tmp_path):
         assert torch.equal(tensor, drawn.state_dict()[name]) == name.startswith(("1.", "scale")), name
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_run_that_begins_with_enough_waits_for_who_is_on_the_way(tmp_path):
     """One that was a moment late came a round later, and the difference of two sums was its update."""

@@ -97,6 +97,7 @@ def test_a_run_that_did_not_begin_leaves_no_journal(tmp_path):
     assert not (tmp_path / "run" / JOURNAL).exists()
 
 
+@pytest.mark.long
 def test_a_run_that_nobody_is_ready_for_ends_in_words(tmp_path):
     def talking(link):
         link.start()

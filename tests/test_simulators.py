@@ -62,6 +62,7 @@ def test_the_interval_holds_the_area_as_often_as_it_says():
         assert 16 <= missed <= 64
 
 
+@pytest.mark.long
 def test_the_interval_is_that_of_the_bootstrap_also_with_ties():
     rng = np.random.default_rng(1)
     ones, zeros = rng.integers(0, 5, 300) + 1, rng.integers(0, 5, 200)
@@ -72,6 +73,7 @@ def test_the_interval_is_that_of_the_bootstrap_also_with_ties():
     assert delong.high == pytest.approx(resampled.high, abs=0.01)
 
 
+@pytest.mark.long
 def test_one_distribution_gives_blind_verdicts_and_what_is_detectable_is_detected():
     rng = np.random.default_rng(2)
     for seed in range(5):
@@ -234,6 +236,7 @@ def short_keystream(patch):
     patch.setattr(cloister.protocol.masked.terms, "add_masks", low)
 
 
+@pytest.mark.long
 def test_masked_sums_without_masks_are_told_apart(monkeypatch):
     assert broken_against_ideal(monkeypatch, no_masks).told_apart
     assert broken_against_ideal(monkeypatch, self_mask_alone).told_apart
@@ -264,6 +267,7 @@ def two_rounds(sessions, vectors, start=0):
     return of_words(np.concatenate(words), 32)
 
 
+@pytest.mark.long
 def test_keys_of_one_round_are_no_keys_of_another(monkeypatch):
     """Rounds of different inputs with one sum. Keys that do not bind the session show every client's change."""
     _, one, other = contrary_inputs(4, {}, LARGE)
@@ -373,6 +377,7 @@ def test_a_sketch_that_is_not_isotropic_is_told_apart():
     assert sketch_verdict(1000, real, gram).told_apart
 
 
+@pytest.mark.long
 def test_a_known_seed_tells_the_updates_and_not_only_their_gram_matrix():
     """Two sets of one Gram matrix: alike for who lacks the seed; who has it compares with the sketch of a guess."""
     updates = structured(16)["sparse"]
@@ -487,6 +492,7 @@ def test_short_streams_and_missing_masks_are_told_apart(monkeypatch):
         assert clear.told_apart
 
 
+@pytest.mark.long
 def test_a_triple_that_serves_two_gram_matrices_tells_the_difference_of_the_updates():
     def differences(same_dealer):
         sides = [real_shares(0, updates_of(kind), 400, start, same_dealer) for kind, start in (("opposite", 0), ("zero", 400))]

@@ -148,6 +148,7 @@ def test_no_classifier_tells_two_patterns_of_choices_apart(protection: Any, kind
     assert verdict.blind, str(verdict)
 
 
+@pytest.mark.long
 def test_without_masks_or_where_choices_are_uploaded_they_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same classifiers, the same features."""
     masked = cloister.protocol.masked.client.masked  # counts keep their masks, or there is no second session

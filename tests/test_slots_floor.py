@@ -468,6 +468,7 @@ def test_members_that_were_not_sent_the_counts_open_nothing() -> None:
     assert [f.reason for f in view.record.faults] == ["sums of slots whose counts were not opened here"]
 
 
+@pytest.mark.long
 def test_the_row_of_another_slot_is_refused_by_its_own_count() -> None:
     """The server has one row sent twice: a member counted three clients in slot 0 and two in slot 1, and reads three in both."""
     several = {**CHOICE, 5: 0}
@@ -489,6 +490,7 @@ def test_the_row_of_another_slot_is_refused_by_its_own_count() -> None:
     assert sum("a sum of 3 clients in slot 1, which 2 chose" in f.reason for f in view.record.faults) == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [((9.0, 1.0), "not of these clients"), ((0.5, 1.0), "not of these clients"), ((2.0,), "bytes of a report")],

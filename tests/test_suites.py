@@ -116,6 +116,7 @@ def test_pulses_are_honest_in_the_round_before_a_grouping() -> None:
 # --- the usual grid ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_usual_grid_is_about_a_thousand_cells_on_data_alike_and_skewed() -> None:
     evaluation = usual_evaluation(replace(sample.scenario, partition=Iid(clients=20, samples=20, shared_test=True)))
     cells = all_cells(evaluation)

@@ -41,6 +41,7 @@ def test_a_client_that_falls_when_it_goes_on_after_standing_still_is_there_in_th
     assert play(drawn(2747)).broken == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_without_events_everybody_is_in_every_answer(protection):
     verdict = play(Schedule(protection, rounds=1, again=True))
@@ -48,6 +49,7 @@ def test_without_events_everybody_is_in_every_answer(protection):
     assert verdict.ended == Counter({"compared": 2} if protection == "pairs" else {"summed": 4})
 
 
+@pytest.mark.long
 @pytest.mark.sweeps
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_schedules_break_nothing(part):
@@ -94,6 +96,7 @@ def test_a_planted_defect_is_found_within_so_many_seeds(defect):
         assert next((line for line in lines if defect.found in line), None)
 
 
+@pytest.mark.long
 def test_a_schedule_that_fails_is_shrunk_to_what_it_takes():
     defect = next(d for d in DEFECTS if d.name == "stays in a sum that is over")
     with defect.planted():

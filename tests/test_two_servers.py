@@ -96,6 +96,7 @@ def test_encodings_are_within_the_radius_and_the_rounding(length, seed, max_norm
             terms.encode(broken)
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.integers(0, 50), st.floats(-1e9, 1e9), min_size=1, max_size=20))
 @settings(max_examples=100)
 def test_weights_are_whole_within_their_unit_never_lost_and_never_too_many(weights):

@@ -72,6 +72,7 @@ def faults(folder):
     return [line["reason"] for line in lines(folder, "faults.jsonl")]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("changes", [{}, CLUSTERED], ids=["sums", "inner products"])
 def test_models_are_those_of_a_simulation(keys, tmp_path, changes):
@@ -324,6 +325,7 @@ def test_a_certificate_of_a_client_is_a_client_to_the_coordinator_too(keys):
         listener.stop()
 
 
+@pytest.mark.long
 def test_a_second_server_holds_the_coordinator_to_its_own_terms(keys, tmp_path):
     with deployment(keys, tmp_path) as played:
 
@@ -435,6 +437,7 @@ def test_slots_and_clients_that_train_alone_are_those_of_a_simulation(keys, tmp_
     assert not faults(tmp_path / "served")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_second_server_that_answers_nothing_more_is_named_where_the_run_ends(tmp_path):
     """It was told as clients that are too few, and learning rates."""

@@ -89,6 +89,7 @@ def test_a_run_says_it_in_its_result_and_its_reports_first_lines(tmp_path: Path)
     assert "nothing_summed" not in fine.summary
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.filterwarnings("ignore::cloister.fl.runs.feasibility.Doubt")
 @pytest.mark.parametrize("floor", [5, 2])

@@ -208,6 +208,7 @@ def complaint(monkeypatch, capsys, *arguments):
     return line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_that_points(mistake, tmp_path, monkeypatch, capsys):
     right, wrong, words = MISTAKES[mistake]

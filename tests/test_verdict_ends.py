@@ -201,6 +201,7 @@ def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: P
     assert f"{alone} none (a with 3 attackers, b with 3 attackers)." in words
 
 
+@pytest.mark.long
 def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: Path) -> None:
     """Before: a rule held "against every attack played", all of which FedAvg held against, too."""
     words = (

@@ -126,6 +126,7 @@ def test_no_defence_is_best_of_those_that_all_break(tmp_path: Path) -> None:
     assert "most accuracy" not in words
 
 
+@pytest.mark.long
 def test_what_breaks_beyond_what_a_defence_is_built_for_is_said_apart_from_what_holds_within(tmp_path: Path) -> None:
     """Before: one worst attack over all strengths, at 9 attackers, of a rule that is built for 6."""
     grid = made_up(

@@ -59,6 +59,7 @@ def moved(view, answer):
 # --- handles ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @every_protection
 @pytest.mark.parametrize("unknown", [False, True], ids=["retired", "never there"])
 def test_updates_that_are_gone_are_refused_in_one_line(protection, unknown):
@@ -99,6 +100,7 @@ def test_models_and_means_that_are_gone_are_refused_in_one_line(protection):
         view.advance(model, mean)
 
 
+@pytest.mark.long
 @every_remembering
 def test_remembered_updates_that_nobody_knows_are_forgotten_and_refused(protection):
     view, updates = opened(protection)
@@ -126,6 +128,7 @@ def test_a_handle_on_nobodys_updates_is_kept_saved_and_compared(protection):
     assert view.cosines(later, nobody).shape == view.cosines(later, fewer).shape == (5, 0)
 
 
+@pytest.mark.long
 @every_protection
 def test_asked_twice_in_a_round_clients_answer_once_and_the_first_handle_stays_good(protection):
     view, updates = opened(protection)
@@ -151,6 +154,7 @@ def test_a_handle_that_another_session_took_the_name_of_is_refused(protection):
 # --- few clients, few coordinates -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @every_protection
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_one_two_or_three_clients(protection, n):
@@ -260,6 +264,7 @@ def test_updates_of_zero(protection):
     assert np.linalg.norm(moved(view, answer)) <= answer.error + 1e-12
 
 
+@pytest.mark.long
 @every_protection
 def test_updates_that_are_not_finite_are_left_out_and_recorded(protection):
     def broken(jobs):
@@ -367,6 +372,7 @@ def test_a_first_server_that_shifts_its_opening_reads_updates_as_the_specificati
 # --- sample counts that cannot be -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @every_protection
 @pytest.mark.parametrize("count", [0, -3, 2**40 + 1, 2.5, True], ids=str)
 def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summed(protection, count):
@@ -392,6 +398,7 @@ def test_a_client_whose_sample_count_cannot_be_sits_out_and_the_others_are_summe
 # --- losses between sums of the same updates ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_members_are_not_sent_a_sum_that_shows_single_clients_because_another_was_lost():
     """Half of client 0 less half of client 1 would be the difference, were it not for clients 4 and 5, which fall silent."""
     sent = []

@@ -370,6 +370,7 @@ def test_who_gives_slots() -> None:
     assert all(isinstance(answer, BelowFloor) or answer.error > 1 for answer in coarse), "room for shares is not left for levels"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Plain(), Permuted(), Masked()], ids=repr)
 def test_the_cost_of_slots_is_that_of_a_k_fold_vector(protection: Protection) -> None:
     sent = {}

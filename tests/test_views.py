@@ -143,6 +143,7 @@ def test_every_answer_is_that_of_the_survivors(protection, lost):
         check_sum(streaming, again, {i: of[i] * samples_of(i) for i in heard})
 
 
+@pytest.mark.long
 @named(FULL)
 @given(st.sets(st.sampled_from(MEMBERS)), st.lists(st.integers(-3, 3), min_size=5, max_size=5), st.booleans())
 @settings(max_examples=20)
@@ -164,6 +165,7 @@ def test_train_and_sum_is_train_then_sums(protection, lost, numbers, times_sampl
         assert np.array_equal(opened(one, streamed), opened(two, stored))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @given(data=st.data())
 @settings(max_examples=10)

@@ -99,6 +99,7 @@ def occurrences() -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long
 def test_every_word_that_claims_privacy_is_backed() -> None:
     assert {place: words for place, words in occurrences().items() if place not in BACKED} == {}
 

@@ -19,6 +19,7 @@ from cloister.scenario_file import load
 SMALL: Any = load("examples/quickstart.py")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", ["head", "gradient"])
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ def test_under_attack_gains_are_of_the_loyal_and_say_that_the_others_are_not_att
     assert "(without attack, one seed each)" in first
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_gains_under_attack_leave_the_attackers_out_on_both_sides(tmp_path):
     hospitals(tmp_path / "data", 6)
@@ -214,6 +215,7 @@ def test_planted_groups_have_no_stability_where_seeds_change_the_data(tmp_path, 
     assert "silhouette" not in found
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_planted_groups_are_counted_as_isolated_not_as_clusters(tmp_path):
     swap = partitions.LabelSwap(clients=6, groups=2, pairs=((1, 7), (3, 8)), samples=60, shared_test=True)
