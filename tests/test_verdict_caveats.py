@@ -86,7 +86,7 @@ def test_who_was_played_with_fewer_attackers_than_it_is_built_for_is_not_said_to
 
 
 def test_who_loses_nothing_since_the_data_alone_cost_it_all_says_what_it_has(tmp_path: Path) -> None:
-    """Before: "a loses least: nothing. Accuracy without attack: a 90.0 %", of one that has 50.0 % under every attack."""
+    """Before: "a loses least of these: nothing. Accuracy without attack: a 90.0 %", of one that has 50.0 % under every attack."""
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.5] * 3, ("b", "IPM"): [0.52] * 3}, absent=0.5))
     assert "Nothing is lost to an attack that is missing without the attackers' data, too: a with 3 attackers 50.0 %" in words
     assert "data, too" not in verdict(made_up(tmp_path / "b", {("a", "IPM"): [0.86] * 3}, absent=0.86))
@@ -106,7 +106,7 @@ def test_groups_that_were_not_parted_without_the_attackers_data_are_said(tmp_pat
 
 
 def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:
-    """Before: "a loses least: nothing", of one that has .1 on the third seed whether it is attacked or not."""
+    """Before: "a loses least of these: nothing", of one that has .1 on the third seed whether it is attacked or not."""
     made_up(tmp_path, {("a", "IPM"): [0.9, 0.9, 0.1], ("b", "IPM"): [0.9] * 3}, absent=None)
 
     def edit(row: dict[str, Any]) -> dict[str, Any]:

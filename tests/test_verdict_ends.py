@@ -132,7 +132,10 @@ def test_a_mean_of_what_backdoors_gain_is_said_to_be_one(tmp_path: Path) -> None
     attacked = {("a", "B"): [0.9] * 5, ("b", "B"): [0.88] * 5}
     rates = {("a", "B"): [0.01, 0.02, 0.1, 0.02, 0.01], ("b", "B"): [0.01] * 5}
     words = verdict(made_up(tmp_path, attacked, success=rates))
-    assert "a loses least: nothing, and backdoors gain at most 2.2 points of success in the mean of 5 seeds, 9.0 on one." in words
+    assert (
+        "a loses least of these: nothing, and backdoors gain at most 2.2 points of success in the mean of 5 seeds, 9.0 on one."
+        in words
+    )
     rates[("a", "B")] = [0.02] * 5
     assert "and backdoors gain at most 1.0 points of success." in verdict(made_up(tmp_path / "b", attacked, success=rates))
 

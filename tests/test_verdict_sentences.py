@@ -99,7 +99,7 @@ def test_who_loses_least_says_what_backdoors_gain_of_it(tmp_path: Path) -> None:
     table = {(d, a): [0.9] * 3 if d == "a" else [0.88] * 3 for d in "ab" for a in ("BadNets", "IPM")}
     grid = made_up(tmp_path, table, success={("a", "BadNets"): [0.09] * 3, ("b", "BadNets"): [0.01] * 3})
     words = verdict(grid)
-    assert "With 3 attackers a loses least: nothing, and backdoors gain at most 8.0 points of success." in words
+    assert "With 3 attackers a loses least of these: nothing, and backdoors gain at most 8.0 points of success." in words
 
 
 def test_the_least_loss_is_at_a_strength_that_all_who_hold_are_built_for(tmp_path: Path) -> None:
@@ -112,7 +112,8 @@ def test_the_least_loss_is_at_a_strength_that_all_who_hold_are_built_for(tmp_pat
     }
     words = verdict(made_up(tmp_path, {}, strengths=(2, 4), by_strength=by, limits={"a": 2, "b": 4}))
     assert (
-        "a and b hold against every attack played. With 2 attackers b loses least: 1.0 points of accuracy to IPM, from" in words
+        "a and b hold against every attack played. With 2 attackers b loses least of these: 1.0 points of accuracy to IPM, from"
+        in words
     )
     missing = verdict(edited(tmp_path, without("IPM", "b", 2.0)))
     assert missing.startswith("With as many attackers as it is built for, a holds")
@@ -180,7 +181,7 @@ def test_what_is_only_undecided_is_not_said_to_fail(tmp_path: Path) -> None:
 def test_a_tie_is_undecided_by_any_number_of_seeds_in_reach(tmp_path: Path) -> None:
     """That the one is named first is the order of the file alone."""
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.89] * 3, ("b", "IPM"): [0.89] * 3}))
-    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
+    assert "With 3 attackers a loses least of these: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
     assert "Whether b loses more is undecided, more than 1000 seeds needed." in words
 
 

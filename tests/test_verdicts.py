@@ -184,7 +184,7 @@ def test_the_table_of_the_terminal_says_what_its_heads_are(tmp_path: Path) -> No
 
 def test_a_gain_is_not_said_to_be_a_loss_of_less_than_nothing(tmp_path: Path) -> None:
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.92] * 3, ("b", "IPM"): [0.89] * 3}))
-    assert "With 3 attackers a loses least: nothing." in words
+    assert "With 3 attackers a loses least of these: nothing." in words
 
 
 def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_what_seeds_cannot_tell_is_undecided_with_the_seeds_that_would(tmp_path:
 def test_who_loses_least_is_said_only_as_far_as_seeds_tell(tmp_path: Path) -> None:
     table = {("a", "IPM"): [0.89, 0.89, 0.89], ("b", "IPM"): [0.885, 0.889, 0.885], ("c", "IPM"): [0.87, 0.872, 0.869]}
     words = verdict(made_up(tmp_path, table))
-    assert "With 3 attackers a loses least: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
+    assert "With 3 attackers a loses least of these: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
     assert "Whether b loses more is undecided, about 5 seeds needed." in words
     other = verdict(made_up(tmp_path / "other", {("a", "IPM"): [0.89] * 2, ("b", "IPM"): [0.86] * 2}))
     assert "undecided" not in other

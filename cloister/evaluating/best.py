@@ -58,7 +58,7 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
         (one for d in holding for one in by[d] if one.strength == strength),
         key=lost_in_the_mean,
     )
-    words = f"{who} With {at(grid, strength)} {least.defence} loses least: {points(least)}{rate(least)}."
+    words = f"{who} With {at(grid, strength)} {least.defence} loses least of these: {points(least)}{rate(least)}."
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
 

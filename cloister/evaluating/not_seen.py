@@ -95,8 +95,8 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
             harm = one.harm
-            if harm is None or harm.state != State.BREAKS or not harm.lost.tells or harm.lost.mean > harm.lost.half:
-                continue
+            if harm is None or not 0 < harm.broke < harm.lost.count or not harm.lost.tells or harm.lost.mean > harm.lost.half:
+                continue  # what breaks on all seeds is no chance
             often = f"on {harm.broke} of {harm.lost.count} seeds"
             mean_ = f"{100 * harm.lost.mean:.1f} points in the mean"
             said.append(f"{one.defence}{under} with {at(grid, one.strength)} by {harm.attack} {often} ({mean_})")
