@@ -221,6 +221,8 @@ def test_a_break_on_one_seed_of_many_that_costs_nothing_in_the_mean_may_be_chanc
     assert "single seeds" not in verdict(made_up(tmp_path / "c", {("a", "IPM"): [0.84, 0.84, 0.7]}))
     every = made_up(tmp_path / "d", {("a", "IPM"): [0.8, 0.75, 0.3]})  # on all seeds, however far apart: no chance
     assert "may be chance" not in verdict(every)
+    another = {("a", "IPM"): [0.89, 0.3, 0.9], ("a", "X"): [0.82, 0.81, 0.82]}
+    assert "may be chance" not in verdict(made_up(tmp_path / "e", another))
     plain = made_up(tmp_path / "b", {("a", "IPM"): [0.5, 0.52, 0.55, 0.5, 0.51]})
     assert "may be chance" not in verdict(plain)
 

@@ -3,6 +3,7 @@ single clients behind a mean, rounds before the last poisoned one, and runs in w
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from statistics import mean
 
 from ..fl.runs.results_folder import Row
@@ -11,7 +12,7 @@ from ..threat_models.evaluation import ABSENT
 from .caveats import runs_in_which
 from .data import Grid, at
 from .judging import Finding, State
-from .losses import cannot_gain
+from .losses import cannot_gain, lost_by_seed
 
 ONE = 0.2
 """Of the worst client's accuracy lost, mean over seeds, from which on a verdict that a defence holds names it; and twice as much
@@ -95,13 +96,23 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
             harm = one.harm
-            if harm is None or not 0 < harm.broke < harm.lost.count or not harm.lost.tells or harm.lost.mean > harm.lost.half:
-                continue  # what breaks on all seeds is no chance
+            if harm is None or harm.state != State.BREAKS or not harm.lost.tells or harm.lost.mean > harm.lost.half:
+                continue
+            if _breaks_on_all(grid, one):
+                continue  # by that or another attack, which is no chance
             often = f"on {harm.broke} of {harm.lost.count} seeds"
             mean_ = f"{100 * harm.lost.mean:.1f} points in the mean"
             said.append(f"{one.defence}{under} with {at(grid, one.strength)} by {harm.attack} {often} ({mean_})")
     first = "Where the mean may be none a break may be chance, the more so the more attacks and seeds are played"
     return [f"{first}: {'; '.join(said)}. More seeds of that attack alone tell."] if said else []
+
+
+def _breaks_on_all(grid: Grid, one: Finding) -> bool:
+    """Whether an attack, or a backdoor, breaks the defence on all seeds on which it was played."""
+    absent, bound = grid.absent(one.defence, one.strength, one.protection), grid.bounds.loss
+    lost = [[v for v in lost_by_seed(rows, absent).values() if isfinite(v)] for rows in one.rows.values()]
+    through = one.backdoor is not None and one.backdoor.broke == one.backdoor.lost.count
+    return through or any(len(values) > 1 and min(values) > bound for values in lost)
 
 
 def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
