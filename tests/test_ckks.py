@@ -205,3 +205,22 @@ def test_a_public_key_alone_is_refused_with_a_secret_key_or_of_other_parameters(
         PublicContext.from_bytes(products.encrypting_bytes(), PRODUCTS)
     assert len(products.secret_bytes()) <= PRODUCTS.secret_bytes
     assert len(sums.secret_bytes()) <= SUMS.secret_bytes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("degree", "bits", "scale"), [(4096, (54, 54), 30), (8192, (60, 40, 40, 60), 40), (16384, (60, 40, 60), 40)]
+)
+def test_bytes_of_other_rings_and_primes_are_read_as_strictly(degree, bits, scale):
+    """What must stand between coefficients follows from the parameters, not from those of this module."""
+    parameters = CkksParameters(degree, bits, scale)
+    key = SecretContext.generate(parameters)
+    other = SecretContext.from_secret_bytes(key.secret_bytes(), parameters)
+    values = RNG.normal(size=parameters.slots + 7) / 20
+    sent = key.public().read(
+        EncryptingContext.from_bytes(key.encrypting_bytes(), parameters).encrypt(values).to_bytes(), len(values)
+    )
+    assert np.abs(other.decrypt(sent).rounded(4) - values).max() < 1e-3
+    if parameters.multiplies:
+        product = other.read_product(inner_product(sent, sent).to_bytes())
+        assert abs(other.decrypt(product).rounded(4)[0] - values @ values) < 0.05

@@ -80,7 +80,7 @@ def test_one_client_that_a_backdoor_takes_wholly_is_named_where_the_mean_holds(t
 
         return verdict(edited(tmp_path, edit))
 
-    said = "of the one that is taken most, a with 3 attackers 100.0 % of BadNets (at most 2.0 % of any client without it)"
+    said = "taken most, in the mean of the seeds, a with 3 attackers 100.0 % of BadNets (at most 2.0 % of any client without it)"
     assert said in of(1.0)
     assert "whom a backdoor takes" not in of(0.2)
 
@@ -95,14 +95,17 @@ def test_one_client_that_loses_everything_is_named_where_the_mean_holds(tmp_path
 
         return change
 
-    said = "Means hide single clients; the worst off at the end: a with 3 attackers 0.0 % under IPM (the worst has 80.0 % without"
+    said = "the worst off at the end, in the mean of the seeds: a with 3 attackers 0.0 % under IPM (the worst has 80.0 % without"
     assert said in verdict(edited(tmp_path, edit(0.0)))
     assert "Means hide" not in verdict(edited(tmp_path, edit(0.75)))
 
 
 def test_a_backdoor_that_had_succeeded_before_its_last_round_is_named_where_a_defence_holds(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "BadNets"): [0.89] * 3}, success={("a", "BadNets"): [0.02] * 3})
-    assert "highest success from the middle of the attack on: a with 3 attackers 99.0 % of BadNets" in verdict(grid)
+    assert (
+        "highest success from the middle of the attack on, in the mean of the seeds: a with 3 attackers 99.0 % of BadNets"
+        in verdict(grid)
+    )
     for k, (accuracy, rates) in enumerate(
         (([0.5] * 3, [0.02] * 3), ([0.9] * 3, [0.01, 0.05, 0.11]))
     ):  # broken by accuracy; undecided

@@ -195,6 +195,26 @@ def test_a_defence_that_no_attack_reached_is_not_said_to_hold(tmp_path: Path) ->
     assert "needed" not in verdict(grid)
 
 
+def test_a_defence_that_refused_all_that_attackers_sent_is_not_said_to_hold(tmp_path: Path) -> None:
+    """Before: "holds against every attack played", where each run of the table said "attack refused"."""
+    made_up(tmp_path, {("a", "nan"): [0.9] * 3, ("a", "still"): [0.9] * 3})
+    all_of = {"rejected": {"loyal": 0, "members": 90}}
+    grid = edited(tmp_path, lambda row: row | {"nan": all_of, "still": {"same_models": True}}.get(str(row["attack"]), {}))
+    nothing = "a held against nothing, as what attackers sent was refused, or changed no model."
+    assert verdict(grid).startswith(f"With as many attackers as it is built for, {nothing}")
+    assert [row["finding"] for row in defence_rows(grid)] == ["attack refused"]
+    grid = edited(tmp_path, lambda row: row | (all_of if row["attack"] == "nan" else {"same_models": False}))
+    assert [row["finding"] for row in defence_rows(grid)] == ["holds"]
+
+
+def test_a_defence_without_a_result_is_not_said_to_have_met_other_numbers(tmp_path: Path) -> None:
+    """Before: "no number of attackers was played that a defence says it is built for", where its runs ended in errors."""
+    made_up(tmp_path, {("a", "X"): [0.9] * 3, ("b", "X"): [0.9] * 3}, limits={"a": 3, "b": 0})
+    error = {"status": "failed", "reason": "RuntimeError: no"}
+    grid = edited(tmp_path, lambda row: row | (error if (row["attack"], row["defence"]) == ("X", "a") else {}))
+    assert verdict(grid).startswith("No defence has a result with as many attackers as it says it is built for.")
+
+
 def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: Path) -> None:
     """Before: one other attack, however weak, and the note that nothing was held against was gone."""
     made_up(tmp_path, {(d, a): [0.9] * 3 for d in "ab" for a in ("X", "none")})
@@ -208,7 +228,8 @@ def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: P
 def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: Path) -> None:
     """Before: a rule held "against every attack played", all of which FedAvg held against, too."""
     words = (
-        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points at most, to X): that"
+        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points in the mean at most, to X):"
+        " that"
         " others hold against these tells little of them. Take more attackers, other or stronger attacks, or what `cloister"
         " attack` finds."
     )

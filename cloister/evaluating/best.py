@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..grids.spread import spread
 from .caveats import fewer_than_built_for
 from .data import Grid, at
-from .judging import DECIDE, UNCHANGED, Finding, State, seeds_needed, seeds_words
+from .judging import DECIDE, SPENT, UNCHANGED, Finding, State, seeds_needed, seeds_words
 from .learning import enough_words, learns, without_attack
 from .loss_words import capital, lost_in_the_mean, names_words, nothing_met, points, rate, they_are, verb_of
 from .losses import lost_by_seed
@@ -17,13 +17,17 @@ def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
     """Which defences hold against all that was played wherever they are built to, and which of them loses least."""
     inside = [one for one in found if one.within and one.attackers]
     if not inside:
+        judged = {(one.defence, one.strength) for one in found}
+        if any((d, s) not in judged for d in grid.defences for s in grid.strengths):
+            return "no defence has a result with as many attackers as it says it is built for."
         return "no number of attackers was played that a defence says it is built for."
-    met = [one for one in inside if one.word != UNCHANGED]
+    met = [one for one in inside if one.word not in SPENT]
     spared = [d for d in dict.fromkeys(one.defence for one in inside) if d not in {one.defence for one in met}]
+    nothing = nothing_met(spared, all(one.word == UNCHANGED for one in inside if one.defence in spared)) if spared else ""
     if not met:
         many = f"with as many attackers as {they_are(spared)} built for"
-        return f"{many}, {nothing_met(spared)}. {without_attack(grid, spared, inside[0].protection)}"
-    return _of_those_attacked(grid, found, met) + (f" {capital(nothing_met(spared))}." if spared else "")
+        return f"{many}, {nothing}. {without_attack(grid, spared, inside[0].protection)}"
+    return _of_those_attacked(grid, found, met) + (f" {capital(nothing)}." if spared else "")
 
 
 def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Finding]) -> str:

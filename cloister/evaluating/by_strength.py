@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ..threat_models.chance import NOTHING
 from .data import Grid, at
-from .judging import UNCHANGED, Finding, State, seeds_words, without_words
+from .judging import SPENT, UNCHANGED, Finding, State, seeds_words, without_words
 from .learning import little_words
 from .loss_words import at_the_end, lost_in_the_mean, names_words, nothing_met, points, success, verb_of
 
@@ -54,8 +54,8 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         own = [f"{100 * of.mean:.1f}" for one in found if (of := grid.clean(one.defence, one.protection))]
         chance = 100 * (grid.chance(found[0].protection) or 0)
         return f"{names_words(names)} {NOTHING} ({names_words(own)} %, as chance is {chance:.1f} %)"
-    if word == UNCHANGED:
-        return nothing_met(names)
+    if word in SPENT:
+        return nothing_met(names, word == UNCHANGED)
     verb = {"holds": "hold", "breaks": "break", "lets": "let"}[first]
     if word.endswith("backdoor through"):
         rest = rest.replace("lets", verb_of(names, "let")) if first == "breaks" else rest

@@ -18,7 +18,7 @@ SEED = 4
 
 def unusable(grid: Grid) -> list[str]:
     """Attacks whose updates nobody could use: where all are refused, an attack is as good as none."""
-    words = "updates that {attack} made were refused, as not finite or too large: there it did less than it was to do"
+    words = "updates that {attack} made were refused, as not finite or too large: there it did less than it was to do, or nothing"
     return runs_in_which(grid, lambda row: bool((row.get("rejected") or {}).get("members")), f"In {{runs}} {words}.")
 
 

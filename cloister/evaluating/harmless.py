@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .data import Grid
-from .judging import UNCHANGED, Finding, State
+from .judging import SPENT, Finding, State
 from .loss_words import lost_in_the_mean, names_words, verb_of
 
 UNDEFENDED = frozenset({"FedAvg", "FedProx"})
@@ -17,13 +17,13 @@ def harm_nobody(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]
     for place, several in found.items():
         plain = [one for one in several if one.attackers and _undefended(grid.about["defences"].get(one.defence))]
         others = [one for one in several if one not in plain]
-        whole = all(one.state == State.HOLDS or one.word == UNCHANGED for one in plain)
+        whole = all(one.state == State.HOLDS or one.word in SPENT for one in plain)
         if not (plain and whole and any(one.state == State.HOLDS for one in others)):
             continue
         names = list(dict.fromkeys(one.defence for one in plain))
         worst = max(plain, key=lost_in_the_mean)
         lost = max(0.0, 100 * lost_in_the_mean(worst))
-        most = f"{lost:.1f} points at most" + (f", to {worst.harm.attack}" if lost and worst.harm else "")
+        most = f"{lost:.1f} points in the mean at most" + (f", to {worst.harm.attack}" if lost and worst.harm else "")
         under = f" under {place}" if len(found) > 1 else ""
         said[place] = f"{names_words(names)}{under}, which {verb_of(names, 'defend')} nothing ({most})"
     if not said:

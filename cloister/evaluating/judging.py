@@ -29,6 +29,9 @@ NOBODY = "no attacker at work"
 """What is found where none was, in any round: nothing was held against."""
 UNCHANGED = "no model changed"
 """Likewise where no attack changed the model of any loyal client: nothing was held against either."""
+REFUSED = "attack refused"
+"""Likewise where all that attackers sent was refused, with any attack of which anything was taken."""
+SPENT = (UNCHANGED, REFUSED)
 AT_THE_END = "breaks at the end"
 """Of what is lost in the last evaluation alone."""
 
@@ -106,9 +109,11 @@ class Finding:
 
     @property
     def met_nothing(self) -> bool:
-        """Whether there was no attacker at work that changed anything, and no attack is without a result."""
-        met = {attack for attack, of in self.rows.items() if any(row.get("attackers") for row in of)}
-        return not self.attackers or (not self.without and met == {*self.unchanged})
+        """Whether nothing of any attack counted, and none is without a result: nobody was at work, or what was sent was refused,
+        or changed nothing.
+        """
+        met = [row for of in self.rows.values() for row in of if row.get("attackers")]
+        return not self.attackers or (not self.without and all(row.get("same_models") or all_refused(row) for row in met))
 
     @property
     def state(self) -> State:
@@ -126,8 +131,14 @@ class Finding:
             through = self.backdoor is not None and self.backdoor.state == State.BREAKS
             return " and ".join(filter(None, [broken, "lets a backdoor through" * through]))
         if self.nothing or self.met_nothing:
-            return NOTHING if self.nothing else UNCHANGED if self.attackers else NOBODY
+            return NOTHING if self.nothing else self._spent if self.attackers else NOBODY
         return "holds" if self.state == State.HOLDS else "undecided"
+
+    @property
+    def _spent(self) -> str:
+        """What nothing of any attack counted for: `UNCHANGED` or `REFUSED`."""
+        met = [row for of in self.rows.values() for row in of if row.get("attackers")]
+        return UNCHANGED if all(row.get("same_models") for row in met) else REFUSED
 
     @property
     def needs(self) -> float | None:
@@ -150,6 +161,12 @@ class Finding:
     def gained_most(self) -> float:
         """What any backdoor gains on any seed; 0 where none gains anything."""
         return max((gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of), default=0.0)
+
+
+def all_refused(row: Row) -> bool:
+    """Whether as many of the attackers' updates were refused as they sent at most: none of the attack counted."""
+    refused = (row.get("rejected") or {}).get("members") or 0
+    return bool(0 < (row.get("attackers") or 0) * (max(row.get("rounds") or [0]) + 1) <= refused)
 
 
 def findings_at(grid: Grid, defence: str, strength: float, protection: str) -> list[Finding]:

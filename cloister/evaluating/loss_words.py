@@ -63,9 +63,12 @@ def verb_of(names: Sequence[str], verb: str) -> str:
     return verb + "s" if len(names) == 1 else verb
 
 
-def nothing_met(names: Sequence[str]) -> str:
-    """Of defences of which no attack changed anything: no praise, as nothing was there to hold against."""
-    return f"{names_words(names)} held against nothing, as no attack changed any loyal client's model"
+def nothing_met(names: Sequence[str], unchanged: bool) -> str:
+    """Of defences with which nothing of any attack counted: no praise, as nothing was there to hold against. unchanged: as no
+    loyal client's model changed; else as all that attackers sent was refused, with some attack.
+    """
+    why = "no attack changed any loyal client's model" if unchanged else "what attackers sent was refused, or changed no model"
+    return f"{names_words(names)} held against nothing, as {why}"
 
 
 def they_are(names: Sequence[str]) -> str:

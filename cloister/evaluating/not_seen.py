@@ -127,9 +127,11 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
         return before - after, f"{100 * after:.1f} % under {attack} (the worst has {100 * before:.1f} % without attack)"
 
     said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
-    accuracy = [f"Means hide single clients; the worst off at the end: {'; '.join(said)}."] if said else []
+    accuracy = (
+        [f"Means hide single clients; the worst off at the end, in the mean of the seeds: {'; '.join(said)}."] if said else []
+    )
     said = _worst_of(grid, found, _of_one_backdoor, lambda one: one.backdoor is not None and one.backdoor.state != State.BREAKS)
-    first = "Means hide single clients, whom a backdoor takes at the end: of the one that is taken most"
+    first = "Means hide single clients, whom a backdoor takes at the end: of the one that is taken most, in the mean of the seeds"
     return accuracy + ([f"{first}, {'; '.join(said)}."] if said else [])
 
 
@@ -174,7 +176,7 @@ def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[st
     said = _worst_of(grid, found, words, lambda one: one.backdoor is None or one.backdoor.state != State.BREAKS)
     tail = "where models have learned little, that may be no backdoor's doing"
     first = "Backdoors are judged in their last poisoned round; their highest success from the middle of the attack on"
-    return [f"{first}: {'; '.join(said)} ({tail})."] if said else []
+    return [f"{first}, in the mean of the seeds: {'; '.join(said)} ({tail})."] if said else []
 
 
 def _worst_of(

@@ -21,7 +21,7 @@ from ..threat_models.broken import Bounds, broken_words
 from ..threat_models.chance import NOTHING
 from .cells import METRICS, lasting
 from .data import Grid, Spot
-from .judging import UNCHANGED, Finding, findings, seeds_words, without_words
+from .judging import SPENT, Finding, findings, seeds_words, without_words
 from .over_seeds import broke_words
 from .tables import NOT_PLAYED, absent_of, breakdown_words, by_words, clean_of, clean_words, without_result
 
@@ -90,7 +90,7 @@ def _judged(grid: Grid, one: Finding) -> dict[str, Any]:
         "backdoor": one.backdoor.attack if one.backdoor else DASH,
         "rates": [*zip(RATES, rates, strict=True)] if one.backdoor else [],
         "word": one.word,
-        "beyond": one.within is False and one.word not in (NOTHING, UNCHANGED),
+        "beyond": one.within is False and one.word not in (NOTHING, *SPENT),
         "state": one.state.name.lower(),
         "why": why(one),
     }

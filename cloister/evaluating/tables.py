@@ -14,7 +14,7 @@ from ..threat_models.broken import Bounds, broken_words
 from ..threat_models.chance import NOTHING
 from ..threat_models.evaluation_check import ATTACKERS
 from .data import Grid
-from .judging import UNCHANGED, Finding, Harm, findings
+from .judging import SPENT, Finding, Harm, findings
 from .learning import at_chance, close_to_chance
 from .over_seeds import broke_words, least_words, median_words, searched
 
@@ -44,9 +44,7 @@ def grid_table(grid: Grid, protection: str) -> Table:
         for one in found:
             attack = one.harm.attack if one.harm else ""
             absent, under = _mean(absent_of(grid, one)), percent(one.over(one.harm, "accuracy", "late"))
-            word = _short(one.word) + (
-                " (beyond)" if one.within is False and one.word not in ("holds", NOTHING, UNCHANGED) else ""
-            )
+            word = _short(one.word) + (" (beyond)" if one.within is False and one.word not in ("holds", NOTHING, *SPENT) else "")
             beside = f"{_mean(clean_of(grid, one))}{unsummed_words(grid, defence, protection)} / {absent}"
             table.add_row(defence, _strength(grid, one, found), beside, attack, under, backdoor_words(one), word)
     return table

@@ -13,7 +13,7 @@ from ..threat_models.chance import NOTHING
 from ..threat_models.evaluation import ABSENT
 from .cells import METRICS, headed
 from .data import Grid, Spot
-from .judging import AT_THE_END, NOBODY, UNCHANGED, Finding, findings
+from .judging import AT_THE_END, NOBODY, REFUSED, UNCHANGED, Finding, all_refused, findings
 from .losses import cannot_gain, ends_ruined, lost_by_seed, reference_of
 from .tables import NEVER_MOVED, bounds_words, reasons
 from .verdict import verdict
@@ -29,10 +29,6 @@ WORDS = {
     "accuracy and backdoor": "breaks and lets a backdoor through",
     "accuracy at the end and backdoor": f"{AT_THE_END} and lets a backdoor through",
 }
-
-
-REFUSED = "attack refused"
-"""The verdict on a cell all of whose attackers' updates were refused, as not finite or too large: nothing was held against."""
 
 
 WORKS = "trigger works without attack"
@@ -80,7 +76,7 @@ def _judged(grid: Grid, spot: Spot, lines: Sequence[Row], found: Sequence[Findin
         gain = gained(line.get("success"))
         ruins = ends_ruined(line, absent, ends, bounds.loss)
         words = WORDS[breaks(loss, gain, bounds, ruins)] if loss is not None and known else None
-        words = REFUSED if words == WORDS[""] and _all_refused(line) else words
+        words = REFUSED if words == WORDS[""] and all_refused(line) else words
         words = NOBODY if words == WORDS[""] and line.get("attackers") == 0 else words
         words = WORKS if words == WORDS[""] and line.get("success") and cannot_gain(line, bounds.success) else words
         words = NOTHING if words == WORDS[""] and any(one.nothing for one in found) else words
@@ -106,12 +102,6 @@ def _finding_of(line: Row, found: Sequence[Finding]) -> str | None:
     if line["status"] != "done":
         found = [one for one in found if one.rows.get(line["attack"])] or found
     return next((one.word for one in found if one.attackers >= int(line.get("attackers") or 0)), None)
-
-
-def _all_refused(line: Row) -> bool:
-    """Whether as many of the attackers' updates were refused as they sent at most: none of the attack counted."""
-    refused = (line.get("rejected") or {}).get("members") or 0
-    return bool(0 < (line.get("attackers") or 0) * (max(line.get("rounds") or [0]) + 1) <= refused)
 
 
 def _row(line: Row, judged: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,8 @@ class EncryptedSimilarities:
                 state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits, proven)
         except Uncomputable:
             self._run.record.fault(key.holder, "keys for products that not every product can be made with")
-            self._unopened(key)
+            self._holders.behind(key)
+            self._let_go(key)
             raise Silent(f"no inner products of {label} could be computed", SERVER) from None
         count = products_of(len(rows), len(columns))
         self._run.network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
@@ -118,12 +119,11 @@ class EncryptedSimilarities:
                 self._holders.proven(key)
             return server.state
         self._holders.failed(server.state, f"the scores {label}", key)
-        self._unopened(key)
+        self._let_go(key)
         raise Silent(f"no client opened the inner products of {label}", SERVER)
 
-    def _unopened(self, key: RelayedKey) -> None:
-        """Nothing came of this key: where it is given up, so are the sketches under it, of the round and kept."""
-        self._holders.behind(key)
+    def _let_go(self, key: RelayedKey) -> None:
+        """Of the sketches under this key, of the round and kept, where it is given up."""
         if key.name in self._holders.keys:
             return
         if self._holders.policy.keys == "run":
@@ -151,7 +151,8 @@ class EncryptedSimilarities:
         words = f"a sketch of each update, encrypted: {OF_ALL}"
         self._run.record.disclose(updates.round, "server", sketches, tuple(received), 0, words)
         if set(updates.clients) - {key.holder} and not set(received) - {key.holder}:  # perhaps nobody else would encrypt under it
-            self._unopened(key)
+            self._holders.behind(key)
+            self._let_go(key)
             received = received if key.name in self._holders.keys else {}
         self.sketches[updates.name] = received
         under = self._run.setup.run if self._holders.policy.keys == "run" else session.digest
