@@ -228,10 +228,9 @@ def test_attacks_that_changed_no_model_are_named_beside_one_that_did(tmp_path: P
 def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: Path) -> None:
     """Before: a rule held "against every attack played", all of which FedAvg held against, too."""
     words = (
-        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points in the mean at most, to X):"
-        " that"
-        " others hold against these tells little of them. Take more attackers, other or stronger attacks, or what `cloister"
-        " attack` finds."
+        "No attack of this grid takes more than the bound from mean, which defends nothing (1.0 points in the mean at most, to"
+        " X): that others hold against these tells little of them. Take more attackers, other or stronger attacks, or what"
+        " `cloister attack` finds."
     )
 
     def said(name: str, mean: list[float], median: list[float], plain: Any = FedAvg()) -> str:
