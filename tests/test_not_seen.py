@@ -80,7 +80,7 @@ def test_one_client_that_a_backdoor_takes_wholly_is_named_where_the_mean_holds(t
 
         return verdict(edited(tmp_path, edit))
 
-    said = "taken most, in the mean of the seeds, a with 3 attackers 100.0 % of BadNets (at most 2.0 % of any client without it)"
+    said = "taken most, a with 3 attackers 100.0 % of BadNets, the worst of 3 seeds (at most 2.0 % of any client without it)"
     assert said in of(1.0)
     assert "whom a backdoor takes" not in of(0.2)
 
@@ -95,17 +95,17 @@ def test_one_client_that_loses_everything_is_named_where_the_mean_holds(tmp_path
 
         return change
 
-    said = "the worst off at the end, in the mean of the seeds: a with 3 attackers 0.0 % under IPM (the worst has 80.0 % without"
+    said = (
+        "the worst off at the end: a with 3 attackers 0.0 % under IPM, the worst of 3 seeds (the worst has 80.0 % without attack)"
+    )
     assert said in verdict(edited(tmp_path, edit(0.0)))
     assert "Means hide" not in verdict(edited(tmp_path, edit(0.75)))
 
 
 def test_a_backdoor_that_had_succeeded_before_its_last_round_is_named_where_a_defence_holds(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "BadNets"): [0.89] * 3}, success={("a", "BadNets"): [0.02] * 3})
-    assert (
-        "highest success from the middle of the attack on, in the mean of the seeds: a with 3 attackers 99.0 % of BadNets"
-        in verdict(grid)
-    )
+    said = "highest success from the middle of the attack on: a with 3 attackers 99.0 % of BadNets, the worst of 3 seeds"
+    assert said in verdict(grid)
     for k, (accuracy, rates) in enumerate(
         (([0.5] * 3, [0.02] * 3), ([0.9] * 3, [0.01, 0.05, 0.11]))
     ):  # broken by accuracy; undecided
@@ -115,6 +115,34 @@ def test_a_backdoor_that_had_succeeded_before_its_last_round_is_named_where_a_de
     assert "highest success" not in verdict(through), "it is said already that it succeeds"
     low = edited(tmp_path, lambda row: row | {"success": row["success"] | {"peak": 0.05}} if row.get("success") else row)
     assert "highest success" not in verdict(low)
+
+
+def test_who_is_hidden_on_one_seed_of_three_is_named_with_what_it_has_there(tmp_path: Path) -> None:
+    """Before: the mean of the three seeds, in which one client that loses 58 points on one of them was not told at all."""
+    made_up(tmp_path, {("a", "IPM"): [0.89] * 3, ("a", "BadNets"): [0.89] * 3}, success={("a", "BadNets"): [0.02] * 3})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        there = row["seed"] == 1
+        if row["attack"] == "BadNets":
+            return row | {"success": row["success"] | {"peak": 0.3 if there else 0.02}}
+        ends = {"accuracy": row["accuracy"] | {"worst": 0.36 if there else 0.94}, "clean": row["clean"] | {"worst": 0.92}}
+        return row | ends if row["attack"] == "IPM" else row
+
+    said = verdict(edited(tmp_path, edit))
+    assert "a with 3 attackers 36.0 % under IPM on 1 of 3 seeds (the worst has 92.0 % without attack)" in said
+    assert "attack on: a with 3 attackers 30.0 % of BadNets on 1 of 3 seeds" in said
+
+
+def test_who_is_hidden_on_some_seeds_is_named_by_the_worst(tmp_path: Path) -> None:
+    made_up(tmp_path, {("a", "IPM"): [0.89] * 3})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        worst = [0.5, 0.94, 0.1][row["seed"]]
+        ends = {"accuracy": row["accuracy"] | {"worst": worst}, "clean": row["clean"] | {"worst": 0.9}}
+        return row | ends if row["attack"] == "IPM" else row
+
+    said = "10.0 % under IPM, the worst of 2 such seeds of 3 (the worst has 90.0 % without attack)"
+    assert said in verdict(edited(tmp_path, edit))
 
 
 def test_runs_in_which_nobody_was_loyal_are_named(tmp_path: Path) -> None:

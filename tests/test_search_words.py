@@ -243,7 +243,7 @@ def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: flo
     words = verdict(found)
     assert ("learned nothing without attack (10.6 %, as chance is 10.0 %): there was nothing to take" in words) == chance
     assert ("No break found" in words) != chance
-    assert {row["verdict"] for row in point_rows(found)} == {"nothing to take" if chance else "holds"}
+    assert {row["verdict"] for row in point_rows(found)} == {"nothing to take" if chance else "no break"}
     assert chance or not replace(found, rows=[{**clean, "accuracy": 0.1, "classes": None}]).nothing  # a folder of before
 
 
@@ -362,3 +362,16 @@ def test_a_break_says_for_how_many_attackers_the_defence_is_built(built_for: int
         assert verdict(replace(one, about=about)).startswith(words)
         drawn = verdict(replace(one, about={**about, "in_a_round": 5, "built_for": 2}))
         assert drawn.startswith("Broken by 4 of 9 clients (it is built for 2 of the 5 that are drawn in a round)")
+
+
+def test_what_a_point_did_where_it_was_searched_is_told_though_it_did_not_hold() -> None:
+    """Before: "The worst: loses 3.9 points", of two seeds, where another took 5.2 on the one that both were played on."""
+    refuted, other = point(3, 0.052, 0.01), point(3, 0.039, 0.039)
+    words = verdict(search([refuted, other, point(2, 0.01)]))
+    assert "The worst, each in the mean of the seeds that it was played on: loses 3.9 points" in words
+    assert "On the seed searched alone IPM" in words
+    assert "by 3 loses 5.2 points of accuracy (the client that loses most: 10.4)" in words
+    assert "; on all that it was played on loses 3.1 points of accuracy" in words
+    alone = verdict(search([other, point(2, 0.01)]))
+    assert "alone" not in alone
+    assert "The worst: loses" in verdict(search([point(2, 0.01)]))

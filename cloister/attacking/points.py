@@ -28,7 +28,7 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
     severity: times the bound that it comes nearest to or passes.
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
-    holds = "nothing to take" if search.nothing else "holds"
+    holds = "nothing to take" if search.nothing else "no break"
     return [_row(search, point, holds) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
 
 

@@ -1,5 +1,6 @@
 """A search on the terminal, as JSON, and in a sentence. It never says that a defence is safe."""
 
+from dataclasses import replace
 from typing import Any
 
 from rich.markup import escape
@@ -7,7 +8,7 @@ from rich.table import Table
 
 from ..grids.spread import in_points
 from ..threat_models.broken import broken_words
-from ..threat_models.search.found import Point, given_up, worst
+from ..threat_models.search.found import Point, given_up, worst, worst_searched
 from .data import Search, curve, found_words
 from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed, unplayed_words, with_interval
 from .words import said
@@ -47,8 +48,8 @@ def verdict(search: Search) -> str:
             )
         return (
             f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
-            f" none.{held}{unplayed_words(search)} The worst: {_did(most)} by {most.attackers}, {said(most.numbers)}."
-            f"{_of_clean(search, most)}{_erred(search)}"
+            f" none.{held}{unplayed_words(search)} The worst{_in_the_mean(search)}: {_did(most)} by {most.attackers},"
+            f" {said(most.numbers)}.{_worse_where_searched(search, most)}{_of_clean(search, most)}{_erred(search)}"
         )
     seeds = ", ".join(map(str, about["held_out"]))
     by = cheapest["attackers"]
@@ -57,6 +58,25 @@ def verdict(search: Search) -> str:
         f" every seed that was held out ({seeds}), too. Found in {spent}, the first break after {cheapest['after_runs']} runs and"
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, by)}"
         f"{unplayed_words(search)}{yet}"
+    )
+
+
+def _in_the_mean(search: Search) -> str:
+    """That points are ranked by means, where any was played on several seeds."""
+    several = any(len(point.seen) > 1 for point in search.played)
+    return ", each in the mean of the seeds that it was played on" if several else ""
+
+
+def _worse_where_searched(search: Search, most: Point) -> str:
+    """A point that did more on the seeds that were searched than the worst did there, though not in the mean of all that it was
+    played on: a sentence, or empty.
+    """
+    top = worst_searched(search.points.values())
+    if top is None or top.severity_searched <= most.severity_searched:
+        return ""
+    there, all_ = (_did(replace(top, held_out=of)) for of in ({}, top.held_out))
+    return (
+        f" On {search.seed_searched} alone {said(top.numbers)} by {top.attackers} {there}; on all that it was played on {all_}."
     )
 
 

@@ -1,23 +1,16 @@
 """What a verdict's numbers cannot show of attacks that were played: those that did nothing, those that could gain nothing more,
-single clients behind a mean, rounds before the last poisoned one, and runs in which nobody was loyal.
+and runs in which nobody was loyal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from statistics import mean
 
 from ..fl.runs.results_folder import Row
-from ..grids.spread import metric, spread
 from ..threat_models.evaluation import ABSENT
 from .caveats import runs_in_which
 from .data import Grid, at
 from .judging import Finding, State
 from .losses import cannot_gain, lost_by_seed
-
-ONE = 0.2
-"""Of the worst client's accuracy lost, mean over seeds, from which on a verdict that a defence holds names it; and twice as much
-as all lose in the mean, else it is no single client.
-"""
 
 
 def did_nothing(grid: Grid) -> list[str]:
@@ -113,86 +106,3 @@ def _breaks_on_all(grid: Grid, one: Finding) -> bool:
     lost = [[v for v in lost_by_seed(rows, absent).values() if isfinite(v)] for rows in one.rows.values()]
     through = one.backdoor is not None and one.backdoor.broke == one.backdoor.lost.count
     return through or any(len(values) > 1 and min(values) > bound for values in lost)
-
-
-def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Who holds in the mean of the loyal clients, while the one that is worst off lost much, or has a backdoor to itself."""
-
-    def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
-        ends = [(row["clean"].get("worst"), row["accuracy"].get("worst")) for row in rows]
-        lost = (metric(row, "clean", "final") - metric(row, "accuracy", "final") for row in rows)
-        if (found := _moved_more(ends, lost, -1)) is None:
-            return None
-        before, after = found
-        return before - after, f"{100 * after:.1f} % under {attack} (the worst has {100 * before:.1f} % without attack)"
-
-    said = _worst_of(grid, found, words, lambda one: one.state == State.HOLDS)
-    accuracy = (
-        [f"Means hide single clients; the worst off at the end, in the mean of the seeds: {'; '.join(said)}."] if said else []
-    )
-    said = _worst_of(grid, found, _of_one_backdoor, lambda one: one.backdoor is not None and one.backdoor.state != State.BREAKS)
-    first = "Means hide single clients, whom a backdoor takes at the end: of the one that is taken most, in the mean of the seeds"
-    return accuracy + ([f"{first}, {'; '.join(said)}."] if said else [])
-
-
-def _of_one_backdoor(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
-    """How often a backdoor succeeds on the client that it takes most, where it is much more than in the mean."""
-    of = [row["success"] for row in rows if row.get("success")]
-    ends = [(one.get("clean_worst"), one.get("worst")) for one in of]
-    gained = (metric(row, "success", "mean") - metric(row, "success", "clean_mean") for row in rows)
-    if (found := _moved_more(ends, gained, 1)) is None:
-        return None
-    before, after = found
-    return after - before, f"{100 * after:.1f} % of {attack} (at most {100 * before:.1f} % of any client without it)"
-
-
-def _moved_more(
-    ends: Iterable[tuple[float | None, float | None]], in_the_mean: Iterable[float], sign: int
-) -> tuple[float, float] | None:
-    """Of one client, its number without and under attack, means over seeds, where it moved much more than that of all; else None.
-
-    in_the_mean: by how much all moved, by seed. sign: 1 of numbers that an attack raises, -1 of such that it lowers.
-    """
-    both = [(before, after) for before, after in ends if before is not None and after is not None]
-    of_all = spread(in_the_mean)
-    least = max(ONE, 2 * of_all.mean) if of_all else ONE
-    if not both or mean(sign * (after - before) for before, after in both) <= least:
-        return None
-    before, after = (mean(of) for of in zip(*both, strict=True))
-    return before, after
-
-
-def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Whom no backdoor breaks by its last poisoned round, while one succeeded above the bound in an earlier or a later one."""
-
-    def words(attack: str, rows: Sequence[Row]) -> tuple[float, str] | None:
-        of = [row["success"] for row in rows if row.get("success")]
-        gains = [float(one["peak"]) - float(one["clean_mean"]) for one in of if one.get("peak") is not None]
-        if not gains or mean(gains) <= grid.bounds.success:
-            return None
-        peak = mean(float(one["peak"]) for one in of)
-        return mean(gains), f"{100 * peak:.1f} % of {attack}"
-
-    said = _worst_of(grid, found, words, lambda one: one.backdoor is None or one.backdoor.state != State.BREAKS)
-    tail = "where models have learned little, that may be no backdoor's doing"
-    first = "Backdoors are judged in their last poisoned round; their highest success from the middle of the attack on"
-    return [f"{first}, in the mean of the seeds: {'; '.join(said)} ({tail})."] if said else []
-
-
-def _worst_of(
-    grid: Grid,
-    found: Mapping[str, Sequence[Finding]],
-    words: Callable[[str, Sequence[Row]], tuple[float, str] | None],
-    about: Callable[[Finding], bool],
-) -> list[str]:
-    """For each finding that it is about, the attack of which most is to be said, in words."""
-    said = []
-    for place, several in found.items():
-        under = f" under {place}" if len(found) > 1 else ""
-        for one in several:
-            if not about(one):
-                continue
-            told = [words(attack, rows) for attack, rows in one.rows.items()]
-            if there := [of for of in told if of is not None]:
-                said.append(f"{one.defence}{under} with {at(grid, one.strength)} {max(there)[1]}")
-    return said

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..reporting.headings import Said
 from ..threat_models.broken import CLEAN, LOWER
+from .behind_means import earlier_peaks, single_clients
 from .best import strengths_without_result, which_is_best
 from .by_strength import by_strength
 from .caveats import (
@@ -35,9 +36,7 @@ from .not_seen import (
     absent_failed,
     by_chance,
     did_nothing,
-    earlier_peaks,
     nobody_loyal,
-    single_clients,
     stopped_by_errors,
     without_some,
     works_without,

@@ -48,10 +48,15 @@ class Point:
         return sum(seen) / len(seen) if seen else 0.0
 
     @property
+    def severity_searched(self) -> float:
+        """Mean over the seeds that were searched alone."""
+        seen = [h.severity for h in self.searched.values()]
+        return sum(seen) / len(seen) if seen else 0.0
+
+    @property
     def suspected(self) -> bool:
         """Whether it breaks the defence in the mean of the seeds that were searched."""
-        seen = [h.severity for h in self.searched.values()]
-        return bool(seen) and sum(seen) / len(seen) > 1
+        return self.severity_searched > 1
 
     def breaks(self, seeds: Sequence[int]) -> bool:
         """Whether it breaks the defence there and on every one of these seeds, which were held out."""
@@ -136,5 +141,12 @@ def cheapest(space: Space, points: Mapping[Key, Point], held_out: Sequence[int])
 
 
 def worst(points: Iterable[Point]) -> Point | None:
-    """The most severe point of those that could be played; of equals, as where none does harm, that which loses most."""
+    """The most severe point of those that could be played, each in the mean of the seeds that it was played on; of equals, as
+    where none does harm, that which loses most.
+    """
     return max((p for p in points if not p.failed), key=lambda p: (p.severity, p.loss), default=None)
+
+
+def worst_searched(points: Iterable[Point]) -> Point | None:
+    """The most severe on the seeds that were searched, which all points share, whatever it is on others."""
+    return max((p for p in points if not p.failed), key=lambda p: p.severity_searched, default=None)
