@@ -28,30 +28,13 @@ def _loaded(data: bytes, parameters: CkksParameters, limit: int, products: bool)
     """The library's context in `data`, which holds a public key and no secret one. Raises InvalidContext."""
     if len(data) > limit:
         raise InvalidContext(f"a public context has at most {limit} bytes, not {len(data)}")
-    context = read_context(data, parameters, products=products)
-    if not _hides(context, parameters):
-        raise InvalidContext("a public key that hides nothing")
-    return context
+    return read_context(data, parameters, products=products)
 
 
 @lru_cache(maxsize=4)
 def _of_nobody(parameters: CkksParameters) -> Any:
     """A context whose key nothing is encrypted for."""
     return new_context(parameters)
-
-
-def _hides(context: Any, parameters: CkksParameters) -> bool:
-    """Whether what a public key encrypts stays closed to a key that has nothing to do with it: under zeros anybody reads it. Some
-    10 ms. Whoever makes a key may still choose one that others know, and no look at it tells.
-    """
-    import tenseal  # here, so that who needs none of it does not load it
-
-    values, other = np.array([1.0, -1.0]), _of_nobody(parameters)
-    (chunk,) = encrypted(context, parameters, values).chunks
-    if chunk.ciphertext()[0].is_transparent():
-        return False
-    opened = np.asarray(tenseal.ckks_vector_from(other, chunk.serialize()).decrypt(other.secret_key()))
-    return bool(np.abs(opened - values).max() > 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +54,21 @@ class EncryptingContext:
 
     def to_bytes(self) -> bytes:
         return serialised(self._context, products=False)
+
+    @property
+    def hides(self) -> bool:
+        """Whether what the key encrypts stays closed to a key that has nothing to do with it: under zeros anybody reads it. For
+        whoever is about to encrypt, some 10 ms. Whoever makes a key may still choose one that others know, and no look at it
+        tells; and one at the border passes once and not again, so that nothing that has to repeat may hang on it.
+        """
+        import tenseal  # here, so that who needs none of it does not load it
+
+        values, other = np.array([1.0, -1.0]), _of_nobody(self.parameters)
+        (chunk,) = self.encrypt(values).chunks
+        if chunk.ciphertext()[0].is_transparent():
+            return False
+        opened = np.asarray(tenseal.ckks_vector_from(other, chunk.serialize()).decrypt(other.secret_key()))
+        return bool(np.abs(opened - values).max() > 1)
 
     def encrypt(self, values: ArrayLike, /) -> EncryptedVector:
         """As `PublicContext.encrypt`."""

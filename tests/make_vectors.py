@@ -481,7 +481,14 @@ ENCRYPTED = {
         *session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32)), bytes(range(32, 64))
     ),
     "score request": ScoreRequest(
-        *session_fields(SESSION).values(), 2, 0, 3, 5, bytes(32), b"sealed key and its tag", (b"(0, 0)", b"(0, 1)", b"(1, 1)")
+        *session_fields(SESSION).values(),
+        2,
+        0,
+        3,
+        5,
+        bytes(32),
+        b"sealed key and its tag",
+        (b"(0, 0)", b"(0, 1)", b"(1, 1)", b"(t, t)"),
     ),
     "rounded scores": RoundedScores(bytes(8), bytes(4)),
 }

@@ -89,6 +89,7 @@ def test_the_rounded_scores_that_the_server_is_sent_do_not_give_the_key():
     products = (cosines * np.outer(lengths, lengths))[np.triu_indices(3)]
     owner = SecretContext.generate(PRODUCTS)
     exact = [owner.decrypt(owner.read_product(p))._values[0] for p in request.products]
+    assert exact.pop() == pytest.approx(MIDDLE**2, rel=1e-6), "that of its own test vector, of which it is told nothing"
     np.testing.assert_allclose(products, exact, atol=0.1 * MIDDLE)  # it knows the values, to as many digits as it was told
     held = [Ciphertext.of(owner.read_product(p).chunks[0]) for p in request.products]
     for values in (products, exact):

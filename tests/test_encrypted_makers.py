@@ -14,6 +14,7 @@ from cloister.protocol.encrypted import client_opening as encrypted_opening
 from cloister.protocol.encrypted.gathering import most_said
 from cloister.protocol.encrypted.holders import PROVEN, Holders
 from cloister.protocol.encrypted.messages import SumOpened
+from cloister.protocol.encrypted.scaling import MIDDLE, is_test_product
 from cloister.protocol.view.answers import Assignment, BelowFloor, Model, Sum, Weights
 
 from . import sides
@@ -83,7 +84,7 @@ def test_a_key_of_the_run_that_its_maker_alone_can_open_with_is_never_used(monke
         view.gram(view.train(0, root())["root"])
     assert asked == [2, 3, 4, 5]
     assert view.gram(view.train(1, root())["root"]).clients == MEMBERS
-    assert asked[4:] == [1]  # the key is of client 2 now
+    assert asked[4:] == [3]  # the key is of client 2 now
 
 
 @pytest.mark.long
@@ -230,6 +231,51 @@ def test_keys_for_products_of_another_key_are_found_by_whoever_opens_them(keys):
     clear = np.stack([update_of(i, 1) for i in MEMBERS]).astype(np.float64)
     norms = np.linalg.norm(clear, axis=1)
     assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
+
+
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_keys_by_which_the_sketches_of_their_makers_friends_alone_multiply_are_found(keys):
+    """A sketch can be encrypted so that its square needs no key for products: one such, and all others could be noise."""
+    wrong = changing("ScoreRequest", lambda m, frame: replace(m, products=(*m.products[:-1], m.products[0])))
+    view = open_view(Encrypted(keys=keys), wrong)
+    with pytest.raises(Silent, match="no client opened the inner products of root@0/update; asked were clients 2, 3, 4, 5"):
+        view.gram(view.train(0, root())["root"])
+    said = "a key that cannot be used: its keys for products do not multiply"
+    assert {f.reason for f in view.record.faults if f.blame == 1} == {said}
+    assert sides.part(view, Holders)._last == [2, 3, 4, 5, 1]
+
+
+def test_a_test_vector_multiplied_by_keys_that_serve_is_told_from_noise():
+    assert is_test_product(MIDDLE**2)
+    assert is_test_product(MIDDLE**2 * (1 + 3e-7) + 1e-4), "the error of a product that is stated"
+    assert not any(map(is_test_product, (0.0, -(MIDDLE**2), MIDDLE**2 * 1.001, float("nan"), float("inf"))))
+
+
+def test_who_sketches_nothing_is_compared_with_nothing_and_ends_no_run():
+    """Of newcomers, and in a split by gradients, it was asked about for all that."""
+    view = open_view(Encrypted(keys="run"), losing("EncryptedInput", (3,)))
+    updates = view.train(0, root())["root"]
+    edge, kept = view.edge(updates, MEMBERS), view.remember(updates, (3, 4))
+    assert (edge.clients, kept.clients) == ((1, 2, 4, 5), (4,))
+    later = view.train(1, root((2, 3, 4)))["root"]
+    for handle in (edge, kept):
+        found = view.cosines(later, handle)
+        assert np.isnan(found[1]).all()
+        assert np.isfinite(found[[0, 2]]).all()
+    alone = view.train(2, {"one": root((3,))["root"]})["one"]
+    assert np.isnan(view.cosines(alone, edge)).all()
+    assert not view.record.faults
+
+
+def test_a_newcomer_that_opens_nothing_is_placed_by_others_who_hold_the_key():
+    """It alone was asked about its cosines, and no round of anybody came to anything."""
+    silent = []
+    view = open_view(Encrypted(keys="run"), lambda f: [] if f.kind == "RoundedScores" and f.sender in silent else [f])
+    edge = view.edge(view.train(0, root((1, 2, 3)))["root"], (1, 2, 3))
+    silent += [2, 5]
+    assert np.isfinite(view.cosines(view.train(1, root((5,)))["root"], edge)).all()
+    assert sides.part(view, Holders)._last == [2], "who was asked and said nothing is asked last"
+    assert view.gram(view.train(2, root())["root"]).clients == MEMBERS
 
 
 @pytest.mark.parametrize("weight", [0.0, 7.0, -2.0])

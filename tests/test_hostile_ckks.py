@@ -12,7 +12,13 @@ from cloister.crypto.ckks_bytes import wrapped
 from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, Uncomputable, add, inner_product
 from cloister.crypto.ckks_contexts import InvalidContext
 from cloister.crypto.ckks_secret import SecretContext
+from cloister.protocol.core.errors import ProtocolError
+from cloister.protocol.core.session import SERVER
+from cloister.protocol.drivers.roles import Received
+from cloister.protocol.encrypted.keys import AskingKey, KeyName, RelayedKey, checked_public, hash_of, offer, server_step, tag_of
+from cloister.protocol.wire.codec import Envelope
 
+from .encrypted_session import another_key
 from .hostile_ckks import carrying, ciphertext, compressed, parameters_of, parts_of, public_key, sealed, zeros
 
 LENGTH = 65
@@ -103,9 +109,28 @@ def test_a_context_that_names_more_than_it_holds_is_refused(products):
 
 
 @pytest.mark.parametrize("numbers", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_a_public_key_under_which_anybody_reads_is_refused(numbers):
-    with pytest.raises(InvalidContext, match="hides nothing"):
-        EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
+def test_under_a_public_key_by_which_anybody_reads_nobody_encrypts(numbers):
+    key = EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
+    assert not key.hides
+    assert another_key(SUMS).public().encrypting().hides
+    name = KeyName(bytes(16), "sums", 0, "root")
+    tag = tag_of(bytes(32), name.context(1, hash_of(key.to_bytes())))
+    with pytest.raises(ProtocolError, match="hides nothing") as refused:
+        checked_public(bytes(32), name, 1, key.to_bytes(), tag)
+    assert refused.value.blame == 1
+
+
+def test_what_a_key_hides_is_asked_of_who_encrypts_and_of_nobody_that_plays_again(monkeypatch):
+    """Of a key at the border it is chance: a coordinator that had taken it refused it when it read its journal or a snapshot."""
+    secret, name = another_key(PRODUCTS), KeyName(bytes(16), "products", 0, "all")
+    offered = offer(bytes(32), name, 3, secret)
+    monkeypatch.setattr(EncryptingContext, "hides", property(lambda _: False))
+    session = name.session((3, 4))
+    keyed, _ = server_step(AskingKey(name, session), Received(Envelope(session.digest, 3, SERVER, offered)))
+    again = RelayedKey.unpacked(name, keyed.key.packed)
+    assert again.hash == keyed.key.hash
+    with pytest.raises(ProtocolError, match="hides nothing"):
+        checked_public(bytes(32), name, 3, again.encrypting, again.tag)
 
 
 def test_a_secret_key_without_its_public_key_is_refused(products):

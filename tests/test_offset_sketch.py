@@ -286,6 +286,15 @@ def test_what_is_kept_is_not_compared_about_the_origin():
         view.gram(updates, origin=True)
 
 
+@pytest.mark.parametrize("keys", ["session", "run"])
+def test_of_who_sends_no_sketch_nothing_is_kept(keys):
+    """It was asked for all that, and the run ended: a member can be compared by its gradient and sketch no update."""
+    view = opened(
+        Masked(sketch=150, keys=keys), lambda f: [] if f.kind in ("Upload", "OffsetSketched") and f.sender == 6 else [f]
+    )
+    assert view.edge(trained(view), CLIENTS).clients == tuple(i for i in CLIENTS if i != 6)
+
+
 def test_who_sends_no_sketch_has_no_cosines_to_a_split():
     lost = {"who": None}
 

@@ -31,6 +31,8 @@ def test_a_name_is_the_path_from_the_root(turns: list[int]) -> None:
         ([0.1, 0.2], [0.3, -1.0], "01"),
         ([0.5], [0.5, 0.1], "01"),  # a tie goes to the second
         ([-0.2], [-0.9, -0.3], "00"),
+        ([], [-0.9], "01"),  # nobody of the other side sent a sketch
+        ([-0.9], [], "00"),
     ],
 )
 def test_the_closer_child(left: list[float], right: list[float], child: str) -> None:

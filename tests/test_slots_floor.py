@@ -445,6 +445,28 @@ def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
     assert [e.message.slots for e in lines.messages("OpenSlots")] == [(0,)] * 3  # type: ignore[union-attr]
 
 
+def test_of_two_that_say_other_counts_each_is_held_against_its_own() -> None:
+    """What the lowest id says is taken where as many say another thing; who was honest was at fault for its weights."""
+
+    def tap(frame: Frame) -> list[Frame]:
+        if frame.kind != "SumOpened" or frame.sender == 2:
+            return [frame]
+        if frame.sender == 3:
+            return []
+        sent = decode(frame.data, 1, LIMIT)
+        size = len(sent.message.weight)  # type: ignore[union-attr]
+        numbers = (3.0, 3.0) if told else (3.0, 1.0)
+        told.append(size)
+        lie = replace(sent.message, weight=struct.pack(f">{size // 8}d", *numbers))  # type: ignore[call-arg, type-var]
+        return [replace(frame, data=encode(replace(sent, message=lie)))]
+
+    told: list[int] = []
+    view = opened(Encrypted(floor=2), tap, (1, 2, 3))
+    view.slots(0, "root", work((1, 2, 3)), MOST)
+    assert told == [16, 16]
+    assert view.record.faults == []
+
+
 def test_members_open_a_session_once() -> None:
     view = opened(Encrypted(floor=FLOOR), tampered(lambda m: [m, m, replace(m, alive=m.alive[1:])]), (1, 2, 3))
     assert check(view, view.slots(0, "root", work((1, 2, 3)), MOST), {1, 2, 3}) == [0]

@@ -29,7 +29,7 @@ def descended(
     clusters, waiting = dict(clusters), dict(waiting)
     for name, node in tree.items():
         answered = updates.get(f"{name}?")
-        if answered is None or node.edge is None:
+        if answered is None or node.edge is None or not node.edge.clients:
             continue
         cosines = view.cosines(answered, node.edge)
         for row, client in enumerate(answered.clients):

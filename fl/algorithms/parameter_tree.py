@@ -43,11 +43,12 @@ def path_to(name: str) -> list[str]:
 
 
 def closer_child(node: Node, clients: Sequence[int], cosines: NDArray[np.float64]) -> str:
-    """Algorithm 4, lines 6-12: the child whose cached updates contain the most similar one; the second on a tie.
+    """Algorithm 4, lines 6-12: the child whose cached updates contain the most similar one; the second on a tie. A side of which
+    none is cached is behind the other.
 
     cosines: the newcomer's similarity to each cached update, float64 (m,), in the order of the m clients.
     """
-    first, second = (float(cosines[np.isin(clients, side)].max()) for side in node.sides)
+    first, second = (float(cosines[np.isin(clients, side)].max(initial=-np.inf)) for side in node.sides)
     return node.children[0] if first > second else node.children[1]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import OF_CLIP, OF_FLOOR, OF_HELPERS, OF_TRAINING, PAST_BUDGET, Fault
+from ...protocol.core.errors import NO_CLIENT, OF_CLIP, OF_FLOOR, OF_HELPERS, OF_TRAINING, PAST_BUDGET, Fault
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
@@ -19,6 +19,7 @@ NAMED = 8
 """Clients that a line names."""
 LEAST_FLOOR = 2
 """Below which no protection has its floor."""
+WHO_ANSWERS = "see that these clients run and are reached, and whether one of them does not follow the protocol"
 IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
@@ -97,7 +98,9 @@ def why_lost(
         words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
     elif faults and {c.model for c in clusters} <= before and not state.measured:
         what = ", ".join(_for_slots(scenario)) if shut else "inputs of one scale, or a smaller training.lr,"
-        words = f"no update of round {round} could be used ({(seen or faults)[-1].reason}); {what} may help"
+        why = (seen or faults)[-1].reason
+        what = WHO_ANSWERS if why.startswith(NO_CLIENT) else f"{what} may help"
+        words = f"no update of round {round} could be used ({why}); {what}"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}

@@ -30,6 +30,10 @@ class ProtocolError(Exception):
         self.blame = blame
 
 
+NO_CLIENT = "no client"
+"""How the reason begins of what clients alone could have done, and none did."""
+
+
 class Silent(ProtocolError):
     """A server or dealer that others rely on did not answer a question, or too few clients did for any. Nothing came of it, and
     nothing else is wrong.

@@ -19,7 +19,7 @@ from ..wire.codec import Envelope
 from .client_phases import SCORES, SUM, IdleEncryptor, joined, weighting_of
 from .keys import opened_secret
 from .messages import MOST_SLOTS, EncryptedSum, OpenSlots, RoundedScores, ScoreRequest, SumOpened
-from .scaling import no_lengths, opened, rounded_cosines, rounded_norms
+from .scaling import is_test_product, opened, rounded_cosines, rounded_norms
 from .slots import PROTOCOL as SLOTS
 
 
@@ -106,19 +106,13 @@ def open_scores(state: IdleEncryptor, digest: bytes, request: ScoreRequest) -> t
         raise ProtocolError(f"an encrypted product that cannot be used: {error}", SERVER) from None
     if not np.isfinite(values).all():
         raise ProtocolError("a product that is not finite", SERVER)
-    if no_lengths(own_products(values, request.rows, request.columns)):
+    values, test = values[:-1], float(values[-1])
+    if not is_test_product(test):
         raise ProtocolError("a key that cannot be used: its keys for products do not multiply", request.holder)
     return idle, (
         spent,
         Send(Envelope(digest, state.me, SERVER, scores_of(values, request.rows, request.columns, request.digits))),
     )
-
-
-def own_products(values: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.float64]:
-    """Of opened products in the order of `ScoreRequest`, those of each sketch with itself."""
-    if columns:
-        return values[: rows + columns]
-    return values[[row * rows - row * (row - 1) // 2 for row in range(rows)]]
 
 
 def scores_of(values: NDArray[np.float64], rows: int, columns: int, digits: int) -> RoundedScores:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from ...crypto.ckks import PRODUCTS, SUMS
-from ..core.errors import Silent
+from ..core.errors import NO_CLIENT, Silent
 from ..core.session import SERVER
 from ..drivers.in_process import no_work
 from ..drivers.roles import Effect, Learned, Party
@@ -24,6 +24,11 @@ OF_RUN, KEPT = "all", "key of the run"
 LAST, PROVEN = "makers of keys that nothing came of", "whether the key of the run has opened something"
 """What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
+
+
+def of_asked(clients: Ids) -> str:
+    """Whom nothing came of, to be put behind what did not come: "; asked were clients 2 and 3"."""
+    return f"; asked were client{'s' * (len(clients) > 1)} {', '.join(map(str, clients))}" if clients else ""
 
 
 class Openings:
@@ -48,7 +53,7 @@ class Holders:
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = run.clients.of(KEYS)
         self._run = run
-        self._last: list[int] = []  # who made a key that nothing came of, or none when asked: all others are asked before them
+        self._last: list[int] = []  # who made a key that nothing came of, or was asked and said nothing: others are asked before
         self._proven: set[KeyName] = set()  # keys of sketches by which another than their maker opened something
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
@@ -66,6 +71,7 @@ class Holders:
     def failed(self, ended: Shortfall, what: str, key: RelayedKey | None = None) -> None:
         """Put on record how a session ended, and who made the key that it was under: it is `behind`."""
         reason = f"{what} failed at stage {ended.stage}: {ended.have} of {ended.need} were there"
+        reason += of_asked(ended.asked)
         if key is not None:
             self.behind(key)
             reason += f"; client {key.holder}, who made its key, is asked last for the next"
@@ -83,7 +89,7 @@ class Holders:
         """A fresh key for each name, made by the lowest client that answers, and last by those whose keys nothing came of, or who
         were asked for one and said nothing; names that nobody made one for are left out.
         """
-        orders = {name: tuple(sorted(roster, key=self._turn)) for name, roster in rosters.items()}
+        orders = {name: self.in_turn(roster) for name, roster in rosters.items()}
         states = {
             name: encrypted_keys.AskingKey(name, name.session(roster), orders[name][: encrypted_keys.TRIES])
             for name, roster in rosters.items()
@@ -95,15 +101,19 @@ class Holders:
         for name, party in parties.items():
             if isinstance(party.state, encrypted_keys.Keyed):
                 found[name] = party.state.key
-                silent = party.state.asked[: party.state.asked.index(party.state.key.holder)]
+                self.said_nothing(party.state.asked[: party.state.asked.index(party.state.key.holder)])
             else:
                 self.failed(party.state, f"the key {name.name} of round {name.round}")
-                silent = states[name].makers
-            self._last = [*(i for i in self._last if i not in silent), *silent]
+                self.said_nothing(party.state.asked)
         return found
 
-    def _turn(self, client: int) -> int:
-        return 1 + self._last.index(client) if client in self._last else 0
+    def said_nothing(self, asked: Ids) -> None:
+        """These were asked for a key, or to open something, and nothing came: they are asked last from now on."""
+        self._last = [*(i for i in self._last if i not in asked), *asked]
+
+    def in_turn(self, clients: Ids) -> Ids:
+        """In the order in which they are asked: ascending, and behind the others those of whom nothing came."""
+        return tuple(sorted(clients, key=lambda i: (1 + self._last.index(i) if i in self._last else 0, i)))
 
     def _sketches_of(self, round: int, label: str) -> KeyName:
         return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
@@ -123,7 +133,7 @@ class Holders:
             roster = self.everybody if self.policy.keys == "run" else roster
             self.keys |= self.new_keys({name: roster})
             if name not in self.keys:
-                raise Silent(f"no client made the key for the sketches of {label}", SERVER)
+                raise Silent(f"{NO_CLIENT} made the key for the sketches of {label}", SERVER)
         return self.keys[name]
 
     @property

@@ -89,9 +89,12 @@ def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, t
     if not hmac.compare_digest(tag, tag_of(seed, name.context(holder, hash_of(encrypting)))):
         raise ProtocolError(f"a public key without its maker's tag: client {holder} made it so, or no client made it", SERVER)
     try:
-        return EncryptingContext.from_bytes(encrypting, name.parameters)
+        key = EncryptingContext.from_bytes(encrypting, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
+    if not key.hides:
+        raise ProtocolError("a key that cannot be used: a public key that hides nothing", holder)
+    return key
 
 
 def opened_secret(seed: bytes, name: KeyName, holder: int, public: bytes, sealed: bytes) -> SecretContext:
@@ -172,7 +175,8 @@ class Keyed:
 class Shortfall:
     """The end without an answer. stage: where it fell under what it needs; have of need were there.
 
-    shown: whose inputs are in a sum that members were sent and told nothing of.
+    shown: whose inputs are in a sum that members were sent and told nothing of. asked: who was asked, one after the other, and
+    gave nothing.
     """
 
     session: Session
@@ -180,6 +184,7 @@ class Shortfall:
     have: int
     need: int
     shown: tuple[int, ...] = ()
+    asked: tuple[int, ...] = ()
 
 
 def ask(state: AskingKey) -> tuple[Effect, ...]:
@@ -201,7 +206,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case AskingKey(), Deadline():
             following = state.asked + 1
             if following == len(state.makers):
-                return Shortfall(state.session, "key", 0, 1), ()
+                return Shortfall(state.session, "key", 0, 1, asked=state.makers), ()
             state = replace(state, asked=following)
             return state, (Awaiting("key", (state.makers[following],)), *ask(state))
         case ((Keyed() | Shortfall()), Deadline()):

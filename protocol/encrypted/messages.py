@@ -207,7 +207,7 @@ class ScoreRequest(SessionFields):
         octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
         count = products_of(self.rows, self.columns)
         integer(count, 1, MOST_PRODUCTS, "number of products")
-        each(self.products, count, _PREFIX_BYTES + 1, PRODUCTS.ciphertext_bytes + _PREFIX_BYTES, "products")
+        each(self.products, count + 1, _PREFIX_BYTES + 1, PRODUCTS.ciphertext_bytes + _PREFIX_BYTES, "products")
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,13 +185,16 @@ def rounded_cosines(products: Values, left: Values, right: Values, digits: int) 
     return units.astype(np.int32)
 
 
-def no_lengths(squares: Values) -> bool:
-    """Whether, of two squared lengths or more, none can be that of a sketch, or of an update of 0: the keys that they were
-    computed with do not multiply.
+def test_vector(length: int) -> Values:
+    """What a server encrypts to learn of keys for products whether they multiply: the sketch, all of one number, of norm 1."""
+    return carrying(np.ones(length), 1.0)
+
+
+def is_test_product(square: float) -> bool:
+    """Whether this can be the inner product of a test vector with itself. Whoever made the keys does not see how it is encrypted,
+    so that what serves here serves for others as well, up to little more than what is lost in rounding.
     """
-    least, most = MIDDLE + PER_LOG * math.log(LEAST_NORM), MIDDLE + PER_LOG * math.log(MOST_NORM)
-    zero, there = np.abs(squares) < (least / 2) ** 2, (squares > (least - 1) ** 2) & (squares < (most + 1) ** 2)
-    return len(squares) > 1 and not (zero | there).any()
+    return abs(square / MIDDLE**2 - 1) < SCORE_ERROR * 10
 
 
 def norms_of(logarithms: NDArray[np.int32], digits: int) -> Values:

@@ -19,7 +19,7 @@ from ..wire.codec import Envelope
 from .client_phases import SCORES, SKETCH
 from .keys import TRIES, RelayedKey, Shortfall
 from .messages import MOST_PRODUCTS, EncryptedInput, RoundedScores, ScoreRequest, SketchRequest, products_of
-from .scaling import norms_of
+from .scaling import norms_of, test_vector
 
 __all__ = [
     "SCORES",
@@ -68,13 +68,14 @@ class OpeningProducts:
 @dataclass(frozen=True, slots=True)
 class ProductsOpened:
     """The end. norms: float64 (rows,), or empty where there are columns. cosines: float64 (rows, rows) or (rows, columns). asked:
-    who was asked, and may answer late.
+    who was asked, and may answer late. silent: who was asked before the one that answered.
     """
 
     session: Session
     norms: NDArray[np.float64]
     cosines: NDArray[np.float64]
     asked: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -97,11 +98,14 @@ def comparison(
     columns: Sequence[EncryptedVector],
     digits: int,
     proven: bool = True,
+    openers: Sequence[int] = (),
 ) -> OpeningProducts:
-    """All products of the rows with each other, or with the columns where there are any; about 10 ms each.
+    """All products of the rows with each other, or with the columns where there are any, and behind them that of a test vector
+    with itself; about 10 ms each.
 
     proven: whether another than its maker has opened anything with this key. Its maker is asked last, and before that not at all
-    where there are others: nothing is to come under a key that it alone can use.
+    where there are others: nothing is to come under a key that it alone can use. openers: the roster in the order in which it is
+    asked; as it is, where empty.
 
     Raises ValueError for more than one request may hold, and Uncomputable.
     """
@@ -111,9 +115,10 @@ def comparison(
         pairs = [(x, x) for x in (*rows, *columns)] + [(x, z) for x in rows for z in columns]
     else:
         pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
-    products = tuple(inner_product(x, z).to_bytes() for x, z in pairs)
+    test = key.public.encrypt(test_vector(rows[0].length))
+    products = tuple(inner_product(x, z).to_bytes() for x, z in (*pairs, (test, test)))
     sizes = (len(rows), len(columns), digits)
-    others = tuple(i for i in session.roster if i != key.holder)
+    others = tuple(i for i in openers or session.roster if i != key.holder)
     maker = (key.holder,) if key.holder in session.roster and (proven or not others) else ()
     request = ScoreRequest(*session.fields, *sizes, key.holder, key.hash, key.sealed, products)
     return OpeningProducts(session, request, (*others, *maker)[:TRIES])
@@ -138,7 +143,7 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case OpeningProducts(), Deadline():
             following = state.asked + 1
             if following == len(state.openers):
-                return Shortfall(state.session, "scores", 0, 1), ()
+                return Shortfall(state.session, "scores", 0, 1, asked=state.openers), ()
             state = replace(state, asked=following)
             return state, (Awaiting("scores", (state.openers[following],)), *ask(state))
         case ((CiphertextsCollected() | ProductsOpened() | Shortfall()), Deadline()):
@@ -171,9 +176,9 @@ def _compared(state: OpeningProducts, client: int, scores: RoundedScores) -> Pro
     cosines = np.frombuffer(scores.cosines, "<i4").astype(np.float64) / 10**digits
     if pairs and np.abs(cosines).max() > 1:
         raise ProtocolError("a cosine that cannot be", client)
-    norms = norms_of(np.frombuffer(scores.norms, "<i4"), digits)
+    norms, silent = norms_of(np.frombuffer(scores.norms, "<i4"), digits), asked[: asked.index(client)]
     if columns:
-        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns), asked)
+        return ProductsOpened(state.session, norms, cosines.reshape(rows, columns), asked, silent)
     square = np.zeros((rows, rows))
     square[np.triu_indices(rows, 1)] = cosines
-    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)), asked)
+    return ProductsOpened(state.session, norms, square + square.T + np.diag((norms > 0).astype(np.float64)), asked, silent)

@@ -1,7 +1,7 @@
 """Inner products in the view of encryption: of encrypted secret sketches, which one client opens and says rounded."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import PRODUCTS
 from ...crypto.ckks_ciphertexts import EncryptedVector, Uncomputable
-from ..core.errors import Refused, Silent
+from ..core.errors import NO_CLIENT, Refused, Silent
 from ..core.session import SERVER, Session
 from ..drivers.roles import Party
 from ..parts.gram import centred, cosines_about
@@ -26,7 +26,7 @@ from ..work.maker import SKETCH as DRAWN
 from ..work.sketch_keys import SketchTerms
 from . import scores as encrypted_scores
 from .client_phases import SCORES, SKETCH
-from .holders import OF_ALL, Holders
+from .holders import OF_ALL, Holders, of_asked
 from .keys import RelayedKey
 from .messages import SEALED_BYTES, products_of
 from .scaling import score_tolerance
@@ -57,11 +57,16 @@ class EncryptedSimilarities:
     def gram(self, updates: Updates, /, *, origin: bool = False) -> Gram:
         """See `Similarities`."""
         self._run.allow(Functionality.GRAM_ORIGIN if origin else Functionality.GRAM)
+        return self._gram(updates, origin, ())
+
+    def _gram(self, updates: Updates, origin: bool, openers: Ids) -> Gram:
+        """openers: who may open the products beside those whose sketches came."""
         sketches = self._sketches(updates)
         clients, digits = tuple(sketches), self._holders.policy.digits
         if not clients:
             return Gram((), np.zeros((0, 0)), 0.0)
-        found = self._scores(updates.round, updates.name, clients, list(sketches.values()), [])
+        roster = tuple(sorted({*clients, *openers}))
+        found = self._scores(updates.round, updates.name, roster, list(sketches.values()), [])
         size = len(clients) * (len(clients) + 1) // 2
         words = f"inner products of sketches and norms of the updates, as cosines and logarithms of {digits} decimals"
         self._run.record.disclose(updates.round, "server", "gram", clients, size, words)
@@ -98,29 +103,32 @@ class EncryptedSimilarities:
             return self.scores[label]
         key = self._holders.sketch_key(round, label, roster)
         session = Session(SCORES, self._run.setup.run, round, label, roster, 1)
+        openers = self._holders.in_turn(roster)
         try:
             with self._run.timed():
                 proven = self._holders.is_proven(key)
-                state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits, proven)
+                state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits, proven, openers)
         except Uncomputable:
             self._run.record.fault(key.holder, "keys for products that not every product can be made with")
             self._holders.behind(key)
             self._let_go(key)
             raise Silent(f"no inner products of {label} could be computed", SERVER) from None
         count = products_of(len(rows), len(columns))
-        self._run.network.allow(count * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
+        self._run.network.allow((count + 1) * (PRODUCTS.ciphertext_bytes + 16) + SEALED_BYTES + HEAD_BYTES)
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._holders.play({session.digest: server}, encrypted_scores.ask(state))
         words = "one of the clients opens the inner products of encrypted sketches, unrounded"
         self._run.record.disclose(round, "key holder", "gram", roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
+            self._holders.said_nothing(server.state.silent)
             if set(roster) - {key.holder}:
                 self._holders.proven(key)
             return server.state
+        self._holders.said_nothing(server.state.asked)
         self._holders.failed(server.state, f"the scores {label}", key)
         self._let_go(key)
-        raise Silent(f"no client opened the inner products of {label}", SERVER)
+        raise Silent(f"{NO_CLIENT} opened the inner products of {label}{of_asked(server.state.asked)}", SERVER)
 
     def _let_go(self, key: RelayedKey) -> None:
         """Of the sketches under this key, of the round and kept, where it is given up."""
@@ -160,11 +168,9 @@ class EncryptedSimilarities:
         return received
 
     def keep(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
-        """See `Recalls`. Of those whose sketches came."""
+        """See `Recalls`."""
         self._run.allow(Functionality.GRAM_RECALL)
-        self._needs_one_key()
-        there = self._sketches(updates)
-        return self._kept(updates, [i for i in clients if i in there], KEPT)
+        return self._kept(updates, clients, KEPT)
 
     def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         """See `Recalls`. The server keeps the Gram matrix of these updates with the handle, as it was told it."""
@@ -180,9 +186,10 @@ class EncryptedSimilarities:
         return self._kept(updates, clients, KEPT)
 
     def _kept(self, updates: Updates, clients: Sequence[int], purpose: str) -> Remembered:
+        """Of those of these clients whose sketches came."""
         self._needs_one_key()
-        sketches, chosen = self._sketches(updates), tuple(sorted(clients))
-        self._all_there(updates, sketches, chosen)
+        sketches = self._sketches(updates)
+        chosen = tuple(sorted(set(clients) & sketches.keys()))
         name = unused(f"{updates.name}{purpose}", {*self.kept, *self.given_up})
         self.kept[name] = {i: sketches[i] for i in chosen}
         return Remembered(name, chosen, of=len(updates.clients))
@@ -191,25 +198,29 @@ class EncryptedSimilarities:
         """See `Recalls`."""
         self._run.allow(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
         self._needs_one_key()
+        block = np.full((len(updates.clients), len(remembered.clients)), np.nan)
         if remembered.name in self.given_up:
-            return np.full((len(updates.clients), len(remembered.clients)), np.nan)
+            return block
         columns = self._kept_sketches(remembered)
         sketches = self._sketches(updates)
-        self._all_there(updates, sketches, updates.clients)
-        rows, roster = [sketches[i] for i in updates.clients], tuple(sketches)
-        if not rows or not columns:
-            return np.zeros((len(rows), len(columns)))
+        there = tuple(i for i in updates.clients if i in sketches)
+        if not there or not columns:
+            return block
         label = f"{updates.name} to {','.join(map(str, remembered.clients))} of {remembered.name}"
         label = label if len(label) <= 256 else hashlib.sha256(label.encode()).hexdigest()
-        found = self._scores(updates.round, label, roster, rows, columns)
-        about = tuple(sorted({*updates.clients, *remembered.clients}))
+        about = tuple(sorted({*sketches, *remembered.clients}))  # all of them hold the key, so that no newcomer opens alone
+        found = self._scores(updates.round, label, about, [sketches[i] for i in there], columns).cosines
         words = f"cosines of sketches with those of earlier rounds, of {self._holders.policy.digits} decimals"
-        self._run.record.disclose(updates.round, "server", "gram(remember)", about, found.cosines.size, words)
-        return self._about_the_split(updates, found.cosines, remembered) if of_split(remembered) else found.cosines
+        self._run.record.disclose(updates.round, "server", "gram(remember)", about, found.size, words)
+        if of_split(remembered):
+            found = self._about_the_split(replace(updates, clients=there), found, remembered)
+        block[[k for k, i in enumerate(updates.clients) if i in sketches]] = found
+        return block
 
     def _about_the_split(self, updates: Updates, cosines: NDArray[np.float64], remembered: Remembered) -> NDArray[np.float64]:
         """The cosines about the mean of the split's updates, by the Gram matrices that the server was told of both."""
-        new = self.gram(replace(updates, clients=tuple(self._sketches(updates))), origin=True)
+        self._run.allow(Functionality.GRAM_ORIGIN)
+        new = self._gram(updates, True, remembered.clients)
         at = [new.clients.index(i) for i in updates.clients]
         old = self.splits[remembered.name]
         inside = new.matrix[np.ix_(at, at)]
@@ -225,10 +236,6 @@ class EncryptedSimilarities:
     def _needs_one_key(self) -> None:
         if self._holders.policy.keys != "run":
             raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
-
-    def _all_there(self, updates: Updates, sketches: Mapping[int, EncryptedVector], clients: Iterable[int]) -> None:
-        if missing := [i for i in clients if i not in sketches]:
-            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
 
     # --- keeping and forgetting ---------------------------------------------------------------------------------------
 

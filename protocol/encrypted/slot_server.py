@@ -57,13 +57,15 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class OpeningSlots:
-    """The server while members open the sums of the open slots. asked: who said the counts. blame: who said others than most."""
+    """The server while members open the sums of the open slots. said: the counts, by who said them. counts: those that most did.
+    blame: who said others than most.
+    """
 
     plan: SlotPlan
     alive: tuple[int, ...]
     counts: tuple[int, ...]
     opened: tuple[int, ...]
-    asked: tuple[int, ...]
+    said: Reports
     blame: tuple[int, ...]
     reports: Reports = field(default_factory=dict)
 
@@ -105,11 +107,11 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
         case Counting(), Deadline():
             return _send_slots(state)
         case OpeningSlots(), Received(Envelope(message=SumOpened(weight=told), sender=client)):
-            *weights, together = report(state.asked, state.reports, client, told, len(state.opened) + 1)
-            most = state.plan.slots.most
+            *weights, together = report(state.said, state.reports, client, told, len(state.opened) + 1)
+            most, counts = state.plan.slots.most, state.said[client]  # its own: where two say other counts, either may be right
             if sum(weights) != together:
                 raise ProtocolError("weights that do not add up to what is said beside them", client)
-            if not all(state.counts[k] <= n <= state.counts[k] * most for k, n in zip(state.opened, weights, strict=True)):
+            if not all(counts[k] <= n <= counts[k] * most for k, n in zip(state.opened, weights, strict=True)):
                 raise ProtocolError("weights that so many clients cannot have given", client)
             return replace(state, reports={**state.reports, client: tuple(weights)}), ()
         case OpeningSlots(), Deadline():
@@ -151,7 +153,7 @@ def _send_slots(state: Counting) -> tuple[OpeningSlots | SlotsSummed | Shortfall
     message = OpenSlots(*plan.session.fields, state.alive, opened, plan.slots.most, key.holder, key.hash, key.sealed, rows)
     asked = tuple(sorted(state.reports))
     sends = (Send(Envelope(plan.session.digest, SERVER, client, message)) for client in asked)
-    return OpeningSlots(plan, state.alive, counts, opened, asked, blame), (Awaiting("open", asked), *sends)
+    return OpeningSlots(plan, state.alive, counts, opened, state.reports, blame), (Awaiting("open", asked), *sends)
 
 
 def _summed(state: OpeningSlots) -> SlotsSummed:

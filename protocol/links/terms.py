@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..pki.standing import Standing
 
 SERVICE, METHOD = "cloister.Link", "Stream"
-LINK_VERSION = 7
+LINK_VERSION = 8
 ID_HEADER = "cloister-client"
 """Of a stream without certificates: who the client says it is."""
 TERMS_HEADER = "cloister-terms"

@@ -20,8 +20,10 @@ from .run import Run
 
 KEPT, EDGE = "/kept", "/edge"
 """What handles are named for: updates to compare any later ones with, and the updates of a split."""
-Lasting = Callable[[Updates, Sequence[int]], list[Vector]]
-"""What the server holds of these clients' updates, comparable across rounds. Raises Refused if there is no such thing."""
+Lasting = Callable[[Updates, Sequence[int]], Mapping[int, Vector]]
+"""What the server holds of these clients' updates, comparable across rounds, of those of whom it holds any. Raises Refused if
+there is no such thing.
+"""
 
 
 def apart(kept: Sequence[Remembered]) -> list[tuple[int, ...]]:
@@ -95,7 +97,7 @@ class History:
         if earlier is not None:
             for i, row in zip(earlier.rows, self.recalled(earlier), strict=True):
                 parts[about[0] if together else i].append((decay, row))
-        for i, row in zip(clients, self._lasting(updates, clients), strict=True):
+        for i, row in zip(clients, self._all(updates, clients), strict=True):
             parts[about[0] if together else i].append((weights[i], row))
         with self._run.timed(), np.errstate(over="ignore", invalid="ignore"):
             rows = {i: _sum(of) for i, of in parts.items()}
@@ -104,7 +106,7 @@ class History:
     def gram_with(self, updates: Updates, remembered: Remembered, /) -> NDArray[np.float64]:
         """See `Histories`."""
         self._run.allow(Functionality.GRAM_HISTORY)
-        rows = [*self._lasting(updates, updates.clients), *self.recalled(remembered)]
+        rows = [*self._all(updates, updates.clients), *self.recalled(remembered)]
         about = tuple(sorted({*updates.clients, *remembered.clients}))
         words = "inner products, as of the updates, of these and of weighted sums of earlier ones"
         self._run.record.disclose(updates.round, "server", "gram(history)", about, len(rows) * (len(rows) + 1) // 2, words)
@@ -119,8 +121,13 @@ class History:
         return [rows[i] for i in remembered.rows]
 
     def _chosen(self, updates: Updates, clients: Sequence[int], purpose: str) -> Remembered:
-        chosen = sorted(clients)
-        return self._keep(updates, dict(zip(chosen, self._lasting(updates, chosen), strict=True)), purpose)
+        return self._keep(updates, self._lasting(updates, clients), purpose)
+
+    def _all(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
+        held = self._lasting(updates, clients)
+        if missing := [i for i in clients if i not in held]:
+            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
+        return [held[i] for i in clients]
 
     def _keep(self, updates: Updates, rows: Mapping[int, Vector], purpose: str) -> Remembered:
         name = unused(f"{updates.name}{purpose}", self.rows)

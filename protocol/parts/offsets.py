@@ -73,9 +73,8 @@ class OffsetSketches:
         self._run.allow(Functionality.GRAM_EDGE)
         made = self._held.known(updates)
         self._run.gate.compare(updates.name, "differences")
-        rows, chosen = self._sketches(updates), tuple(sorted(clients))
-        if missing := [i for i in chosen if i not in rows]:
-            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
+        rows = self._sketches(updates)
+        chosen = tuple(sorted(set(clients) & rows.keys()))
         name = unused(f"{updates.name}{EDGE}", self.splits)
         self.splits[name] = {i: rows[i] for i in chosen}
         self._retain(KEY, made.session, name, tuple(sorted(self._run.setup.clients)))

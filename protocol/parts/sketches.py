@@ -85,13 +85,11 @@ class Sketches:
             found[present] = cosine_block(new, rows)
         return found
 
-    def lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
-        """These clients' sketches, comparable across rounds. Raises Refused where keys are of sessions."""
+    def lasting(self, updates: Updates, clients: Sequence[int]) -> Mapping[int, Vector]:
+        """Those of these clients' sketches that came, comparable across rounds. Raises Refused where keys are of sessions."""
         self._needs_one_sketch()
         received = self.of(updates).received if clients else {}
-        if missing := [i for i in clients if i not in received]:
-            raise Refused(f"no sketch of client {missing[0]} in {updates.name}; ask about the clients of its Gram matrix")
-        return [received[i][0] for i in clients]
+        return {i: received[i][0] for i in clients if i in received}
 
     def of(self, updates: Updates) -> UploadsCollected:
         """The sketches of these updates; asked for once."""

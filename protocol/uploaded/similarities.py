@@ -41,7 +41,7 @@ class UploadSimilarities:
         """See `Recalls`."""
         run = self._run
         run.allow(Functionality.GRAM_REMEMBER, Functionality.GRAM_EDGE)
-        new, rows = self._uploads.lasting(updates, updates.clients), self._history.recalled(remembered)
+        new, rows = [*self._uploads.lasting(updates, updates.clients).values()], self._history.recalled(remembered)
         if of_split(remembered) and rows:
             new, rows = about(rows, new), about(rows, rows)
         whom = tuple(sorted({*updates.clients, *remembered.clients}))

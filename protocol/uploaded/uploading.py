@@ -111,11 +111,11 @@ class Uploads:
         (row,) = self.rows(updates, [client])
         return self._models.held[start.name] + row
 
-    def lasting(self, updates: Updates, clients: Sequence[int]) -> list[Vector]:
-        """The same, comparable across rounds."""
+    def lasting(self, updates: Updates, clients: Sequence[int]) -> Mapping[int, Vector]:
+        """The same by client, comparable across rounds."""
         if not self.how.across_rounds:
             raise Refused("updates of different rounds are under different keys and cannot be compared; use keys='run'")
-        return self.rows(updates, clients)
+        return dict(zip(clients, self.rows(updates, clients), strict=True))
 
     def tell(self, session: Session, name: str, mean: Vector, to: Ids) -> None:
         """Send a mean to these clients, which invert it."""

@@ -107,6 +107,8 @@ class Recalls(Protocol):
     def edge(self, updates: Updates, clients: Sequence[int], /) -> Remembered:
         """Keep these clients' updates, of a cluster that is split, to place later clients by (gram(edge)).
 
+        As with `remember` and `keep`, of those of them who answered what that needs: the handle names them.
+
         They are compared about their own mean. A key of their own serves them and nothing else, as long as the handle is kept.
         """
         ...
