@@ -1,6 +1,6 @@
 """Which defences hold wherever they are built to, and which of them loses least."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..grids.spread import spread
 from .caveats import fewer_than_built_for
@@ -18,15 +18,16 @@ def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
     inside = [one for one in found if one.within and one.attackers]
     if not inside:
         judged = {(one.defence, one.strength) for one in found}
-        if any((d, s) not in judged for d in grid.defences for s in grid.strengths):
+        lost = [one for one in found if one.without and one.built_for and _may_be_within(grid, found, one, one.strength)]
+        if lost or any((d, s) not in judged for d in grid.defences for s in grid.strengths):
             return "no defence has a result with as many attackers as it says it is built for."
         return "no number of attackers was played that a defence says it is built for."
     met = [one for one in inside if one.word not in SPENT]
     spared = [d for d in dict.fromkeys(one.defence for one in inside) if d not in {one.defence for one in met}]
     nothing = nothing_met(spared, all(one.word == UNCHANGED for one in inside if one.defence in spared)) if spared else ""
     if not met:
-        many = f"with as many attackers as {they_are(spared)} built for"
-        return f"{many}, {nothing}. {without_attack(grid, spared, inside[0].protection)}"
+        by = {d: [one for one in inside if one.defence == d] for d in spared}
+        return f"{_as_many(by, spared)}, {nothing}. {without_attack(grid, spared, inside[0].protection)}"
     return _of_those_attacked(grid, found, met) + (f" {capital(nothing)}." if spared else "")
 
 
@@ -50,10 +51,8 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
             of = f"{names_words(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
             return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."
         return f"no defence{nothing} holds against every attack played {WITHIN}."
-    fewer = fewer_than_built_for(by, holding)
-    many = "no more attackers than" if fewer else "as many attackers as"
     hold = f"{names_words(holding)} {verb_of(holding, 'hold')} against every attack played."
-    who = f"with {many} {they_are(holding)} built for{fewer}, {hold}"
+    who = f"{_as_many(by, holding)}, {hold}"
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
         return f"{who} {without_attack(grid, holding, place)}"
@@ -64,6 +63,13 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
     )
     words = f"{who} With {at(grid, strength)} {least.defence} loses least of these: {points(least)}{rate(least)}."
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
+
+
+def _as_many(by: Mapping[str, Sequence[Finding]], names: Sequence[str]) -> str:
+    """With as many attackers as these are built for, or with fewer, and how many."""
+    fewer = fewer_than_built_for(by, names)
+    many = "no more attackers than" if fewer else "as many attackers as"
+    return f"with {many} {they_are(names)} built for{fewer}"
 
 
 def strengths_without_result(grid: Grid, found: Sequence[Finding], defence: str, protection: str) -> list[float]:
