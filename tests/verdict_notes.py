@@ -1,21 +1,21 @@
 """The notes of a verdict, each held against the lines of the folder: what is not so, what is left out, and what no reading is
-known of. Of single clients, and of the highest success of a backdoor, only the form is read.
+known of.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+from .verdict_hidden import FORMS, HiddenByMeans
 from .verdict_tables import Row
 from .verdict_truth import HOLDS, REFUSED, UNCHANGED, Part, Truth, half, mean_of, number
-from .verdict_words import Claims, near, outside_brackets
+from .verdict_words import near, outside_brackets
 
 LOWER = "the lower of the runs without attack and without the attackers' data"
 CLEAN = "the run without attack"
-FORMS = ("Means hide single clients", "Backdoors are judged in their last poisoned round")
 
 
-class Notes(Claims):
+class Notes(HiddenByMeans):
     """Holds notes against the lines."""
 
     def __init__(self, truth: Truth) -> None:
@@ -55,7 +55,8 @@ class Notes(Claims):
             (r"With (\d) seeds? nothing but a break is decided: play 3 or more\.", self._few, lambda: False),
             (r"2 seeds are few, and what holds here may yet break on a third: play 3 or more\.", self._few_hold, lambda: False),
         ]  # fmt: skip
-        left = [note for note in notes if not note.startswith(FORMS)]
+        self.hidden(notes)
+        left = [note for note in notes if not any(re.fullmatch(form, note) for form in FORMS)]
         for form, reading, due in readings:
             told = [(found, note) for note in left if (found := re.fullmatch(form, note))]
             left = [note for note in left if not re.fullmatch(form, note)]

@@ -159,7 +159,7 @@ class _Defence:
         fate, harm = drawn(rng, MOSTLY_DONE if self.calm else FATES), drawn(rng, CALM if self.calm else HARMS)
         there = int(strength) if self.about["strength"] == "attackers" else round(10 * strength)
         through = drawn(rng, {"no": 40 if self.calm else 6, "near": 2, "yes": 2, "one seed": 2}) if attack in BACKDOORS else ""
-        early = rng.random() < 0.15
+        early, alone = rng.random() < 0.15, rng.random() < 0.15
         rows = []
         for k, (seed, clean) in enumerate(self.of.items()):
             own = self._near(clean, 0.0 if rng.random() < 0.7 else 0.01)
@@ -170,6 +170,10 @@ class _Defence:
             if harm == "end" and (k != 1 or rng.random() < 0.5):
                 row["accuracy"]["final"] = self._near(own - rng.uniform(0.03, 0.5), 0.0)
             row["success"] = self._success(through, k, early, fate == "no room" and rng.random() < 0.7) if through else None
+            if alone and rng.random() < 0.7:
+                row["accuracy"]["worst"] = self._near(row["accuracy"]["worst"] - rng.uniform(0.1, 0.7), 0.0)
+                if row["success"]:
+                    row["success"]["worst"] = self._near(row["success"]["worst"] + rng.uniform(0.1, 0.7), 0.0)
             rows.append(self._fated(row, fate, k))
         return rows
 
