@@ -239,3 +239,25 @@ def test_a_number_of_attackers_of_which_no_result_came_was_played(tmp_path: Path
     failed = {"status": "failed", "reason": "no"}
     grid = edited(tmp_path, lambda row: row | {"IPM": failed, "ALIE": {"attackers": 0}}.get(str(row["attack"]), {}))
     assert verdict(grid).startswith("No defence has a result with as many attackers as it says it is built for.")
+
+
+def test_attacks_with_fewer_attackers_than_a_defence_is_built_for_are_told_beside_one_with_as_many(tmp_path: Path) -> None:
+    """Before: "with as many attackers as it is built for, a holds against every attack played", of which one had a single one."""
+    made_up(tmp_path, GOOD)
+    words = verdict(edited(tmp_path, lambda row: row | ({"attackers": 1} if row["attack"] == "ALIE" else {})))
+    assert words.startswith("With no more attackers than it is built for (a with 1 to 3 of 3), a holds against every attack")
+
+
+def test_an_attack_with_few_attackers_of_which_no_result_came_is_not_beyond_since_others_have_more(tmp_path: Path) -> None:
+    """Before: "a holds", of one built for 3 whose cells all failed at strength 4, where ALIE has 2 attackers and IPM 4."""
+    by = {(d, a, s): [0.89] * 3 for d in "ab" for a in ("ALIE", "IPM") for s in (3.0, 4.0)}
+    made_up(tmp_path, {}, strengths=(3, 4), by_strength=by, limits={"a": 3, "b": 4})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        if row["attack"] not in ("ALIE", "IPM") or row["strength"] == 3:
+            return row
+        return row | ({"status": "failed", "reason": "no"} if row["defence"] == "a" else {}) | (
+            {"attackers": 2} if row["attack"] == "ALIE" else {})  # fmt: skip
+
+    words = verdict(edited(tmp_path, edit))
+    assert words.startswith("With no more attackers than it is built for (b with 3 to 4 of 4), b holds against every attack")

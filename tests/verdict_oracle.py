@@ -87,12 +87,14 @@ class Reader(Lines):
         t, met = self.truth, [part for part in inside if part.word not in (UNCHANGED, REFUSED)]
         if not met or any(part.word != HOLDS for part in met):
             return False
-        d = met[0].defence
-        there = {part.strength for part in t.parts if (part.place, part.defence) == (place, d)}
-        for strength in (s for s in t.strengths if s not in there):
-            others = [p.attackers for p in t.parts if (p.place, p.strength) == (place, strength)]
-            if max([*others, *([int(strength)] if t.counted else [])], default=0) <= (met[0].limit or 0):
-                return False
+        for strength in t.strengths:
+            there = [p for p in t.parts if (p.place, p.strength) == (place, strength)]
+            for attack in t.attacks:
+                cells = t.of.get((place, met[0].defence, attack, strength), {}).values()
+                others = [row["attackers"] or 0 for p in there for row in p.rows[attack]]
+                others = others or ([int(strength)] if t.counted else [p.attackers for p in there])
+                if all(row["status"] != "done" for row in cells) and max(others, default=0) <= (met[0].limit or 0):
+                    return False
         return True
 
     def _spared(self, by: dict[str, list[Part]], spared: list[str], text: str, words: str) -> str:
@@ -117,8 +119,11 @@ class Reader(Lines):
     def _as_many(self, by: dict[str, list[Part]], names: Sequence[str], many: str, fewer: str | None, words: str) -> None:
         less = set()
         for d in names:
-            most, limit = max(p.attackers for p in by[d]), min(p.limit or 0 for p in by[d])
-            less |= {f"{d} with {most} of {limit}"} if most < limit else set()
+            limit = min(p.limit or 0 for p in by[d])
+            attacks = {a: max((row["attackers"] or 0 for p in by[d] for row in p.rows[a]), default=0) for a in self.truth.attacks}
+            least, most = min(filter(None, attacks.values())), max(attacks.values())
+            numbers = f"{least} to {most}" if least < most else f"{most}"
+            less |= {f"{d} with {numbers} of {limit}"} if least < limit else set()
         self.claim(bool(less) == (many == "no more"), f"fewer: {less}", words)
         self.claim({*(fewer or "").split(", ")} - {""} == less, f"fewer: {less}", words)
 

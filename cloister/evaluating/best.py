@@ -18,8 +18,9 @@ def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
     inside = [one for one in found if one.within and one.attackers]
     if not inside:
         judged = {(one.defence, one.strength) for one in found}
-        lost = [one for one in found if one.without and one.built_for and _may_be_within(grid, found, one, one.strength)]
-        if lost or any((d, s) not in judged for d in grid.defences for s in grid.strengths):
+        if any(_missing_within(grid, found, one) for one in found) or any(
+            (d, s) not in judged for d in grid.defences for s in grid.strengths
+        ):
             return "no defence has a result with as many attackers as it says it is built for."
         return "no number of attackers was played that a defence says it is built for."
     met = [one for one in inside if one.word not in SPENT]
@@ -35,11 +36,8 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
     """The same of those that an attack changed something of. inside: where they are built for as many attackers."""
     by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
     place = inside[0].protection
-    blank = {one.defence: strengths_without_result(grid, found, one.defence, place) for one in inside}
     all_holding = [
-        d
-        for d, of in by.items()
-        if all(one.state == State.HOLDS for one in of) and not any(_may_be_within(grid, found, of[0], s) for s in blank[d])
+        d for d, of in by.items() if all(one.state == State.HOLDS for one in of) and not _missing_within(grid, found, of[0])
     ]
     holding = [d for d in all_holding if learns(grid, d, place)]
     open_ = [d for d, of in by.items() if all(one.state != State.BREAKS for one in of) and learns(grid, d, place)]
@@ -78,11 +76,21 @@ def strengths_without_result(grid: Grid, found: Sequence[Finding], defence: str,
     return [s for s in sorted(grid.strengths) if judged and s not in judged]
 
 
-def _may_be_within(grid: Grid, found: Sequence[Finding], one: Finding, strength: float) -> bool:
-    """Whether a defence may be built for a strength at which nothing is known of it: by the attackers that others meet there."""
+def _missing_within(grid: Grid, found: Sequence[Finding], one: Finding) -> bool:
+    """Whether an attack has no result with a defence at some strength, with as many attackers as the defence may be built for."""
+    return one.built_for is not None and any(
+        not grid.rows(attack, one.defence, strength, one.protection) and _met(grid, found, attack, strength) <= one.built_for
+        for strength in grid.strengths
+        for attack in grid.attacks
+    )
+
+
+def _met(grid: Grid, found: Sequence[Finding], attack: str, strength: float) -> int:
+    """How many attackers others meet of an attack at a strength; of the others there where nobody has a result."""
+    there = [one for one in found if one.strength == strength]
+    of_it = [int(row.get("attackers") or 0) for one in there for row in one.rows.get(attack, ())]
     counted = [int(strength)] if grid.about["strength"] == "attackers" else []
-    met = max([other.attackers for other in found if other.strength == strength] + counted, default=0)
-    return one.built_for is None or met <= one.built_for
+    return max(of_it or counted or [one.attackers for one in there], default=0)
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:

@@ -163,11 +163,17 @@ def nothing_summed_without_attack(grid: Grid) -> list[str]:
 
 
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
-    """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
+    """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; of attacks with unlike
+    numbers the fewest and the most, " (median with 1 to 3 of 3)". Empty where none was.
+    """
     said = []
     for name in holding:
-        most, limit = max(one.attackers for one in by[name]), min(one.built_for or 0 for one in by[name])
-        said += [f"{name} with {most} of {limit}"] if most < limit else []
+        limit, of = min(one.built_for or 0 for one in by[name]), dict[str, int]()
+        for attack, row in ((attack, row) for one in by[name] for attack, rows in one.rows.items() for row in rows):
+            of[attack] = max(of.get(attack, 0), int(row.get("attackers") or 0))
+        most = [n for n in of.values() if n]
+        if most and min(most) < limit:
+            said.append(f"{name} with {f'{min(most)} to ' * (min(most) < max(most))}{max(most)} of {limit}")
     return f" ({', '.join(said)})" if said else ""
 
 
