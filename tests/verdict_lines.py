@@ -25,6 +25,7 @@ from .verdict_words import (
     OPENINGS,
     POINTS,
     SUCCESS,
+    UP_TO,
     Claims,
     names_in,
     near,
@@ -143,7 +144,7 @@ class Lines(Claims):
         by = {p.defence: p for p in of}
         late = through = end = False
         for one in told.split("; "):
-            if found := re.fullmatch(rf"(?:(.+) loses most:|loses) ({POINTS.pattern})", one):
+            if found := re.fullmatch(rf"(?:(.+) loses most:|loses) ({POINTS.pattern}|{UP_TO.pattern})", one):
                 late = True
                 part = by.get(found[1] or of[0].defence)
                 self.claim((found[1] is None) == (len(of) == 1) and part is not None, "of whom", line)

@@ -22,6 +22,10 @@ POINTS = re.compile(
     rf"{NUMBER} points of accuracy( in the mean)? to (.+?)(?:, played on (\d+) of (\d+) seeds)?, from {NUMBER} to {NUMBER} %"
     r"(?:, above the bound in (\d+) of (\d+) seeds)?"
 )
+UP_TO = re.compile(
+    rf"up to {NUMBER} points of accuracy to (.+?)(?:, played on (\d+) of (\d+) seeds)?, nothing in the mean, above the bound in"
+    r" (\d+) of (\d+) seeds"
+)
 END = re.compile(
     rf"(?:(.+) most )?in the last evaluation {NUMBER} points( in the mean)? to (.+?)(?:, played on (\d+) of (\d+) seeds)?, from"
     rf" {NUMBER} to {NUMBER} %, {NUMBER} % late in the run(?:, above the bound in (\d+) of (\d+) seeds)?"
@@ -78,11 +82,17 @@ class Claims:
         worst = max(part.broken_late or part.losses, key=lambda a: fmean(part.losses[a]))
         if words == "nothing":
             return self.claim(fmean(part.losses[worst]) <= 0, "something is lost", line)
+        if (found := UP_TO.fullmatch(words)) and found[2] in part.losses:
+            most, attack, *seeds_of = found.groups()
+            of = part.losses[attack]
+            self.claim(near(most, max(of)) and fmean(of) <= 0 and fmean(of) >= fmean(part.losses[worst]), f"up to: {of}", line)
+            return self._seeds(part, (*seeds_of, "mean"), of, self.truth.loss, line)
         found = POINTS.fullmatch(words)
         if found is None or found[3] not in part.losses:
             return self.claim(False, "no reading of points", line)
         lost, mean, attack, played, seeds, before, after, broke, count = found.groups()
         of = part.losses[attack]
+        self.claim(fmean(of) > 0, "less than nothing", line)
         self.claim(near(lost, fmean(of)) and fmean(of) >= fmean(part.losses[worst]) - 1e-9, f"to {worst}, {part.losses}", line)
         rows = [row for row in part.rows[attack] if isfinite(self.truth.lost(row))]
         held = mean_of(map(self.truth.held, rows))

@@ -11,6 +11,9 @@ def points(one: Finding) -> str:
     if harm is None or (harm.lost.mean <= 0 and not harm.broke):
         return "nothing"
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
+    if harm.lost.mean <= 0:
+        most = f"up to {100 * harm.lost.most:.1f} points of accuracy to {harm.attack}{played_on(one, harm)}"
+        return f"{most}, nothing in the mean, above the bound{seeds}"
     mean = "" if harm.lost.count == 1 else " in the mean"
     ends = "" if one.held is None else f", from {100 * one.held.mean:.1f} to {100 * (one.held.mean - harm.lost.mean):.1f} %"
     return (
