@@ -8,7 +8,7 @@ from math import isfinite
 
 from .verdict_tables import Row
 from .verdict_truth import HOLDS, Part, number
-from .verdict_words import Claims, near, outside_brackets
+from .verdict_words import OfParts, near, outside_brackets
 
 FORMS = {
     r"Means hide single clients; the worst off at the end: (.+)\.": "worst",
@@ -23,7 +23,7 @@ ONE = (
 Moved = Callable[[Row], tuple[float, float, float, float]]
 
 
-class HiddenByMeans(Claims):
+class HiddenByMeans(OfParts):
     """Reads them."""
 
     def hidden(self, notes: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from statistics import fmean
 
-from .verdict_truth import REFUSED, UNCHANGED, Part, Truth, mean_of
+from .verdict_truth import HOLDS, REFUSED, UNCHANGED, Part, Truth, mean_of
 
 WITHIN = "with as many attackers as it is built for"
 NOTHING_MET = {
@@ -110,3 +110,19 @@ class Claims:
         so = (above, len(of)) if 0 < above < len(of) else (0, 0)
         self.claim((int(broke or 0), int(count or 0)) == so, f"above on {so}", line)
         self.claim(bool(mean) or above in (0, len(of)), "a mean", line)
+
+
+class OfParts(Claims):
+    """Claims of all parts of a grid that have a result."""
+
+    def __init__(self, truth: Truth) -> None:
+        super().__init__(truth)
+        self.judged = [p for p in truth.parts if p.losses]
+        self.holding = [p for p in self.judged if p.word == HOLDS]
+
+    def _same(self, so: Sequence[str], words: str, note: str, mark: str = ", ") -> None:
+        said = outside_brackets(words, mark)
+        self.claim(sorted(said) == sorted(so), f"so: {so}", note)
+
+    def _worst(self, part: Part) -> str:
+        return max(part.broken_late or part.losses, key=lambda a: fmean(part.losses[a]))
