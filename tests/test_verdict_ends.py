@@ -136,6 +136,8 @@ def test_a_mean_of_what_backdoors_gain_is_said_to_be_one(tmp_path: Path) -> None
         "a loses least of these: nothing, and backdoors gain at most 2.2 points of success in the mean of 5 seeds, 9.0 on one."
         in words
     )
+    rates[("a", "B")] = [0.003, 0.002, 0.001, 0.0, 0.001]
+    assert "and backdoors gain at most 0.0 points of success." in verdict(made_up(tmp_path / "less", attacked, success=rates))
     rates[("a", "B")] = [0.02] * 5
     assert "and backdoors gain at most 1.0 points of success." in verdict(made_up(tmp_path / "b", attacked, success=rates))
 

@@ -75,12 +75,17 @@ class Reader(Lines):
                 continue
             said = [row["built_for"] for row in t.rows if (t.place(row), row["defence"]) == (place, d) and row.get("built_for")]
             limit = t.about["limits"].get(d, min(said, default=0))
-            met = [p.attackers for p in t.parts if (p.place, p.strength) == (place, strength)]
-            met += [int(strength)] if t.counted else []
             for row in rows.values():
-                if 0 < (row.get("attackers", max(met, default=0)) or 0) <= limit:
+                unknown = 0 if row["status"] == "done" else self._met_by_others(place, str(attack), float(strength or 0))
+                if 0 < (row.get("attackers") or unknown) <= limit:
                     return True
         return False
+
+    def _met_by_others(self, place: str, attack: str, strength: float) -> int:
+        """How many attackers there are of an attack at a strength: where it has a result, or as the strength says, or others."""
+        there = [p for p in self.truth.parts if (p.place, p.strength) == (place, strength)]
+        others = [row["attackers"] or 0 for p in there for row in p.rows[attack]]
+        return max(others or ([int(strength)] if self.truth.counted else [p.attackers for p in there]), default=0)
 
     def _holds(self, place: str, inside: Sequence[Part]) -> bool:
         """Whether a defence holds wherever it is built to, of what anything was met of, and has a result wherever it may be."""
@@ -88,12 +93,10 @@ class Reader(Lines):
         if not met or any(part.word != HOLDS for part in met):
             return False
         for strength in t.strengths:
-            there = [p for p in t.parts if (p.place, p.strength) == (place, strength)]
             for attack in t.attacks:
                 cells = t.of.get((place, met[0].defence, attack, strength), {}).values()
-                others = [row["attackers"] or 0 for p in there for row in p.rows[attack]]
-                others = others or ([int(strength)] if t.counted else [p.attackers for p in there])
-                if all(row["status"] != "done" for row in cells) and max(others, default=0) <= (met[0].limit or 0):
+                lacking = any(row["status"] != "done" for row in cells)
+                if lacking and self._met_by_others(place, attack, strength) <= (met[0].limit or 0):
                     return False
         return True
 
@@ -169,7 +172,7 @@ class Reader(Lines):
             most, any_ = max(0.0, *gains.values()), max(v for of in part.gains.values() for v in of)
             self.claim(near(gain, most), f"gain at most {most}", words)
             counts = {len(part.gains[a]) for a in gains}
-            self.claim((seeds is None) == (counts == {1}) and (seeds is None or int(seeds) in counts), "seeds of gain", words)
+            self.claim(seeds is None or int(seeds) in counts, "seeds of gain", words)
             self.claim(near(single or gain, max(any_, 0.0)), f"gains on one: {any_}", words)
         told: dict[str, float] = {}
         for other in (p for p in of if p is not part):

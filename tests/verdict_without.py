@@ -58,7 +58,7 @@ class WithoutAttack(OfParts):
         return hidden
 
     def _missing_data(self, found: re.Match[str], note: str) -> None:
-        t, hidden, told = self.truth, self._hidden(), list[str]()
+        hidden, told = self._hidden(), list[str]()
         for one in outside_brackets(found[1], ", "):
             form = (r"(.+) (\d+\.\d) %( on one seed)?(?: \((\S+) takes (\d+\.\d) points of the (\d+\.\d) % without attack: a"
                     r" break, if the defence gives up without them\))?")  # fmt: skip
@@ -69,15 +69,8 @@ class WithoutAttack(OfParts):
             if not parts or said is None:
                 self.claim(False, f"hidden: {[(name, self._held(part)) for name, part in hidden]}", note)
                 continue
-            part = next((p for p in parts if said[4] in (None, *p.losses)), parts[0])
             told.append(said[1])
-            left = {a: mean_of(number(r, "accuracy", "late") for r in of) for a, of in part.rows.items() if of}
-            attack = min(left, key=lambda a: left[a])
-            whole = mean_of(number(r, "clean", "late") for r in part.rows[attack])
-            self.claim((said[4] is not None) == (whole - left[attack] > t.loss), f"{attack} leaves {left[attack]}", note)
-            if said[4] in part.losses:
-                self.claim(near(said[5], whole - left[said[4]]) and left[said[4]] <= left[attack], "takes", note)
-                self.claim(near(said[6], whole), "without attack", note)
+            self.claim(any(self._taken_of(part, said[4], said[5], said[6]) for part in parts), f"taken of {parts[0].rows}", note)
         self.claim({*told} == {name for name, _ in hidden}, f"hidden, too: {hidden}", note)
 
     def _held(self, part: Part) -> float:
@@ -108,3 +101,14 @@ class WithoutAttack(OfParts):
 
     def _absent_failed(self, found: re.Match[str], note: str) -> None:
         self._same(self._no_absent(), found[1], note, "; ")
+
+    def _taken_of(self, part: Part, attack: str | None, points: str, whole: str) -> bool:
+        """Whether what is said is so of what the attack that leaves least takes of the accuracy without attack."""
+        left = {a: mean_of(number(r, "accuracy", "late") for r in of) for a, of in part.rows.items() if of}
+        least = min(left, key=lambda a: left[a])
+        if attack is None:
+            return mean_of(number(r, "clean", "late") for r in part.rows[least]) - left[least] <= self.truth.loss
+        if attack not in left or left[attack] > left[least]:
+            return False
+        clean = mean_of(number(r, "clean", "late") for r in part.rows[attack])
+        return clean - left[attack] > self.truth.loss and near(points, clean - left[attack]) and near(whole, clean)

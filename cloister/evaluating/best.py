@@ -77,12 +77,14 @@ def strengths_without_result(grid: Grid, found: Sequence[Finding], defence: str,
 
 
 def _missing_within(grid: Grid, found: Sequence[Finding], one: Finding) -> bool:
-    """Whether an attack has no result with a defence at some strength, with as many attackers as the defence may be built for."""
-    return one.built_for is not None and any(
-        not grid.rows(attack, one.defence, strength, one.protection) and _met(grid, found, attack, strength) <= one.built_for
-        for strength in grid.strengths
-        for attack in grid.attacks
-    )
+    """Whether an attack has no result with a defence at some strength, or none on some seed, with as many attackers as the
+    defence may be built for.
+    """
+    if one.built_for is None:
+        return False
+    seeds, spots = len(grid.about["seeds"]), [(s, attack) for s in grid.strengths for attack in grid.attacks]
+    lacking = [(s, attack) for s, attack in spots if len(grid.rows(attack, one.defence, s, one.protection)) < seeds]
+    return any(_met(grid, found, attack, s) <= one.built_for for s, attack in lacking)
 
 
 def _met(grid: Grid, found: Sequence[Finding], attack: str, strength: float) -> int:

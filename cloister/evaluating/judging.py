@@ -163,7 +163,7 @@ class Finding:
     @property
     def gained_most(self) -> float:
         """What any backdoor gains on any seed; 0 where none gains anything."""
-        return max((gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of), default=0.0)
+        return max((0.0, *(gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of)))
 
 
 def all_refused(row: Row) -> bool:
