@@ -9,6 +9,9 @@ import pytest
 from cloister.evaluating.heat import heat_maps
 from cloister.evaluating.judging import State
 from cloister.evaluating.verdict import verdict
+from cloister.fl.algorithms.fedavg import FedAvg
+from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
+from cloister.fl.robust.coordinates import Median
 from cloister.threat_models.broken import CLEAN, LOWER
 from cloister.threat_models.evaluation import ABSENT
 
@@ -172,3 +175,89 @@ def test_a_defence_without_a_result_is_no_column_of_dashes_in_the_heat_map(tmp_p
     (found,) = heat_maps(grid)
     assert found.defences == ["a"]
     assert {len(cells) for _, cells in found.rows} == {1}
+
+
+CHANCE = [0.89, 0.89, 0.7]
+"""Accuracies of which one breaks, so that the interval of what is lost goes below nothing."""
+MAY_BE = "break may be chance"
+
+
+def test_what_breaks_at_the_end_or_by_a_backdoor_as_well_is_not_said_to_be_chance(tmp_path: Path) -> None:
+    """Before: "by IPM on 1 of 3 seeds. More seeds of that attack alone tell", of one that others break on all seeds."""
+    made_up(tmp_path / "alone", {("a", "IPM"): CHANCE, ("a", "ALIE"): [0.89] * 3})
+    alone = "a with 3 attackers by IPM on 1 of 3 seeds (7.3 points in the mean). More seeds of that attack alone tell."
+    assert alone in verdict(edited(tmp_path / "alone", lambda row: row))
+
+    def ends(row: dict[str, Any]) -> dict[str, Any]:
+        clean = {"clean": {"late": 0.9, "final": 0.9}}
+        return row | (clean | {"accuracy": row["accuracy"] | {"final": 0.3}} if row["attack"] == "ALIE" else {})
+
+    assert MAY_BE not in verdict(edited(tmp_path / "alone", ends))
+    rates = {("a", "BadNets"): [0.9, 0.9, 0.9], ("a", "neurotoxin"): [0.99, 0.99, 0.02]}
+    table = {("a", "IPM"): CHANCE} | {spot: [0.89] * 3 for spot in rates}
+    assert MAY_BE not in verdict(made_up(tmp_path / "through", table, success=rates))
+
+
+def test_all_attacks_whose_breaks_may_be_chance_are_named(tmp_path: Path) -> None:
+    """Before: the one that costs most, of which alone more seeds were to tell; and a break that is none of chance beside it."""
+    words = verdict(made_up(tmp_path / "two", {("a", "IPM"): CHANCE, ("a", "ALIE"): [0.8, 0.89, 0.89]}))
+    two = "by ALIE on 1 of 3 seeds (4.0 points in the mean), by IPM on 1 of 3 seeds (7.3 points in the mean)"
+    assert f"a with 3 attackers {two}. More seeds of these attacks alone tell." in words
+    assert MAY_BE not in verdict(made_up(tmp_path / "sure", {("a", "IPM"): CHANCE, ("a", "ALIE"): [0.84, 0.851, 0.845]}))
+
+
+def test_who_learned_nothing_is_not_counted_among_those_that_hold(tmp_path: Path) -> None:
+    """Before: "what holds here may yet break", "held against the other attacks alone", of one at chance, and none other."""
+    table = {(name, attack): [has] * 2 for name, has in (("a", 0.1), ("mean", 0.9)) for attack in ("IPM", "ALIE")}
+    made_up(tmp_path, table,
+            changes={"defences": {"a": RobustFedAvg(rule=Median()), "mean": FedAvg()}}, limits={"a": 3, "mean": 0})  # fmt: skip
+    guess = {"late": 0.1, "final": 0.1}
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        own = {"accuracy": guess, "clean": guess, "same_models": row["attack"] == "ALIE"} if row["defence"] == "a" else {}
+        return row | {"classes": 10} | own
+
+    words = verdict(edited(tmp_path, edit))
+    assert "a learned nothing without attack (10.0 %, as chance is 10.0 %)" in words
+    assert "Held against the other attacks alone" not in words
+    assert "No attack of this grid takes more than the bound" not in words
+    none = verdict(edited(tmp_path, lambda row: row | ({"accuracy": guess, "clean": guess} if row["defence"] == "mean" else {})))
+    assert "2 seeds are few" not in none
+    assert "With 2 seeds nothing but a break is decided" in none
+
+
+def test_who_met_nothing_is_said_to_have_been_played_with_fewer_than_it_is_built_for(tmp_path: Path) -> None:
+    """Before: "with as many attackers as it is built for", of one that is built for 8 and met 3."""
+    made_up(tmp_path, {("a", "IPM"): [0.9] * 3}, limits={"a": 8})
+    words = verdict(edited(tmp_path, lambda row: row | {"same_models": row["attack"] == "IPM"}))
+    assert words.startswith("With no more attackers than it is built for (a with 3 of 8), a held against nothing, as no attack")
+
+
+def test_a_number_of_attackers_of_which_no_result_came_was_played(tmp_path: Path) -> None:
+    """Before: "no number of attackers was played that a defence says it is built for": the other attack had nobody at work."""
+    made_up(tmp_path, {("a", "IPM"): [0.9] * 3, ("a", "ALIE"): [0.9] * 3})
+    failed = {"status": "failed", "reason": "no"}
+    grid = edited(tmp_path, lambda row: row | {"IPM": failed, "ALIE": {"attackers": 0}}.get(str(row["attack"]), {}))
+    assert verdict(grid).startswith("No defence has a result with as many attackers as it says it is built for.")
+
+
+def test_attacks_with_fewer_attackers_than_a_defence_is_built_for_are_told_beside_one_with_as_many(tmp_path: Path) -> None:
+    """Before: "with as many attackers as it is built for, a holds against every attack played", of which one had a single one."""
+    made_up(tmp_path, GOOD)
+    words = verdict(edited(tmp_path, lambda row: row | ({"attackers": 1} if row["attack"] == "ALIE" else {})))
+    assert words.startswith("With no more attackers than it is built for (a with 1 to 3 of 3), a holds against every attack")
+
+
+def test_an_attack_with_few_attackers_of_which_no_result_came_is_not_beyond_since_others_have_more(tmp_path: Path) -> None:
+    """Before: "a holds", of one built for 3 whose cells all failed at strength 4, where ALIE has 2 attackers and IPM 4."""
+    by = {(d, a, s): [0.89] * 3 for d in "ab" for a in ("ALIE", "IPM") for s in (3.0, 4.0)}
+    made_up(tmp_path, {}, strengths=(3, 4), by_strength=by, limits={"a": 3, "b": 4})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        if row["attack"] not in ("ALIE", "IPM") or row["strength"] == 3:
+            return row
+        return row | ({"status": "failed", "reason": "no"} if row["defence"] == "a" else {}) | (
+            {"attackers": 2} if row["attack"] == "ALIE" else {})  # fmt: skip
+
+    words = verdict(edited(tmp_path, edit))
+    assert words.startswith("With no more attackers than it is built for (b with 3 to 4 of 4), b holds against every attack")

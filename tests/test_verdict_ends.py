@@ -136,6 +136,8 @@ def test_a_mean_of_what_backdoors_gain_is_said_to_be_one(tmp_path: Path) -> None
         "a loses least of these: nothing, and backdoors gain at most 2.2 points of success in the mean of 5 seeds, 9.0 on one."
         in words
     )
+    rates[("a", "B")] = [0.003, 0.002, 0.001, 0.0, 0.001]
+    assert "and backdoors gain at most 0.0 points of success." in verdict(made_up(tmp_path / "less", attacked, success=rates))
     rates[("a", "B")] = [0.02] * 5
     assert "and backdoors gain at most 1.0 points of success." in verdict(made_up(tmp_path / "b", attacked, success=rates))
 
@@ -251,3 +253,18 @@ def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: 
 def test_a_folder_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no folder .*nothere"):
         described_in(tmp_path / "nothere")
+
+
+def test_what_was_played_on_fewer_seeds_says_so_of_backdoors_and_of_ends_too(tmp_path: Path) -> None:
+    """Before: points of one seed among those that are means of three."""
+    made_up(tmp_path, {("a", "B"): [0.89] * 3, ("b", "X"): [0.89] * 3, ("b", "Y"): [0.89] * 3}, success={("a", "B"): [0.9] * 3})
+    failed = {"status": "failed", "reason": "no", "success": None}
+
+    def edit(row: Rows) -> Rows:
+        if row["attack"] in ("B", "X") and row["seed"]:
+            return row | failed
+        return ends_at(row, 0.3) if row["attack"] == "X" else row
+
+    words = verdict(edited(tmp_path, edit))
+    assert "in its last poisoned round, played on 1 of 3 seeds)" in words
+    assert "in the last evaluation 60.0 points to X, played on 1 of 3 seeds, from 90.0 to 30.0 %" in words

@@ -280,3 +280,9 @@ def test_a_worst_attack_that_was_played_on_one_seed_is_no_mean_of_three(tmp_path
     words = verdict(edited(tmp_path, without("ALIE", "a", 3.0, (1, 2))))
     assert "a and b break (a loses most: 30.0 points of accuracy to ALIE, played on 1 of 3 seeds, from 90.0 to 60.0 %)" in words
     assert "of the same seed, in the mean of 1 to 3 seeds." in words
+
+
+def test_a_break_on_one_seed_is_no_loss_of_less_than_nothing(tmp_path: Path) -> None:
+    """Before: "loses -2.7 points of accuracy in the mean to IPM, from 90.0 to 92.7 %, above the bound in 1 of 3 seeds"."""
+    words = verdict(made_up(tmp_path, {("a", "IPM"): [0.84, 0.97, 0.97]}))
+    assert "a breaks (loses up to 6.0 points of accuracy to IPM, nothing in the mean, above the bound in 1 of 3 seeds)." in words

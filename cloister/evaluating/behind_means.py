@@ -34,7 +34,7 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
     """Who holds in the mean of the loyal clients, while the one that is worst off lost much, or has a backdoor to itself."""
 
     def holds(one: Finding) -> bool:
-        return one.state == State.HOLDS
+        return one.holds
 
     def not_through(one: Finding) -> bool:
         return one.backdoor is not None and one.backdoor.state != State.BREAKS

@@ -1,6 +1,6 @@
 """Which defences hold wherever they are built to, and which of them loses least."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..grids.spread import spread
 from .caveats import fewer_than_built_for
@@ -18,15 +18,17 @@ def which_is_best(grid: Grid, found: Sequence[Finding]) -> str:
     inside = [one for one in found if one.within and one.attackers]
     if not inside:
         judged = {(one.defence, one.strength) for one in found}
-        if any((d, s) not in judged for d in grid.defences for s in grid.strengths):
+        if any(_missing_within(grid, found, one) for one in found) or any(
+            (d, s) not in judged for d in grid.defences for s in grid.strengths
+        ):
             return "no defence has a result with as many attackers as it says it is built for."
         return "no number of attackers was played that a defence says it is built for."
     met = [one for one in inside if one.word not in SPENT]
     spared = [d for d in dict.fromkeys(one.defence for one in inside) if d not in {one.defence for one in met}]
     nothing = nothing_met(spared, all(one.word == UNCHANGED for one in inside if one.defence in spared)) if spared else ""
     if not met:
-        many = f"with as many attackers as {they_are(spared)} built for"
-        return f"{many}, {nothing}. {without_attack(grid, spared, inside[0].protection)}"
+        by = {d: [one for one in inside if one.defence == d] for d in spared}
+        return f"{_as_many(by, spared)}, {nothing}. {without_attack(grid, spared, inside[0].protection)}"
     return _of_those_attacked(grid, found, met) + (f" {capital(nothing)}." if spared else "")
 
 
@@ -34,11 +36,8 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
     """The same of those that an attack changed something of. inside: where they are built for as many attackers."""
     by = {d: [one for one in inside if one.defence == d] for d in dict.fromkeys(one.defence for one in inside)}
     place = inside[0].protection
-    blank = {one.defence: strengths_without_result(grid, found, one.defence, place) for one in inside}
     all_holding = [
-        d
-        for d, of in by.items()
-        if all(one.state == State.HOLDS for one in of) and not any(_may_be_within(grid, found, of[0], s) for s in blank[d])
+        d for d, of in by.items() if all(one.state == State.HOLDS for one in of) and not _missing_within(grid, found, of[0])
     ]
     holding = [d for d in all_holding if learns(grid, d, place)]
     open_ = [d for d, of in by.items() if all(one.state != State.BREAKS for one in of) and learns(grid, d, place)]
@@ -50,10 +49,8 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
             of = f"{names_words(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
             return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."
         return f"no defence{nothing} holds against every attack played {WITHIN}."
-    fewer = fewer_than_built_for(by, holding)
-    many = "no more attackers than" if fewer else "as many attackers as"
     hold = f"{names_words(holding)} {verb_of(holding, 'hold')} against every attack played."
-    who = f"with {many} {they_are(holding)} built for{fewer}, {hold}"
+    who = f"{_as_many(by, holding)}, {hold}"
     common = set.intersection(*({one.strength for one in by[d]} for d in holding))
     if len(holding) == 1 or not common:
         return f"{who} {without_attack(grid, holding, place)}"
@@ -66,17 +63,36 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
     return " ".join(filter(None, [words, _alike(grid, least, others), without_attack(grid, holding, place)]))
 
 
+def _as_many(by: Mapping[str, Sequence[Finding]], names: Sequence[str]) -> str:
+    """With as many attackers as these are built for, or with fewer, and how many."""
+    fewer = fewer_than_built_for(by, names)
+    many = "no more attackers than" if fewer else "as many attackers as"
+    return f"with {many} {they_are(names)} built for{fewer}"
+
+
 def strengths_without_result(grid: Grid, found: Sequence[Finding], defence: str, protection: str) -> list[float]:
     """Strengths at which a defence has no result with any attack, though it has at others."""
     judged = {one.strength for one in found if (one.defence, one.protection) == (defence, protection)}
     return [s for s in sorted(grid.strengths) if judged and s not in judged]
 
 
-def _may_be_within(grid: Grid, found: Sequence[Finding], one: Finding, strength: float) -> bool:
-    """Whether a defence may be built for a strength at which nothing is known of it: by the attackers that others meet there."""
+def _missing_within(grid: Grid, found: Sequence[Finding], one: Finding) -> bool:
+    """Whether an attack has no result with a defence at some strength, or none on some seed, with as many attackers as the
+    defence may be built for.
+    """
+    if one.built_for is None:
+        return False
+    seeds, spots = len(grid.about["seeds"]), [(s, attack) for s in grid.strengths for attack in grid.attacks]
+    lacking = [(s, attack) for s, attack in spots if len(grid.rows(attack, one.defence, s, one.protection)) < seeds]
+    return any(_met(grid, found, attack, s) <= one.built_for for s, attack in lacking)
+
+
+def _met(grid: Grid, found: Sequence[Finding], attack: str, strength: float) -> int:
+    """How many attackers others meet of an attack at a strength; of the others there where nobody has a result."""
+    there = [one for one in found if one.strength == strength]
+    of_it = [int(row.get("attackers") or 0) for one in there for row in one.rows.get(attack, ())]
     counted = [int(strength)] if grid.about["strength"] == "attackers" else []
-    met = max([other.attackers for other in found if other.strength == strength] + counted, default=0)
-    return one.built_for is None or met <= one.built_for
+    return max(of_it or counted or [one.attackers for one in there], default=0)
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:

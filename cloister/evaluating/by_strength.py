@@ -6,7 +6,7 @@ from ..threat_models.chance import NOTHING
 from .data import Grid, at
 from .judging import SPENT, UNCHANGED, Finding, State, seeds_words, without_words
 from .learning import little_words
-from .loss_words import at_the_end, lost_in_the_mean, names_words, nothing_met, points, success, verb_of
+from .loss_words import at_the_end, lost_in_the_mean, names_words, nothing_met, played_on, points, success, verb_of
 
 OPENINGS = {
     True: "within what they are built for",
@@ -71,7 +71,9 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         told += filter(None, [little_words(grid, names, found[0].protection)])
     if through:
         most = max(through, key=lambda o: o.backdoor.lost.mean if o.backdoor else 0.0)
-        told += [f"{f'most through {most.defence}: ' if several else ''}{success(most.backdoor)}"] if most.backdoor else []
+        if most.backdoor:
+            words = success(most.backdoor, played_on(most, most.backdoor))
+            told += [f"{f'most through {most.defence}: ' if several else ''}{words}"]
     return f"{said} ({'; '.join(told)})" if told else said
 
 

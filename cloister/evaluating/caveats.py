@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
-from .judging import Finding, State
+from .judging import Finding
 from .learning import at_chance, learns, seeds_without
 
 IN_VAIN = 0.1
@@ -46,14 +46,15 @@ def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
             whole = one.over(one.harm, "clean", "late") or grid.clean(one.defence, place)
-            if one.state != State.HOLDS or not one.held or not whole:
+            if not one.holds or not one.held or not whole:
                 continue
             if whole.mean - one.held.mean > grid.bounds.loss:
                 words = f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.mean:.1f} %"
                 said.append(words + _of_clean(grid, one))
             elif whole.least - one.held.least > SEED * grid.bounds.loss:
                 said.append(f"{one.defence}{under} with {at(grid, one.strength)} {100 * one.held.least:.1f} % on one seed")
-    return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {', '.join(said)}."] if said else []
+    each = ", ".join(dict.fromkeys(said))
+    return [f"Nothing is lost to an attack that is missing without the attackers' data, too: {each}."] if said else []
 
 
 def _of_clean(grid: Grid, one: Finding) -> str:
@@ -94,7 +95,7 @@ def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> 
     said = []
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
-        for name in dict.fromkeys(one.defence for one in several if one.state == State.HOLDS):
+        for name in dict.fromkeys(one.defence for one in several if one.holds):
             little, seeds = seeds_without(grid, name, place)
             if little and learns(grid, name, place):
                 said.append(f"{name}{under} on {little} of {seeds} seeds")
@@ -162,11 +163,17 @@ def nothing_summed_without_attack(grid: Grid) -> list[str]:
 
 
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:
-    """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; empty where none was."""
+    """Which of these were played with fewer attackers than they are built for, " (median with 1 of 9)"; of attacks with unlike
+    numbers the fewest and the most, " (median with 1 to 3 of 3)". Empty where none was.
+    """
     said = []
     for name in holding:
-        most, limit = max(one.attackers for one in by[name]), min(one.built_for or 0 for one in by[name])
-        said += [f"{name} with {most} of {limit}"] if most < limit else []
+        limit, of = min(one.built_for or 0 for one in by[name]), dict[str, int]()
+        for attack, row in ((attack, row) for one in by[name] for attack, rows in one.rows.items() for row in rows):
+            of[attack] = max(of.get(attack, 0), int(row.get("attackers") or 0))
+        most = [n for n in of.values() if n]
+        if most and min(most) < limit:
+            said.append(f"{name} with {f'{min(most)} to ' * (min(most) < max(most))}{max(most)} of {limit}")
     return f" ({', '.join(said)})" if said else ""
 
 

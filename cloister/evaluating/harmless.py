@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .data import Grid
-from .judging import SPENT, Finding, State
+from .judging import SPENT, Finding
 from .loss_words import lost_in_the_mean, names_words, verb_of
 
 UNDEFENDED = frozenset({"FedAvg", "FedProx"})
@@ -17,8 +17,8 @@ def harm_nobody(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]
     for place, several in found.items():
         plain = [one for one in several if one.attackers and _undefended(grid.about["defences"].get(one.defence))]
         others = [one for one in several if one not in plain]
-        whole = all(one.state == State.HOLDS or one.word in SPENT for one in plain)
-        if not (plain and whole and any(one.state == State.HOLDS for one in others)):
+        whole = all(one.holds or one.word in SPENT for one in plain)
+        if not (plain and whole and any(one.holds for one in others)):
             continue
         names = list(dict.fromkeys(one.defence for one in plain))
         worst = max(plain, key=lost_in_the_mean)

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf, isfinite, sqrt
 
-from scipy.stats import t as student
-
 from ..fl.runs.results_folder import Row
-from ..grids.spread import LEVEL, Spread, metric, spread
+from ..grids.spread import Spread, metric, quantile, spread
 from ..threat_models.broken import gained
 from ..threat_models.chance import NOTHING
 from .data import Grid
@@ -123,6 +121,11 @@ class Finding:
         return State.HOLDS if found and not (self.met_nothing or self.undecided or self.without) else State.UNDECIDED
 
     @property
+    def holds(self) -> bool:
+        """Whether it is said to hold: never of what learned nothing without attack."""
+        return self.state == State.HOLDS and not self.nothing
+
+    @property
     def word(self) -> str:
         """What is found, in a word or two."""
         if self.state == State.BREAKS:
@@ -160,7 +163,7 @@ class Finding:
     @property
     def gained_most(self) -> float:
         """What any backdoor gains on any seed; 0 where none gains anything."""
-        return max((gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of), default=0.0)
+        return max((0.0, *(gained(row.get("success")) or 0.0 for of in self.rows.values() for row in of)))
 
 
 def all_refused(row: Row) -> bool:
@@ -267,7 +270,7 @@ def seeds_needed(gap: float, of: Spread) -> float:
     if of.count < 2:
         return DECIDE
     for n in range(max(DECIDE, of.count + 1), MANY + 1):
-        if float(student.ppf((1 + LEVEL) / 2, n - 1)) * of.deviation / sqrt(n) < abs(gap):
+        if quantile(n) * of.deviation / sqrt(n) < abs(gap):
             return n
     return inf
 

@@ -11,11 +11,14 @@ def points(one: Finding) -> str:
     if harm is None or (harm.lost.mean <= 0 and not harm.broke):
         return "nothing"
     seeds = f" in {harm.broke} of {harm.lost.count} seeds" if harm.broke and harm.broke < harm.lost.count else ""
+    if harm.lost.mean <= 0:
+        most = f"up to {100 * harm.lost.most:.1f} points of accuracy to {harm.attack}{played_on(one, harm)}"
+        return f"{most}, nothing in the mean, above the bound{seeds}"
     mean = "" if harm.lost.count == 1 else " in the mean"
     ends = "" if one.held is None else f", from {100 * one.held.mean:.1f} to {100 * (one.held.mean - harm.lost.mean):.1f} %"
-    few = f", played on {harm.lost.count} of {one.seeds} seeds" * (harm.lost.count < one.seeds)
-    return f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{few}{ends}" + (
-        f", above the bound{seeds}" if seeds else ""
+    return (
+        f"{100 * harm.lost.mean:.1f} points of accuracy{mean if seeds else ''} to {harm.attack}{played_on(one, harm)}{ends}"
+        + (f", above the bound{seeds}" if seeds else "")
     )
 
 
@@ -28,15 +31,23 @@ def at_the_end(one: Finding) -> str:
     seeds = f", above the bound in {ended.broke} of {ended.lost.count} seeds" if ended.broke < ended.lost.count else ""
     mean = " in the mean" if seeds else ""
     ends = f"from {100 * (final.mean + ended.lost.mean):.1f} to {100 * final.mean:.1f} %, {100 * late.mean:.1f} % late in the run"
-    return f"in the last evaluation {100 * ended.lost.mean:.1f} points{mean} to {ended.attack}, {ends}{seeds}"
+    return (
+        f"in the last evaluation {100 * ended.lost.mean:.1f} points{mean} to {ended.attack}{played_on(one, ended)}, {ends}{seeds}"
+    )
 
 
-def success(harm: Harm) -> str:
+def played_on(one: Finding, harm: Harm) -> str:
+    """On how many seeds, where not on all: a mean of fewer is not that of the others."""
+    return f", played on {harm.lost.count} of {one.seeds} seeds" * (harm.lost.count < one.seeds)
+
+
+def success(harm: Harm, played: str = "") -> str:
+    """How much more often a backdoor succeeds. played: on how many seeds, where not on all."""
     some = harm.broke < harm.lost.count
     mean = " in the mean" if some else ""
     seeds = f", above the bound in {harm.broke} of {harm.lost.count} seeds" if some else ""
     more = f"{100 * harm.lost.mean:.1f} points{mean} more often than without it, in its last poisoned round"
-    return f"{harm.attack} succeeds {more}{seeds}"
+    return f"{harm.attack} succeeds {more}{played}{seeds}"
 
 
 def rate(one: Finding) -> str:

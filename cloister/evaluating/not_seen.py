@@ -3,14 +3,13 @@ and runs in which nobody was loyal.
 """
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
 from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
 from .caveats import runs_in_which
 from .data import Grid, at
-from .judging import Finding, State
-from .losses import cannot_gain, lost_by_seed
+from .judging import Finding
+from .losses import cannot_gain
 
 
 def did_nothing(grid: Grid) -> list[str]:
@@ -27,7 +26,7 @@ def without_some(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str
     said: dict[str, list[str]] = {}
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
-        for one in (one for one in several if one.state == State.HOLDS):
+        for one in (one for one in several if one.holds):
             for attack in one.unchanged:
                 said.setdefault(attack, []).append(f"{one.defence}{under} with {at(grid, one.strength)}")
     first = "Held against the other attacks alone, as no loyal client's model was changed by"
@@ -78,31 +77,3 @@ def stopped_by_errors(grid: Grid) -> list[str]:
         f"An error ended {', '.join(several)}: where it is the defence's, whoever attacks so stops the run, which counts for no"
         " break here."
     ] * bool(several)
-
-
-def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """Whom an attack breaks on some seeds by accuracy, while what it costs in the mean may be nothing: of many attacks and seeds
-    some run may lose as much by chance.
-    """
-    said = []
-    for place, several in found.items():
-        under = f" under {place}" if len(found) > 1 else ""
-        for one in several:
-            harm = one.harm
-            if harm is None or harm.state != State.BREAKS or not harm.lost.tells or harm.lost.mean > harm.lost.half:
-                continue
-            if _breaks_on_all(grid, one):
-                continue  # by that or another attack, which is no chance
-            often = f"on {harm.broke} of {harm.lost.count} seeds"
-            mean_ = f"{100 * harm.lost.mean:.1f} points in the mean"
-            said.append(f"{one.defence}{under} with {at(grid, one.strength)} by {harm.attack} {often} ({mean_})")
-    first = "Where the mean may be none a break may be chance, the more so the more attacks and seeds are played"
-    return [f"{first}: {'; '.join(said)}. More seeds of that attack alone tell."] if said else []
-
-
-def _breaks_on_all(grid: Grid, one: Finding) -> bool:
-    """Whether an attack, or a backdoor, breaks the defence on all seeds on which it was played."""
-    absent, bound = grid.absent(one.defence, one.strength, one.protection), grid.bounds.loss
-    lost = [[v for v in lost_by_seed(rows, absent).values() if isfinite(v)] for rows in one.rows.values()]
-    through = one.backdoor is not None and one.backdoor.broke == one.backdoor.lost.count
-    return through or any(len(values) > 1 and min(values) > bound for values in lost)

@@ -22,19 +22,18 @@ from .caveats import (
     of_missing_data,
     unusable,
 )
+from .chance_breaks import by_chance
 from .data import Grid, at
 from .harmless import harm_nobody
 from .judging import (
     DECIDE,
     Finding,
-    State,
     findings,
 )
 from .loss_words import capital
 from .losses import NO_MEASURE
 from .not_seen import (
     absent_failed,
-    by_chance,
     did_nothing,
     nobody_loyal,
     stopped_by_errors,
@@ -68,7 +67,7 @@ def sentences(grid: Grid) -> Said:
         under = f"Under {protection}: " if len(grid.protections) > 1 else ""
         places.append((capital(under + which_is_best(grid, of)), tuple(map(capital, by_strength(grid, of)))))
     seeds = len(grid.about["seeds"])
-    held = seeds > 1 and any(one.state == State.HOLDS for of in found.values() for one in of)
+    held = seeds > 1 and any(one.holds for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import inf, isfinite, nan, sqrt
 from typing import Any
 
@@ -51,7 +52,13 @@ def spread(values: Iterable[float], level: float = LEVEL) -> Spread | None:
     if n == 1:
         return Spread(mean, nan, mean, mean, 1, nan)
     deviation = sqrt(sum((v - mean) ** 2 for v in seen) / (n - 1))
-    return Spread(mean, float(student.ppf((1 + level) / 2, n - 1)) * deviation / sqrt(n), min(seen), max(seen), n, deviation)
+    return Spread(mean, quantile(n, level) * deviation / sqrt(n), min(seen), max(seen), n, deviation)
+
+
+@cache
+def quantile(count: int, level: float = LEVEL) -> float:
+    """Of Student's t, of a mean of so many values: by which their standard error is multiplied for half of the interval."""
+    return float(student.ppf((1 + level) / 2, count - 1))
 
 
 def metric(row: Row, *path: str) -> float:

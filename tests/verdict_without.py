@@ -1,0 +1,114 @@
+"""The notes of a verdict on runs without attack, and on those without the attackers' data, held against the lines."""
+
+import re
+
+from .verdict_truth import Part, mean_of, number
+from .verdict_words import OfParts, near, outside_brackets
+
+
+class WithoutAttack(OfParts):
+    """Reads them."""
+
+    def _bad(self, *flags: str, idle: bool = False) -> list[str]:
+        t, said = self.truth, []
+        for place in t.places:
+            for d in t.defences:
+                rows = t.clean_rows(place, d)
+                bad = sum(any(row.get(flag) for flag in flags) for row in rows)
+                if bad and (idle or not t.idle(place, d)):
+                    said.append(f"{d}{t.under(place)} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
+        return said
+
+    def _not_summed(self, found: re.Match[str], note: str) -> None:
+        self._same(self._bad("nothing_summed", idle=True), found[1], note)
+
+    def _diverged(self, found: re.Match[str], note: str) -> None:
+        t = self.truth
+        self._same(self._bad("diverged", "not_finite"), found[1], note)
+        bad = {(p, d) for p in t.places for d in t.defences if not t.idle(p, d)
+               for row in t.clean_rows(p, d) if row.get("diverged") or row.get("not_finite")}  # fmt: skip
+        fine = {p for p in t.places for d in t.defences if (p, d) not in bad and t.clean_rows(p, d)
+                and not t.idle(p, d) and not t.learned_nothing(p, d)}  # fmt: skip
+        others = "others here learned" in found[2]
+        self.claim(others == ({p for p, _ in bad} <= fine), f"others learned in {fine}", note)
+
+    def _little_seeds(self) -> list[str]:
+        t, said = self.truth, []
+        for place in t.places:
+            for d in dict.fromkeys(p.defence for p in self.holding if p.place == place):
+                rows, chances = t.clean_rows(place, d), t.chances(place)
+                has = {row["seed"]: number(row, "accuracy", "late") for row in rows}
+                little = sum(t.no_better(v, chances.get(k, float("nan"))) or v < 0.5 * t.best(place) for k, v in has.items())
+                if little and t.learns(place, d):
+                    said.append(f"{d}{t.under(place)} on {little} of {len(has)} seeds")
+        return said
+
+    def _little_on_some(self, found: re.Match[str], note: str) -> None:
+        self._same(self._little_seeds(), found[1], note)
+
+    # --- without the attackers' data ----------------------------------------------------------------------------------
+
+    def _hidden(self) -> list[tuple[str, Part]]:
+        """Who holds, and has less than without attack by more than the bound."""
+        t, hidden = self.truth, list[tuple[str, Part]]()
+        for p in self.holding:
+            rows = p.rows[self._worst(p)]
+            if mean_of(number(r, "clean", "late") for r in rows) - mean_of(map(t.held, rows)) > t.loss:
+                hidden.append((f"{p.defence}{t.under(p.place)} with {t.at(p.strength)}", p))
+        return hidden
+
+    def _missing_data(self, found: re.Match[str], note: str) -> None:
+        hidden, told = self._hidden(), list[str]()
+        for one in outside_brackets(found[1], ", "):
+            form = (r"(.+) (\d+\.\d) %( on one seed)?(?: \((\S+) takes (\d+\.\d) points of the (\d+\.\d) % without attack: a"
+                    r" break, if the defence gives up without them\))?")  # fmt: skip
+            said = re.fullmatch(form, one)
+            if said is not None and said[3]:
+                continue
+            parts = [part for name, part in hidden if said and name == said[1] and near(said[2], self._held(part))]
+            if not parts or said is None:
+                self.claim(False, f"hidden: {[(name, self._held(part)) for name, part in hidden]}", note)
+                continue
+            told.append(said[1])
+            self.claim(any(self._taken_of(part, said[4], said[5], said[6]) for part in parts), f"taken of {parts[0].rows}", note)
+        self.claim({*told} == {name for name, _ in hidden}, f"hidden, too: {hidden}", note)
+
+    def _held(self, part: Part) -> float:
+        return mean_of(map(self.truth.held, part.rows[self._worst(part)]))
+
+    def _joined(self) -> list[str]:
+        t, said = self.truth, []
+        for (place, d, attack, s), rows in t.of.items():
+            if attack != "absent" or s is None:
+                continue
+            done = [row for row in rows.values() if row["status"] == "done"]
+            clean = {row["seed"]: row["clusters"]["count"] for row in t.clean_rows(place, d)}
+            if one := sum(clean.get(row["seed"], 0) > 1 and row["clusters"]["count"] == 1 for row in done):
+                said.append(f"{d}{t.under(place)} with {t.at(s)} on {one} of {len(done)} seeds")
+        return said
+
+    def _one_cluster(self, found: re.Match[str], note: str) -> None:
+        self._same(self._joined(), found[1], note)
+
+    def _no_absent(self) -> list[str]:
+        t, said = self.truth, []
+        for (place, d, attack, s), rows in t.of.items():
+            bad = [row for row in rows.values() if row["status"] != "done"]
+            if attack == "absent" and s is not None and bad:
+                why = f"({bad[0]['status']}: {bad[0]['reason']})"
+                said.append(f"{d}{t.under(place)} with {t.at(s)} on {len(bad)} of {len(rows)} seeds {why}")
+        return said
+
+    def _absent_failed(self, found: re.Match[str], note: str) -> None:
+        self._same(self._no_absent(), found[1], note, "; ")
+
+    def _taken_of(self, part: Part, attack: str | None, points: str, whole: str) -> bool:
+        """Whether what is said is so of what the attack that leaves least takes of the accuracy without attack."""
+        left = {a: mean_of(number(r, "accuracy", "late") for r in of) for a, of in part.rows.items() if of}
+        least = min(left, key=lambda a: left[a])
+        if attack is None:
+            return mean_of(number(r, "clean", "late") for r in part.rows[least]) - left[least] <= self.truth.loss
+        if attack not in left or left[attack] > left[least]:
+            return False
+        clean = mean_of(number(r, "clean", "late") for r in part.rows[attack])
+        return clean - left[attack] > self.truth.loss and near(points, clean - left[attack]) and near(whole, clean)
