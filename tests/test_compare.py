@@ -902,6 +902,8 @@ def test_the_csv_has_a_line_for_everything_with_its_scale(written: tuple[Found, 
     assert float(cells["Plain", "IFCA"]["accuracy_mean"]) == pytest.approx(spot.mean, rel=1e-5)
     assert float(cells["Plain", "IFCA"]["accuracy_std"]) == pytest.approx(spot.deviation, rel=1e-5)
     assert cells["Plain", "IFCA"]["success_backdoor_mean"] != ""
+    told = [row["withheld"] for row in written[0].lines(Spot("turned", "IFCA", "Masked"))]
+    assert float(cells["Masked", "IFCA"]["withheld_mean"]) == pytest.approx(sum(told) / len(told))
     assert cells["Masked", "IFCA"]["attack_backdoor_mean"] == ""
 
 

@@ -89,6 +89,7 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
         "cpu_seconds": found.over_seeds(spot, "cost", "seconds"),
         "span": found.over_seeds(spot, "pieced_together", "span", "largest"),
         "undecided": spread(_undecided(row) for row in lines),
+        "withheld": found.over_seeds(spot, "withheld"),
     }
     words = {key: say(numbers[key]) for key, say in _SAID.items()}
     for name in found.measures:
