@@ -93,6 +93,7 @@ def test_against_the_unlearned_model_the_trigger_is_better_with_lambda_than_with
     assert losses[50.0] < losses[0.0]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_learning_goes_on_from_the_round_before_and_stays_within_the_range_of_images() -> None:
     before = np.linspace(0, 1, 12, dtype=np.float32)

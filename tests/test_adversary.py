@@ -376,6 +376,7 @@ def test_attacks_run_under_other_protections(protection: Any) -> None:
     assert np.abs(close).max() < 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "adversary",

@@ -84,6 +84,7 @@ def farthest(ours: Simulation, others: Simulation) -> float:
 SLOWLY = [pytest.param(n, marks=pytest.mark.slow if isinstance(p, Encrypted) else ()) for n, p in PROTECTIONS.items()]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("name", SLOWLY)
 def test_cfl_finds_the_clusters_and_models_of_plain(name: str) -> None:
@@ -121,6 +122,7 @@ def attacked(protection: Protection, algorithm: Algorithm, members: tuple[int, .
     return Simulation(replace(SMALL, protection=protection, algorithm=algorithm, adversary=adversary), None)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [FLIC(rounds_before=1), HardenedFLIC(rounds_before=1, every=1)], ids=["FLIC", "hardened"])
 @pytest.mark.parametrize("name", SLOWLY)
@@ -149,6 +151,7 @@ def test_multi_krum_leaves_out_whom_it_leaves_out_in_clear(name: str) -> None:
     assert farthest(ours, plain) < TOLERANCE[name]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("name", ["Plain", *SLOWLY])
 def test_cfl_finds_the_clusters_although_somebody_falls_silent_in_every_round(name: str) -> None:

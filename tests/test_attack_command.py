@@ -261,6 +261,7 @@ def test_a_search_that_has_played_nothing_has_a_page(searched: Path, tmp_path: P
     assert "Nothing was played yet" in render(search)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

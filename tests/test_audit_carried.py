@@ -276,6 +276,7 @@ def test_a_sum_that_was_opened_and_told_to_nobody_is_held_against_the_floor(name
     assert words.startswith("client 7 has 0.50 of what the 4 sums of updates of round 0 tell of it")
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("by_samples", [False, True])
 @pytest.mark.parametrize("name", ["masked", "two servers"])
@@ -298,6 +299,7 @@ def test_a_member_that_says_another_number_of_samples_refutes_nothing(name: str,
         assert [*other_sums(run.sums_alone.sums, replace(run.truth, said={}), how)]
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [protections.Plain(), MASKED], ids=["plain", "masked"])
 def test_a_member_whose_upload_is_no_number_ends_no_attack(protection: Any) -> None:

@@ -147,6 +147,7 @@ BROKEN: Mapping[str, tuple[Callable[[Patch], None], Any, str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_broken_for_a_client_with_the_server_is_found(name: str, monkeypatch: Patch) -> None:

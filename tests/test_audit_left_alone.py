@@ -36,6 +36,7 @@ SCENARIO = Scenario(
 )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("by_samples", [False, True])
 def test_three_of_a_group_of_four_know_the_fourth_with_and_without_the_server(by_samples: bool) -> None:

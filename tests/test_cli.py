@@ -171,6 +171,7 @@ def test_rejected_updates_are_told_and_change_the_exit_code(cloister: Command) -
     assert "1 update was rejected, of client 3, first in round 1" in result.complaint
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_stopped_run_says_how_to_go_on(cloister: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     play = experiment.run
@@ -297,6 +298,7 @@ def test_missing_data_names_the_file_and_the_place(cloister: Command, monkeypatc
     assert not Path("m").exists()
 
 
+@pytest.mark.long
 def test_an_error_before_the_first_round_has_no_bar_above_it(cloister: Command) -> None:
     Path("taken").write_text("mine")
     for arguments in (("--out", "taken"), ("--set", "partition.clients=6000")):
@@ -431,6 +433,7 @@ def test_a_single_client_below_the_floor_is_one_line(cloister: Command) -> None:
     assert "protection.floor" in result.complaint
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_single_client_without_a_floor_is_one_cluster(cloister: Command, tmp_path: Path) -> None:
     plain = tmp_path / "plain.py"

@@ -141,6 +141,7 @@ def loyal_only_communities(uploads: list[Vector], faulty: int, seed: int) -> int
     return sum(min(community) >= faulty for community in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cosine_of_clients", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("seed", range(2))
 def test_flic_separates_open_collusion_and_minus_gradient_but_not_cloaked_collusion(cosine_of_clients: float, seed: int) -> None:

@@ -937,6 +937,7 @@ MISSED = {
 # --- the tests ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.sweeps
 @pytest.mark.parametrize("seed", range(40))
 def test_no_lies_open_more_than_the_floor_allows(seed):

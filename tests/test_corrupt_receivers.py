@@ -76,6 +76,7 @@ def test_one_corrupt_client_has_one_sum_and_others_are_told_theirs() -> None:
     assert not view.record.faults
 
 
+@pytest.mark.long
 def test_equal_rows_tell_nobody_more() -> None:
     view = opened(corrupt=2)
     rows = {r: dict.fromkeys(CLIENTS, 1.0) for r in CLIENTS}

@@ -112,6 +112,7 @@ def traffic(phase: Phase) -> tuple[int, int]:
 # --- what is counted is what is sent ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @each_protection_slowly
 @pytest.mark.parametrize("drop", [0.0, 0.25], ids=["all stay", "some fall silent"])
 def test_messages_and_bytes_are_those_of_the_frames(protection: Protection, drop: float) -> None:
@@ -176,6 +177,7 @@ def test_the_masked_upload_is_four_bytes_a_parameter_and_little_more() -> None:
 # --- the workload is obeyed -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @each_protection_slowly
 def test_clients_parameters_and_clusters_are_those_asked_for(protection: Protection) -> None:
     jobs: list[LocalJob] = []
@@ -400,6 +402,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 SMALL = ("--clients", 6, "--parameters", 50, "--rounds", 2)
 
 
+@pytest.mark.long
 def test_the_table_has_every_role_and_what_was_learned(command: Callable[..., Result]) -> None:
     result = command(QUICKSTART, "--drop", 0.1, "--clients", 9)
     assert result.code == 0
@@ -513,6 +516,7 @@ def test_errors_are_one_line(command: Callable[..., Result], arguments: list[str
         assert word in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clients", [1, 2, 4])
 def test_of_clients_too_few_for_any_sum_it_is_said_first_that_no_run_begins(clients: int, command: Callable[..., Result]) -> None:
     result = command(QUICKSTART, "--clients", clients, "--parameters", 50, "--rounds", 1)
@@ -555,6 +559,7 @@ def pairs_workload(**changes: Any) -> Workload:
     return workload(PAIRS, **{"clients": 6, "clusters": 2, "parameters": 60, "pairs": COMPARED, **changes})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("choice", [PER_PAIR, PUBLIC, ONE_RELEASE, DISTANCES, ServerSamples(embedding="public")], ids=repr)
 @pytest.mark.parametrize("protection", [p for p in PROTECTIONS if Functionality.PAIRS in p.gives], ids=as_written)
 def test_all_pairs_are_compared_once_and_frames_are_what_is_counted(protection: Protection, choice: Any) -> None:

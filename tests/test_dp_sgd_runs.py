@@ -187,6 +187,7 @@ def test_clients_decline_one_by_one_under_every_protection() -> None:
         assert not np.array_equal(before, simulation.vectors()[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "names"),
     [

@@ -59,6 +59,7 @@ def test_the_same_seed_gives_the_same_losses_and_another_seed_others():
     assert play(Dropouts(MEMBERS, seed=3), 6) != play(Dropouts(MEMBERS, seed=4), 6)
 
 
+@pytest.mark.long
 def test_nobody_drops_out_of_none_and_too_many_are_refused():
     sums, _ = play(Dropouts(MEMBERS, count=0), 2)
     assert sums == [MEMBERS, MEMBERS]

@@ -215,6 +215,7 @@ def test_other_protections_find_the_same_groups(protection: Any) -> None:
     assert not any("everything" in d.words for d in found.view.record.log)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("choice", [PUBLIC, PerClient(), Distances(embedding="public")], ids=repr)
 def test_a_public_embedding_is_enough_here(choice: Any) -> None:
@@ -286,6 +287,7 @@ def test_before_the_noise_is_known_a_share_of_the_references_decides_and_is_not_
     assert simulation.state.eps is None
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("form", [PRINTED, AS_PUBLISHED], ids=["printed", "as published"])
 def test_the_two_published_forms_run(form: EMDCFL) -> None:

@@ -233,6 +233,7 @@ def test_keys_for_products_of_another_key_are_found_by_whoever_opens_them(keys):
     assert np.all(np.abs(gram.matrix - clear @ clear.T) <= gram.tolerance * np.outer(norms, norms))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", ["session", "run"])
 def test_keys_by_which_the_sketches_of_their_makers_friends_alone_multiply_are_found(keys):
     """A sketch can be encrypted so that its square needs no key for products: one such, and all others could be noise."""
@@ -251,6 +252,7 @@ def test_a_test_vector_multiplied_by_keys_that_serve_is_told_from_noise():
     assert not any(map(is_test_product, (0.0, -(MIDDLE**2), MIDDLE**2 * 1.001, float("nan"), float("inf"))))
 
 
+@pytest.mark.long
 def test_who_sketches_nothing_is_compared_with_nothing_and_ends_no_run():
     """Of newcomers, and in a split by gradients, it was asked about for all that."""
     view = open_view(Encrypted(keys="run"), losing("EncryptedInput", (3,)))
@@ -267,6 +269,7 @@ def test_who_sketches_nothing_is_compared_with_nothing_and_ends_no_run():
     assert not view.record.faults
 
 
+@pytest.mark.long
 def test_a_newcomer_that_opens_nothing_is_placed_by_others_who_hold_the_key():
     """It alone was asked about its cosines, and no round of anybody came to anything."""
     silent = []
@@ -278,6 +281,7 @@ def test_a_newcomer_that_opens_nothing_is_placed_by_others_who_hold_the_key():
     assert view.gram(view.train(2, root())["root"]).clients == MEMBERS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weight", [0.0, 7.0, -2.0])
 @pytest.mark.parametrize("members", [(1, 2), MEMBERS])
 def test_a_total_weight_that_the_server_knows_is_nobodys_to_lie_about(members, weight):

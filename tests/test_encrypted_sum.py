@@ -77,6 +77,7 @@ def test_every_pattern_of_dropouts_among_three_ends_in_the_sum_of_the_survivors_
     assert not play.network.faults
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_sampled_dropouts_of_eight_with_weights_and_samples(seed):
     rng = np.random.default_rng(seed)
@@ -222,6 +223,7 @@ def sent_by(play, sender, kind):
     return next(decode(f.data, f.sender, 1 << 27).message for f in play.network.frames if (f.sender, f.kind) == (sender, kind))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -37,6 +37,7 @@ def paper(models: list[Values], p: Values, omega: dict[int, Values], active: lis
     return moved, np.maximum(table, 1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("protection", "bound", "rounds"), SPARED, ids=repr)
 def test_every_round_is_the_papers(protection: Any, bound: float, rounds: int) -> None:
     toy = Toy(FedRC(models=K), protection)

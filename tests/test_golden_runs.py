@@ -11,6 +11,7 @@ from .golden_runs import PROTECTIONS, algorithm_for, file_of, fitting, played
 CASES = [pytest.param(a, p, marks=pytest.mark.slow if (a, p) == ("cfl", "encrypted") else ()) for a, p in fitting()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("algorithm", "protection"), CASES)
 def test_a_run_is_as_it_was_recorded(algorithm: str, protection: str) -> None:
     recorded = [json.loads(line) for line in file_of(algorithm, protection).read_text(encoding="utf-8").splitlines()]

@@ -76,6 +76,7 @@ def test_without_an_attack_there_is_one_community() -> None:
     assert list(state.contributors.values()) == [tuple(range(20))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attackers", [2, 8, 10, 12])
 def test_loyal_clients_end_where_they_would_without_the_attack(attackers: int) -> None:
     loyal = range(attackers, 20)
@@ -254,6 +255,7 @@ def test_members_that_push_one_way_a_little_are_parted_by_what_was_seen_over_tim
     assert (beside == 0) == crowd
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1e-3, 0.05, 20.0, 1e3])
 def test_a_majority_of_another_length_has_a_community_of_its_own(factor: float) -> None:
     """Honest in direction: alone it would own the median, and shorten the loyal to nothing or carry them away."""
@@ -262,6 +264,7 @@ def test_a_majority_of_another_length_has_a_community_of_its_own(factor: float) 
     assert distance(toy, state, 19) < 0.1 * START
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1e-6, 1e-2])
 def test_a_minority_that_sends_next_to_nothing_keeps_nobody_from_learning(factor: float) -> None:
     """Nine of twenty, a quarter drawn: they are most of many sessions, honest in direction, and of no length."""
@@ -399,6 +402,7 @@ def test_everybody_is_drawn_before_anybody_is_drawn_twice() -> None:
     assert [other.asked_in(t) for t in range(4)] != [toy.asked_in(t) for t in range(4)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [2, 6, 9])
 def test_a_state_that_was_written_and_read_goes_on_bit_for_bit(stop: int) -> None:
     toys = [Toy(range(20), minus_gradient(range(9)), D, wants=everybody_wants()) for _ in range(2)]

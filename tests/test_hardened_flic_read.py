@@ -8,6 +8,7 @@ import pytest
 from .example_files import EXAMPLES, load
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_attacks_play(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))

@@ -66,6 +66,7 @@ def test_two_vectors_whose_product_has_no_randomness_left_end_nobody(products):
     assert products.decrypt(inner_product(honest, honest)).rounded(2) == pytest.approx([LENGTH])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1)])
 def test_vectors_that_cancel_each_other_are_added_like_others(products, order):
     public = products.public()
@@ -143,6 +144,7 @@ def test_a_secret_key_without_its_public_key_is_refused(products):
         SecretContext.from_secret_bytes(without, PRODUCTS)
 
 
+@pytest.mark.long
 def test_keys_for_products_that_do_not_serve_are_noticed_and_end_nobody(products):
     hostile = PublicContext.from_bytes(_with_keys(products, rotations=zeros(PRODUCTS, "rotations")), PRODUCTS)
     assert not hostile.can_multiply
@@ -168,6 +170,7 @@ def _bombs() -> dict[str, tuple[str, bytes]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _bombs())
 def test_keys_that_the_library_would_build_much_of_are_refused_before_it_sees_them(products, name, monkeypatch):
     kind, keys = _bombs()[name]

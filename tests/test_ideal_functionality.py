@@ -134,6 +134,7 @@ def test_every_pattern_of_dropouts_over_the_stages_of_five_clients():
     assert Drive(CASES[1], (0, 1, 2, 3, 4), seed=1).every_pattern() == 3**5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("n", [2, 5, 9])
 def test_random_questions_over_rounds_with_random_losses(case, n):

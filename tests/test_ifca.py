@@ -231,6 +231,7 @@ BASE = Scenario(
 )
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("average", ["models", "gradients"])
 def test_a_simulated_client_trains_the_model_of_least_training_loss(average: Any) -> None:

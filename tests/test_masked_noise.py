@@ -101,6 +101,7 @@ def epsilon_of(survivors: tuple[int, ...], clients: int = 8) -> float:
 # --- what is added ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_sum_is_the_mean_of_the_survivors_under_noise_of_the_stated_deviation() -> None:
     p = solve(TARGET)
     found = []

@@ -124,6 +124,7 @@ def test_every_single_pattern_of_four_and_five_clients(n):
         check_pattern(pattern)
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=15)
 def test_sampled_dropouts_on_larger_graphs(data):
@@ -163,6 +164,7 @@ def test_lost_repeated_and_late_frames_never_corrupt_a_sum(data):
     assert all(isinstance(party.state, Idle) for party in play.parties.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", range(6))
 def test_dropouts_at_every_stage_are_survived_down_to_the_threshold_and_no_further(stage):
     """Seven clients, t = 4: a secret needs four of the other six, so five must answer to the end and four are too few."""

@@ -129,6 +129,7 @@ def test_a_survivor_that_never_masked_is_none():
             table.tell(i, Survivors(there))
 
 
+@pytest.mark.long
 def test_on_a_sparse_graph_too_few_sign_for_a_survivor_that_never_masked():
     """Its neighbours do not; so that one of their own secrets stays closed, and with it the sum."""
     run = Run(40)
@@ -531,6 +532,7 @@ class Lossy:
         return [] if frame.kind in KINDS and self.rng.random() < 0.02 else [frame]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_no_honest_run_of_a_whole_view_is_refused(seed):
     """Means, sums with counts, several sums of one update, personal sums and slots, while 2 % of the messages are lost."""

@@ -48,6 +48,7 @@ def test_the_seed_decides():
     assert sum(one.neighbours(i) == other.neighbours(i) for i in roster) == 0
 
 
+@pytest.mark.long
 def test_each_pair_is_as_likely_to_be_neighbours():
     n, degree, draws = 12, 4, 3_000
     counts = np.zeros((n, n))
@@ -202,6 +203,7 @@ def test_a_server_that_chooses_the_dropouts_cuts_only_through_corrupt_places():
     assert cuts > 0
 
 
+@pytest.mark.long
 def test_no_opened_sum_holds_fewer_honest_clients_than_stated():
     """Random corruption and adversarial dropouts: honest survivors that all keep t neighbours come in groups of least_group."""
     found = solve(60, 6, 0.3, privacy=0.05, correctness=0.05)

@@ -123,6 +123,7 @@ def test_the_same_twice_is_the_same_once_and_other_costs_are_no_other_result(tmp
     assert verdict(read_grid(tmp_path / "out")) == verdict(read_grid(tmp_path / "a"))
 
 
+@pytest.mark.long
 def test_the_command_puts_folders_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made_up(Path("a"), TABLE)

@@ -161,6 +161,7 @@ def refused(data, match=None, limit=LIMIT):
 # --- the one encoding -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", messages)
 @given(data=st.data())
 @settings(max_examples=60)

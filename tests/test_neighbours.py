@@ -69,6 +69,7 @@ def halfway_clipped(monkeypatch: Any) -> None:
     monkeypatch.setattr(Noise, "clipped", lambda self, rows: whole(replace(self, clip=2 * self.clip), rows))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [by_label, unclipped, halfway_clipped])
 @pytest.mark.parametrize("name", ["mean", "once"])
 def test_shifts_beyond_the_claim_are_seen(monkeypatch: Any, fault: Any, name: str) -> None:

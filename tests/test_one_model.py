@@ -217,6 +217,7 @@ def opened(tap: Tap | None) -> Any:
     return TwoServer(floor=2).open(Setup(bytes(range(16)), initial, CLIENTS, workers, SimulatedEntropy(1), tap))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("odd", [(), (2,), (5,), (2, 5)], ids=str)
 @pytest.mark.parametrize("lie", ["sent another", "says another"])
 def test_slots_are_opened_of_clients_with_the_same_models(odd: tuple[int, ...], lie: str) -> None:

@@ -94,6 +94,7 @@ def test_where_all_who_are_invited_are_needed_no_floor_is_advised():
     assert _more(replace(complete, algorithm=algorithms.FedAvg()), False) == "more clients or a lower protection.floor"
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("protection", [protections.Masked(), protections.TwoServer()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("samples", [UNEVEN, {0: 80, 1: 60, 2: 60, 3: 60, 4: 60}], ids=["too much", "not too much"])
@@ -109,6 +110,7 @@ def test_what_is_said_is_so(samples, protection, tmp_path):
         assert "doubts" not in result.summary
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_it_is_in_the_summary_of_a_run_that_goes_on_without_such_a_client(tmp_path):
     cfl = algorithms.CFL(thresholds=algorithms.ScaleFree(eps1=0.1, eps2=0.9), by_samples=True)

@@ -199,6 +199,7 @@ def test_scores_of_membership() -> None:
         auc(scores, np.ones(5, bool))
 
 
+@pytest.mark.long
 def test_bases_that_clients_share_change_no_score() -> None:
     rng, module = np.random.default_rng(0), initial(Mlp(hidden=(6,)), (1, 4, 4), 3, 0)
     start = to_vector(module)

@@ -223,6 +223,7 @@ def test_a_client_that_says_no_score_is_counted(tmp_path: Path) -> None:
     assert "12 clients ended in 3 clusters" in Page(write_report(tmp_path).read_text(encoding="utf-8")).text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("left", "words"), [(1, "has 1 answer, where"), (2, "has 2 answers, where"), (0, "has 0 answers, where")]
 )
@@ -270,6 +271,7 @@ def test_a_run_without_rounds_says_so(tmp_path: Path) -> None:
     assert "no round was over yet when this page was made" in page.text
 
 
+@pytest.mark.long
 def test_perplexity_is_exp_of_loss_and_the_worst_is_the_highest(tmp_path: Path) -> None:
     _, page = report(tmp_path, SAMPLES["words"])
     last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])["loss"].values()
@@ -311,6 +313,7 @@ def test_clusters_that_were_not_split_begin_where_they_are_measured(tmp_path: Pa
     assert all(len(curve.x) == len(lines) and len({*curve.x}) == len(curve.x) for curve in curves)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("chose", "words"), [(False, "shared one model to the end; nothing was split"), (True, "ended in one cluster")]
 )

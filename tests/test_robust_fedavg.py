@@ -184,6 +184,7 @@ def test_the_mean_is_fedavg() -> None:
     np.testing.assert_allclose(robust, view.harness.observe(state.clusters["0"].model), atol=1e-5)
 
 
+@pytest.mark.long
 def test_robust_rules_reach_the_honest_optimum_where_the_mean_runs_away() -> None:
     target = np.linspace(-1, 1, D, dtype=np.float32)
     ids, faulty = range(12), {1, 5, 9}

@@ -42,6 +42,7 @@ def told(protection: Any, chose: dict[int, int]) -> list[str]:
     return [entry.words for entry in record_of(protection, chose).log if entry.what == "slots"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protection", [Masked(floor=2), TwoServer(floor=2), Encrypted(floor=2)], ids=lambda p: type(p).__name__)
 def test_counts_that_say_what_each_chose_are_not_said_to_say_nothing(protection: Any) -> None:
     """Before: "and nothing of who did", of counts [4, 0] over four clients."""

@@ -153,6 +153,7 @@ def test_two_servers_open_what_plain_opens_whoever_is_lost_where() -> None:
     assert seen == {(0, 1), (0,), (1,), ()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ENDS)
 def test_two_servers_answer_nothing_where_a_word_between_them_is_lost(end: str) -> None:
     lines = Lines()
@@ -193,6 +194,7 @@ LIES: dict[str, Callable[[SlotQuestion], SlotQuestion]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
 def test_the_second_server_opens_nothing_for_a_false_share_of_the_counts(lie: str) -> None:
     clients, frames = (1, 2, 3), []
@@ -235,6 +237,7 @@ def test_the_second_server_sums_no_slots_otherwise() -> None:
         view.helpers.parties[SECOND_SERVER].handle(Received(Envelope(sum_question(RUN, request), SERVER, SECOND_SERVER, request)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("liars", [(3,), (3, 4), (4,)], ids=str)
 def test_clients_whose_commitment_is_to_other_counts_are_named_and_left_out(liars: tuple[int, ...]) -> None:
     def tap(frame: Frame) -> list[Frame]:
@@ -407,6 +410,7 @@ ENCRYPTED_LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie", ENCRYPTED_LIES)
 def test_members_open_no_slot_that_is_small_by_their_own_count(lie: str) -> None:
     change, reason = ENCRYPTED_LIES[lie]

@@ -47,6 +47,7 @@ def test_a_lying_server_gets_no_second_sum_of_an_update(algorithm: Any) -> None:
     assert len(refused) == len(clients)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("algorithm", [*ONE, FedAvg()], ids=lambda of: type(of).__name__)
 def test_what_algorithms_say_is_enough_for_them(algorithm: Any) -> None:

@@ -246,6 +246,7 @@ def test_fast_is_the_plain_loop(
         assert distance(a, b) < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.trains
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_fast_does_not_depend_on_workers(

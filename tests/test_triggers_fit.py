@@ -61,6 +61,7 @@ class Batched(nn.Module):
         return self.out(x.flatten(1))
 
 
+@pytest.mark.long
 def test_backdoors_on_a_model_that_predicts_for_many_together_are_doubted():
     """A trigger that all test records have was normalised away, and success was 56 % without any attack."""
 

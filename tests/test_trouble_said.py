@@ -22,6 +22,7 @@ def far(own: attacks.Own) -> Any:
     return own.update * 0 + np.float32(1e17)
 
 
+@pytest.mark.long
 @pytest.mark.trains
 def test_a_quiet_run_says_whose_updates_were_rejected(tmp_path: Path) -> None:
     adversary = attacks.Adversary(members=attacks.Pool(2), upload=not_a_number)

@@ -103,6 +103,7 @@ def test_every_answer_is_that_of_plain_for_the_survivors(kinds):
     assert [b.name for b in view.record.below_floor] == [b.name for b in plain.record.below_floor]
 
 
+@pytest.mark.long
 @given(st.sets(st.sampled_from(MEMBERS)), st.lists(st.floats(-3, 3, width=16), min_size=5, max_size=5), st.booleans())
 @settings(max_examples=40)
 def test_weighted_sums_are_those_of_plain_stored_or_streamed(lost, numbers, times_samples):
@@ -435,6 +436,7 @@ def test_a_run_is_a_function_of_its_inputs_to_the_byte_and_counts_its_traffic():
     assert runs[0] != runs[2]
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(["pass"] * 8 + ["drop", "replay", "late", "cut"]), min_size=40, max_size=80))
 @settings(max_examples=40)
 def test_whatever_the_network_does_an_answer_is_right_or_refused(fates):

@@ -278,6 +278,7 @@ def refused(link, seconds=4.0):
     return str(ended.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("poser", [SERVER, DEALER, 3], ids=["the coordinator", "the dealer", "a client"])
 def test_a_client_gives_its_key_to_nobody_but_the_second_server(keys, poser):
     """TLS ends before anything is said: the name of the certificate is another, and a client's is for no server at all."""

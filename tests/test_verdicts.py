@@ -212,6 +212,7 @@ def test_one_seed_decides_nothing_but_a_break(tmp_path: Path) -> None:
     assert "b breaks" in words
 
 
+@pytest.mark.long
 def test_a_defence_is_not_said_to_hold_against_attacks_that_have_no_result(tmp_path: Path) -> None:
     grid = made_up(tmp_path, {("a", "IPM"): [0.9] * 3, ("a", "ALIE"): [0.9] * 3}, not_done={"ALIE": "RuntimeError: no"})
     words = verdict(grid)

@@ -341,6 +341,7 @@ def test_clients_start_from_the_models_of_all_slots() -> None:
             assert np.array_equal(job.start, expected[0])
 
 
+@pytest.mark.long
 @named
 def test_work_that_fits_no_slots_sits_out(protection: Protection) -> None:
     wrong = {1: (0, 0, 0), 2: (0, MOST + 1, 0), 3: (1, 0)}

@@ -224,6 +224,7 @@ def test_cosines_with_remembered_updates_are_those_of_clear_updates(protection, 
     assert entry.about == tuple(sorted({*updates.clients, *remembered.clients}))
 
 
+@pytest.mark.long
 @named([p for p in FULL if Functionality.GRAM_HISTORY in p.gives])
 @given(st.sets(st.sampled_from(MEMBERS)), st.floats(-2, 2), st.lists(st.floats(-2, 2), min_size=5, max_size=5))
 @settings(max_examples=10)
@@ -709,6 +710,7 @@ def test_a_round_that_broke_half_way_is_taken_back_by_restoring(protection):
     check_sum(view, answer, dict.fromkeys(MEMBERS, 1.0))
 
 
+@pytest.mark.long
 @named(FULL)
 @given(st.lists(st.sampled_from(["pass", "pass", "pass", "drop", "replay", "late", "cut", "flip"]), min_size=60, max_size=60))
 @settings(max_examples=15)

@@ -109,6 +109,7 @@ def test_what_is_published_of_the_package_is_read() -> None:
     assert {"pyproject.toml", "SECURITY.md", "CHANGELOG.md", "README.md", "protocol/specs/two_servers.md"} <= named
 
 
+@pytest.mark.long
 def test_what_is_backed_is_there_and_its_backing_too() -> None:
     assert set(BACKED) - set(occurrences()) == set()
     own = {claim.id for claim in CLAIMS if claim.whose == "Cloister"}
