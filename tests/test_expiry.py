@@ -18,7 +18,7 @@ from cloister.protocol.links.listener import Listener
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.protocol.pki import office
 from cloister.protocol.pki.certificates import Untrusted
-from cloister.protocol.pki.ends import IS_AT_HAND, IS_FAR, IS_OVER, IS_SOON, End, Told
+from cloister.protocol.pki.ends import IS_AT_HAND, IS_FAR, IS_OVER, IS_SOON, End, ToldEnds
 from cloister.protocol.pki.names import name_of
 from cloister.protocol.pki.standing import Standing
 from cloister.server_commands import _party
@@ -62,7 +62,7 @@ def test_an_end_is_near_a_week_and_an_hour_before_or_a_third_and_a_tenth_of_its_
 
 
 def test_each_stage_is_said_once_and_of_another_certificate_anew(caplog):
-    told, first, second = Told(), End("certificate", 0, 300, "x"), End("certificate", 250, 550, "x")
+    told, first, second = ToldEnds(), End("certificate", 0, 300, "x"), End("certificate", 250, 550, "x")
     for at in (0, 199, 200, 201, 269, 270, 300, 301, 302):
         told.look([first], at)
     assert [record.getMessage() for record in caplog.records] == ["expires", "expires", "expired"]

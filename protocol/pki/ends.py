@@ -61,7 +61,7 @@ def ends_of(party: int, certificate: bytes, directory: Directory, revoked: Revoc
     )
 
 
-class Told:
+class ToldEnds:
     """What was said last of the ends of a party, so that each stage is said once."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from . import hello, private_keys
 from .admission import in_good_standing, party_of, shown_by
 from .certificates import Untrusted, check_time, der, read_certificate, serial_of
 from .directory import MOST_BYTES, Directory, Entry
-from .ends import IS_FAR, IS_OVER, End, Told, ends_of
+from .ends import IS_FAR, IS_OVER, End, ToldEnds, ends_of
 from .names import name_of
 from .party import CERTIFICATE, DIRECTORY, REVOKED, Credentials, Trust, credentials, identities, trusted
 from .private_files import make_folder, read, write
@@ -64,7 +64,7 @@ class Standing:
         self._certified = self._stamps_of((CERTIFICATE,)), self._trust.directory.digest
         self._certificate = read(folder / CERTIFICATE)
         self.party = party_of(self._certificate, self._trust.directory, self._trust.revoked, self._now)
-        self._told = Told()
+        self._told = ToldEnds()
         self.identities: Mapping[str, SigningKey] = identities(folder, self.party, self._now, unlock)
         self._shown = self._no_good = self._stamps_of(LINK), self._trust.directory.digest
         self._behind: list[tuple[int, ...]] | None = None
