@@ -98,6 +98,8 @@ def join(
             why = "this run is over; for another, give another --folder"
             log.info("done", extra={"model": str(folder / "model.safetensors"), "why": why})
             return
+        if standing is not None:
+            standing.look_again()  # what ends soon is said before anything else
         link = Dialled(address, standing, client if standing is None else None, patience=patience)
         aside = None
         if second is not None:
@@ -196,6 +198,8 @@ def _whose(keys: Path, client: int | None) -> tuple[int, int]:
     clients = sum(party >= 0 for party in directory.entries)
     of = f"of the run {directory.header.run!r}, directory {directory.header.version}"
     sys.stdout.write(f"{'keys':<12} client-{standing.party} {of}, which lists {clients} clients\n")
+    for end in standing.soon_over:
+        sys.stdout.write(f"{'expires':<12} the {end.of}, at {end.at}: {end.instead}\n")
     return standing.party, clients
 
 

@@ -70,6 +70,9 @@ def serve(
         standing = standing_of(keys, insecure_loopback)
         if standing is not None and standing.party != SERVER:
             raise ValueError(f"the keys in {keys} are not the coordinator's")
+        if standing is not None:
+            log_to_stderr()
+            standing.look_again()  # what ends soon is said before anybody waits
         from .deployment.descriptors import raise_limit
         from .deployment.log import Told
         from .fl.data.agreed import MadeUp

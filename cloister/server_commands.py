@@ -97,6 +97,8 @@ def _party(
 
     if standing is None or standing.party != party:
         raise ValueError(f"the keys in {keys} are not those of the {name_of(party)}")
+    log_to_stderr()
+    standing.look_again()  # what ends soon is said before anything else
     return two_servers_of(file, set_ or []), Dialled(coordinator, standing, patience=patience)
 
 

@@ -41,8 +41,8 @@ def test_first_messages_have_the_items_of_the_schema():
     assert PAGE.startswith(f"# Links between processes, version {terms.LINK_VERSION}\n")
     first = cbor2.loads(terms.hello(bytes(terms.BOOT_BYTES), bytes(32), terms.ClientRun(b"run", 2, 3)))
     assert first == [terms.LINK_VERSION, VERSION, bytes(16), bytes(32), b"run", 2, 3]
-    reply = cbor2.loads(terms.reply(bytes(64), terms.CoordinatorRun(b"run", 2), b"greeting"))
-    assert reply == [bytes(64), b"run", 2, b"greeting"]
+    reply = cbor2.loads(terms.reply(bytes(64), b"shown", terms.CoordinatorRun(b"run", 2), b"greeting"))
+    assert reply == [bytes(64), b"shown", b"run", 2, b"greeting"]
     assert f"(0..{terms.MOST_RUN_BYTES})" in PAGE
     assert f"client-first = [link: {terms.LINK_VERSION}, " in PAGE
 

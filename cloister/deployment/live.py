@@ -49,6 +49,8 @@ def shown(vitals: Vitals) -> RenderableType:
         words = ", ".join(f"client {client} ({seconds:.0f} s)" for client, seconds in away[:SHOWN])
         more = f" and {len(away) - SHOWN} more" if len(away) > SHOWN else ""
         grid.add_row("missing", Text(words + more, style="yellow"))
+    if vitals.expired:
+        grid.add_row("expired", Text(f"{vitals.expired}: nobody can come", style="yellow"))
     if vitals.clusters:
         accuracy = "" if vitals.accuracy is None else f", accuracy {100 * vitals.accuracy:.1f} %"
         grid.add_row("groups", f"{vitals.clusters}{accuracy}")

@@ -1,7 +1,8 @@
 """A coordinator's numbers for Prometheus, and its health, over HTTP: no names of clients, and nothing that they said.
 
-GET /metrics: Prometheus' text format. GET /health: 200 while the run is in progress. GET /ready: 200 when enough clients are
-there for it to begin. Both say 503 else. Nobody who asks is authenticated: its address should be one that operators alone reach.
+GET /metrics: Prometheus' text format. GET /health: 200 while the run is in progress, in words that are others where what lets
+links in has expired, which no restart would cure. GET /ready: 200 when enough clients are there for it to begin, and others may
+come. Both say 503 else. Nobody who asks is authenticated: its address should be one that operators alone reach.
 """
 
 import threading
@@ -57,6 +58,11 @@ class Collected:
         )
         words = "Clients whose certificate is revoked, with no other in its place, also since before the run."
         yield GaugeMetricFamily("cloister_revoked_clients", words, float(vitals.barred))
+        words = "When the coordinator's own certificate, its directory and its revocation list end, in Unix seconds."
+        ends = GaugeMetricFamily("cloister_expiry_timestamp_seconds", words, labels=["of"])
+        for of, until in vitals.ends.items():
+            ends.add_metric([of], float(until))
+        yield ends
         if vitals.accuracy is not None:
             yield GaugeMetricFamily("cloister_accuracy", "Mean over clients, after the last round.", vitals.accuracy)
         for name, words in COUNTERS.items():
@@ -116,12 +122,14 @@ def _handler(registry: Any, now: Now, least: int) -> type[BaseHTTPRequestHandler
                 case "/health":
                     vitals = now()
                     off = b"starting\n" if vitals.starting else b"over\n"
-                    self._answer(*((200, b"ok\n") if vitals.running else (503, off)))
+                    well = f"degraded: {vitals.expired}\n".encode() if vitals.expired else b"ok\n"
+                    self._answer(*((200, well) if vitals.running else (503, off)))
                 case "/ready":
                     vitals = now()
                     needed = least or vitals.cohort
-                    ready = vitals.running and vitals.connected >= needed > 0
-                    self._answer(200 if ready else 503, f"{vitals.connected} of {needed} clients\n".encode())
+                    ready = vitals.running and vitals.connected >= needed > 0 and not vitals.expired
+                    closed = f", and nobody can come: {vitals.expired}" if vitals.expired else ""
+                    self._answer(200 if ready else 503, f"{vitals.connected} of {needed} clients{closed}\n".encode())
                 case _:
                     self._answer(404, b"/metrics, /health, /ready\n")
 

@@ -112,7 +112,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
             attempts.pause(hosts.listener)
 
     hosts = LinkedHosts(journal, clients, name, begin, due, more, control.halt, listening.scores)
-    watched = Watched(hosts, len(clients), scenario.rounds, journal.life, last_line(out) if resumed else {})
+    watched = Watched(hosts, len(clients), scenario.rounds, journal.life, last_line(out) if resumed else {}, standing)
     control.vitals = watched.vitals
     over = done = in_vain = False
     said = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.core.halt import Halt
+from ...protocol.pki.standing import Standing
 
 if TYPE_CHECKING:
     from .experiment import Round
@@ -22,7 +23,9 @@ class Vitals:
     slow, revoked: see `Listener.counted`. life: of the coordinator, from 1 on. stopped: since which round, counted from 0, by
     cluster whose training stands still. unplaced: how many clients are in no cluster. barred: how many clients are
     revoked, also since before the run, with no other certificate. starting: whether it does not listen yet. running: False until
-    it does, and when the run is over, or this life of it. stalled: seconds since anything moved on a link.
+    it does, and when the run is over, or this life of it. stalled: seconds since anything moved on a link. ends: of the
+    coordinator's certificate, its directory and its revocation list, when each ends, in Unix seconds. expired: which of them are
+    over, in words; empty while links are let in.
     """
 
     round: int = 0
@@ -49,6 +52,8 @@ class Vitals:
     starting: bool = False
     running: bool = True
     stalled: float = 0.0
+    ends: Mapping[str, int] = field(default_factory=dict)
+    expired: str = ""
 
     @property
     def stragglers(self) -> tuple[tuple[int, float], ...]:
@@ -80,8 +85,8 @@ class Control:
 @dataclass(slots=True)
 class Watched:
     """What a coordinator's vitals are read from. hosts: of linked_hosts.py. clients: how many. before: the line of metrics.jsonl
-    of the last round of an earlier life, if there was one. played: what was told after the last round of this one; `serve` sets
-    it, and `running`.
+    of the last round of an earlier life, if there was one. standing: the coordinator's own; None without certificates. played:
+    what was told after the last round of this one; `serve` sets it, and `running`.
     """
 
     hosts: "LinkedHosts"
@@ -89,6 +94,7 @@ class Watched:
     rounds: int
     life: int
     before: Mapping[str, Any] = field(default_factory=dict)
+    standing: Standing | None = None
     played: "Round | None" = None
     running: bool = True
 
@@ -117,6 +123,8 @@ class Watched:
             life=self.life,
             starting=self.running and listener is None,
             running=self.running and listener is not None,
+            ends={} if self.standing is None else {end.of: end.until for end in self.standing.ends},
+            expired="" if self.standing is None else self.standing.expired,
         )
         if listener is None:
             return found

@@ -8,7 +8,7 @@ Whose own certificate is revoked, with no other in its place, gives up (LinkRevo
 rotation the list may be there before the directory.
 
 At the beginning of every stream the coordinator shows that it holds its identity, for a challenge; what it says of its run counts
-only then. A stream to one whose certificate is revoked is ended, also in its midst, and tried again later.
+only then. A stream to one whose certificate is revoked or expires is ended, also in its midst, and tried again later.
 """
 
 import asyncio
@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING
 from ..core.errors import Revoked
 from ..core.session import SERVER
 from ..pki.certificates import Untrusted
-from ..pki.directory import Entry
 from ..pki.hello import CHALLENGE_BYTES
 from ..pki.names import name_of
-from ..pki.standing import Standing
+from ..pki.standing import Proven, Standing
 from .background import Background, Gone
 from .dialling import BROKE_OFF, channel_to, why_ended
 from .flow import Flow, Misplaced
@@ -101,7 +100,7 @@ class Dialled:
         self._sending: dict[int, asyncio.Future[None]] = {}  # answers that are said again, by the number of the word
         self._flow: Flow | None = None
         self._waiting = False
-        self._proven: Entry | None = None
+        self._proven: Proven | None = None
         self._background: Background | None = None
         self._ending = asyncio.Event()
         self._slot = asyncio.Semaphore(1)
@@ -259,9 +258,9 @@ class Dialled:
                 await call.write(hello(self._boot, challenge, replace(self._seen, number=self._taken.latest)))
                 first = await call.read()
                 if isinstance(first, bytes):
-                    proof, run, life, greeting = reply_of(first)
+                    proof, shown, run, life, greeting = reply_of(first)
                     if self.standing is not None:
-                        self._proven = self.standing.check_proof(proof, challenge, self._server)
+                        self._proven = self.standing.check_proof(proof, shown, challenge, self._server)
                     self._greet(run, life, greeting)
                     log.info("connected", extra={name_of(self._server): self._address, "life": life})
                     if await self._talk(call):
@@ -333,7 +332,7 @@ class Dialled:
             del arrived  # its memory is another's, while the coordinator says nothing
 
     async def _beat(self, flow: Flow) -> None:
-        """While a word is worked on, say so. Raises Untrusted when the coordinator's certificate is revoked or replaced."""
+        """While a word is worked on, say so. Raises Untrusted when the other end's certificate is revoked, replaced or over."""
         while True:
             await asyncio.sleep(BEAT)
             if self.standing is not None:

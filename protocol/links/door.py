@@ -49,16 +49,19 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """Who is at the other end of a stream. certificate: PEM. boot: of its process. proof: for its challenge."""
+    """Who is at the other end of a stream. certificate: PEM. boot: of its process. proof: for its challenge. shown: the
+    coordinator's own certificate.
+    """
 
     client: int
     certificate: bytes
     boot: bytes
     proof: bytes
+    shown: bytes
 
     def reply(self, run: CoordinatorRun, greeting: bytes) -> bytes:
         """What it is told first."""
-        return reply(self.proof, run, greeting)
+        return reply(self.proof, self.shown, run, greeting)
 
 
 class Door:
@@ -96,10 +99,10 @@ class Door:
         finally:
             known.opening -= 1
         if self._standing is None:
-            return Entered(client, b"", boot, b"")
+            return Entered(client, b"", boot, b"", b"")
         self.whose(certificate)  # the authority may have spoken meanwhile
         try:
-            return Entered(client, certificate, boot, self._standing.proof(client, challenge))
+            return Entered(client, certificate, boot, self._standing.proof(client, challenge), self._standing.certificate)
         except ValueError:
             words = "a client does not ask who this is: all parties need the same release"
             raise TurnedAway(WRONG, words, who=name_of(client)) from None

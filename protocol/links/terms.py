@@ -139,23 +139,23 @@ def hello_of(data: bytes) -> tuple[bytes, bytes, ClientRun]:
     return boot, challenge, ClientRun(run, life, number)
 
 
-def reply(proof: bytes, run: CoordinatorRun, greeting: bytes) -> bytes:
-    """The coordinator's first message. proof: of who it is; none without certificates."""
-    return cbor2.dumps([proof, run.name, run.life, greeting])
+def reply(proof: bytes, shown: bytes, run: CoordinatorRun, greeting: bytes) -> bytes:
+    """The coordinator's first message. proof: of who it is. shown: its certificate, DER. Both are empty without certificates."""
+    return cbor2.dumps([proof, shown, run.name, run.life, greeting])
 
 
-def reply_of(data: bytes) -> tuple[bytes, bytes, int, bytes]:
-    """In it: proof, name and life of the run, greeting. Raises LinkRefused."""
+def reply_of(data: bytes) -> tuple[bytes, bytes, bytes, int, bytes]:
+    """In it: proof, certificate, name and life of the run, greeting. Raises LinkRefused."""
     wrong = LinkRefused("the coordinator does not say who it is: all parties need the same release")
     try:
-        proof, run, life, greeting = plain_in(data)
+        proof, shown, run, life, greeting = plain_in(data)
     except (TypeError, ValueError):
         raise wrong from None
-    if [type(item) for item in (proof, run, life, greeting)] != [bytes, bytes, int, bytes]:
+    if [type(item) for item in (proof, shown, run, life, greeting)] != [bytes, bytes, bytes, int, bytes]:
         raise wrong
     if len(run) > MOST_RUN_BYTES or not 0 < life < 1 << 63:
         raise wrong
-    return proof, run, life, greeting
+    return proof, shown, run, life, greeting
 
 
 def options(every: int = 20_000) -> list[tuple[str, int]]:

@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from ..core.errors import Revoked
-from .certificates import Untrusted, by_clock, key_hash, on_p256, read_certificate, serial_of, when
+from .certificates import Untrusted, check_time, key_hash, on_p256, read_certificate, serial_of
 from .directory import Directory, Entry
 from .names import name_of
 from .revocations import RevocationList
@@ -32,11 +32,7 @@ def party_of(certificate: bytes, directory: Directory, revoked: RevocationList, 
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         raise Untrusted("the certificate is of an unknown authority") from None
     _in_force(directory, revoked, now)
-    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
-    if when(now) < begins:
-        raise Untrusted(f"the certificate is valid from {begins:%Y-%m-%d %H:%M} UTC on, and not yet {by_clock(now)}")
-    if when(now) > ends:
-        raise Untrusted(f"the certificate expired at {ends:%Y-%m-%d %H:%M} UTC, {by_clock(now)}")
+    check_time(found, now)
     serial = serial_of(found)
     if serial in revoked.when:
         raise _revoked(found, serial, directory)
@@ -60,6 +56,17 @@ def in_good_standing(party: int, directory: Directory, revoked: RevocationList, 
     if entry.serial in revoked.when:
         raise Untrusted(f"the certificate of {name_of(party)} is revoked")
     return entry
+
+
+def shown_by(server: int, certificate: bytes, directory: Directory, revoked: RevocationList, now: int) -> x509.Certificate:
+    """The certificate that a server says it has, which gRPC does not hand over. Raises Untrusted unless it is the one that the
+    directory lists for it, as `party_of` has it: no other can be passed for it, as the authority signed that.
+    """
+    found = read_certificate(certificate)
+    check_time(found, now, f"the certificate of {name_of(server)}")
+    if (party := party_of(certificate, directory, revoked, now)) != server:
+        raise Untrusted(f"{name_of(server)} shows the certificate of {name_of(party)}")
+    return found
 
 
 def _in_force(directory: Directory, revoked: RevocationList, now: int) -> None:

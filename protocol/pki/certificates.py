@@ -40,6 +40,15 @@ def by_clock(now: int) -> str:
     return f"by a clock that says {when(now):%Y-%m-%d %H:%M} UTC"
 
 
+def check_time(certificate: x509.Certificate, now: int, what: str = "the certificate") -> None:
+    """Raises Untrusted where it is not valid then. now: Unix seconds."""
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if when(now) < begins:
+        raise Untrusted(f"{what} is valid from {begins:%Y-%m-%d %H:%M} UTC on, and not yet {by_clock(now)}")
+    if when(now) > ends:
+        raise Untrusted(f"{what} expired at {ends:%Y-%m-%d %H:%M} UTC, {by_clock(now)}")
+
+
 def key_hash(key: EllipticCurvePublicKey) -> bytes:
     """SHA-256 of the key as certificates have it (SubjectPublicKeyInfo, DER)."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
@@ -148,6 +157,11 @@ def read_certificate(content: bytes) -> x509.Certificate:
 def pem(certificate: x509.Certificate) -> bytes:
     """As files and gRPC have it."""
     return certificate.public_bytes(Encoding.PEM)
+
+
+def der(content: bytes) -> bytes:
+    """As links have it, of one in PEM or DER. Raises Untrusted for anything else."""
+    return read_certificate(content).public_bytes(Encoding.DER)
 
 
 def serial_of(certificate: x509.Certificate) -> bytes:
