@@ -14,6 +14,7 @@ from .fl.cost.rounds import Phase
 from .fl.cost.workload import Workload
 from .fl.runs.run_folder import machine, versions
 from .fl.runs.scenario import described
+from .not_in_costs import not_in_costs
 from .protocol.view.answers import Cost
 from .protocol.view.disclosure import Party, party_of, totals
 from .protocol.view.protection import as_written
@@ -113,7 +114,9 @@ def seconds(value: float) -> str:
 
 
 def notes(measured: MeasuredCost, load: Workload) -> Table:
-    """What the other tables do not hold: who survived, how long it took, what each party learned in the last round."""
+    """What the other tables do not hold: who survived, how long it took, what each party learned in the last round, and what is
+    in none of the numbers.
+    """
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -145,6 +148,8 @@ def notes(measured: MeasuredCost, load: Workload) -> Table:
     for party, rows in learned(measured, load.rounds - 1).items():
         said = [f"{row['words']} ({row['scalars']:,} numbers, {byte_words(row['bytes'])})" for row in rows]
         table.add_row(f"the {party} learned", "\n".join(said) or "nothing")
+    for name, words in not_in_costs(measured, load):
+        table.add_row(name, words)
     if measured.trouble:
         table.add_row("trouble", "\n".join(measured.trouble))
     return table

@@ -20,7 +20,7 @@ from .reporting.headline import (
     unsummed_in_words,
     up,
 )
-from .reporting.pauses import of_cluster
+from .reporting.without_sums import without_sums
 
 UNDECIDED, UNMOVED, REJECTED, DIVERGED, TRAINING = "not compared", "no result", "rejected", "not finite", "training"
 UNSUMMED = "no sum"
@@ -147,9 +147,7 @@ def _course(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if unmoved := summary.get("unmoved"):
         yield UNMOVED, unmoved_in_words(unmoved, summary["rounds"])
     if (below := summary["below_floor"]) and not summary.get("nothing_summed"):
-        names = ", ".join(sorted({of_cluster(row) for row in below}))
-        why = below[-1].get("why") or "too few clients for a sum that hides them"
-        yield "without a sum", f"cluster{'s' * (',' in names)} {names}, {len(below)} time{'s' * (len(below) != 1)}: {why}"
+        yield from without_sums(below)
     if stopped := summary.get("stopped"):
         names = ", ".join(f"{name} (from round {since:.0f} on)" for name, since in sorted(stopped.items()))
         yield STILL, f"cluster{'s' * (len(stopped) != 1)} {names} learned nothing, and why stands in the report"

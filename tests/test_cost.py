@@ -28,6 +28,7 @@ from cloister.fl.cost.workload import Workload, workload_of
 from cloister.fl.emd.subsample import Size
 from cloister.fl.runs.scenario import PROTECTIONS, Scenario
 from cloister.fl.runs.simulation import Simulation
+from cloister.not_in_costs import not_in_costs
 from cloister.protocol import Encrypted, Masked, Permuted, Plain, TwoServer
 from cloister.protocol.core.errors import Refused
 from cloister.protocol.core.link import Frame
@@ -635,3 +636,32 @@ def test_who_has_clients_choose_pays_for_offers_and_says_who_learned_what(protec
     received = [sum(cost.bytes_down for i, cost in of.rounds[-1].costs.items() if i >= 0) for of in (without, with_)]
     assert received[1] > received[0] + 6 * 2 * 500 * 4
     assert not with_.trouble
+
+
+@pytest.mark.parametrize(
+    ("protection", "needs", "models"),
+    [
+        (Masked(floor=2), {Functionality.SUMS}, 1),
+        (Masked(floor=2), {Functionality.SLOTS}, 3),
+        (Encrypted(), {Functionality.SUMS}, 0),
+    ],
+    ids=["one model", "slots", "clients hold models"],
+)
+def test_what_scores_cost_beside_it_is_said(protection, needs, models):
+    """Before: not a word of them, though `serve --ask-scores` sends every client its model twice in a round."""
+    load = Workload(needs=frozenset(needs), clients=6, parameters=500, rounds=1, slots=3)
+    said = dict(not_in_costs(measure(protection, load, SILENT), load))
+    assert ("scores" in said) == (models > 0)
+    if models:
+        assert f"{2 * models},000 B" in said["scores"].replace(" kB", ",000 B")
+    assert "not counted" in said["links"]
+    assert "at most" not in said
+
+
+def test_similarities_in_every_round_are_said_to_be_the_most():
+    load = Workload(needs=frozenset({Functionality.SUMS, Functionality.GRAM}), clients=6, parameters=500, rounds=1)
+    measured = measure(Masked(floor=2), load, SILENT)
+    assert dict(not_in_costs(measured, load))["at most"].startswith("similarities are asked for in every round here")
+    shown = "".join(str(cell) for column in notes(measured, load).columns for cell in column.cells)
+    assert "not counted" in shown
+    assert "similarities are asked for" in shown

@@ -9,14 +9,18 @@ import pytest
 
 from cloister.fl.algorithms.emd_cfl import EMDCFL
 from cloister.fl.algorithms.fedsac import FedSaC
+from cloister.fl.algorithms.fpfc import FPFC
 from cloister.fl.algorithms.pacfl import PACFL
 from cloister.fl.runs.joining import is_over
 from cloister.fl.runs.member import OwnRecord, compared_in_words
+from cloister.fl.runs.shared_words import shared_in_words
 from cloister.protocol.encrypted import messages as encrypted
 from cloister.protocol.links.terms import LinkRevoked
 from cloister.protocol.masked import messages as masked
 from cloister.protocol.pairs.choices import DISTANCES, SERVER_SAMPLES
+from cloister.protocol.pairs.noise import OF
 from cloister.protocol.two_servers import messages as two_servers
+from cloister.protocol.view.functionality import Functionality
 from cloister.protocol.wire import messages as plain
 from cloister.reporting.own_choices import choices, who_can_tell
 from cloister.reporting.own_presence import (
@@ -25,6 +29,7 @@ from cloister.reporting.own_presence import (
     MISSED,
     NOT_ASKED,
     NOT_RUNNING,
+    SHUT,
     TOOK,
     UNTOLD,
     Away,
@@ -36,6 +41,7 @@ from cloister.reporting.own_presence import (
 )
 from cloister.reporting.own_record import in_short, read_record, received, render
 from cloister.reporting.own_record import revealed as revealed_rows
+from cloister.reporting.own_slots import zeros_named
 from cloister.reporting.own_words import OF_DATA, SAID, UPLOADED
 
 MESSAGES = {
@@ -560,3 +566,53 @@ def test_a_client_that_took_part_by_another_scenario_is_told_so_first():
     assert "No word and no message." in page
     back = render([JOINED, differs, task(0), update(0), {"differs": {}}])  # it came back with the agreed one
     assert "another than its own" not in back
+
+
+def into_slots(t, chose, opened):
+    """A round in which a client chose, and was shown open slots."""
+    counts, put = update(t, "MaskedInput, counts"), update(t)
+    put["revealed"][0]["open"] = opened
+    return [task(t), {"chose": chose, "round": t}, counts, put]
+
+
+def test_rounds_in_which_its_slot_was_shut_are_none_with_its_update():
+    """Before: "Rounds 0 to 2: its update went into the protocol", where it sent zeros in two, and knew that."""
+    joined = JOINED | {"protection": "Masked(floor=2, corrupt=0)"}
+    rounds = [*into_slots(0, [0, 1], [0]), *into_slots(1, [0, 1], [0]), *into_slots(2, [1, 0], [0])]
+    lines = zeros_named([joined, *rounds])
+    assert [(of.named, of.words) for of in rounds_of(lines)] == [("0 to 1", SHUT), ("2", TOOK)]
+    said = html.unescape(render([joined, *rounds]))
+    assert "In rounds 0 to 1 what it chose stayed shut, as too few had chosen it: it sent zeros" in said
+    assert "its update, hidden by masks that vanish in the sum (1 message to the coordinator)" in said
+    assert "Where too few chose it" not in said
+    assert "In no round that came to such a sum did what it chose stay shut." in render([joined, *rounds[-4:]])
+    assert "In round 0 some of what it gave shares to stayed shut." in render([joined, *into_slots(0, [3, 1], [0])])
+    unsaid = [joined, task(0), {"chose": [0, 1], "round": 0}, update(0, "MaskedInput, counts"), update(0)]
+    assert "Where too few chose it, no sum with its update was opened." in render(unsaid)
+
+
+def test_who_is_told_combinations_of_its_model_is_said_under_a_fusion_penalty():
+    """Before: its update went "to the coordinator" alone, and it was sent "the mean of its cluster's updates"."""
+    shared = shared_in_words(FPFC(rounds=4).needs)
+    sent = {"received": {"what": "Mean", "bytes": 9, "model": True}, "round": 0}
+    lines = [JOINED | {"protection": "Permuted()", "shared": shared}, task(0), update(0, "Upload"), sent]
+    said = html.unescape(render(lines))
+    assert "Of other clients each is told where its pairs pull it" in said
+    assert "norms of differences of clients' models" in said
+    assert "the mean of its cluster's updates" not in said
+    assert "a mean of the last models of their cluster" in said
+    assert shared_in_words({Functionality.SUMS, Functionality.GRAM}) == {}
+
+
+def test_under_noise_epsilon_bounds_what_a_difference_of_sums_tells():
+    """Before: what is left is "close to its update alone", of sums with noise too."""
+    noise = {"epsilon_worst": 7.67, "delta": 1e-5, "budget": 8.0, "of": "sums of its updates"}
+    lines = [JOINED, task(0), update(0), {"away": "x"}, {"back": True}, task(2), update(2)]
+    assert "subtract them" in render(lines)
+    assert "There is noise in them" not in render(lines)
+    spent = {"spent": {"client": noise}}
+    assert "its epsilon, of what it released, bounds what such a difference tells of what it did, too." in render([*lines, spent])
+    records = {"spent": {"record": noise}}
+    assert "bounds what such a difference tells of any record of it, too." in render([*lines, records])
+    compared = {"spent": {"record": noise | {"of": OF}}}
+    assert "There is noise in them" not in render([*lines, compared])

@@ -6,7 +6,7 @@ import html
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,8 @@ from cloister.comparing.notes import footnotes
 from cloister.fl.runs.lost_round import why_withheld
 from cloister.fl.runs.unsummed import nothing_summed
 from cloister.protocol.core.errors import Fault
+from cloister.protocol.parts.gate import Rules
+from cloister.protocol.parts.record import Record
 from cloister.protocol.view.answers import BelowFloor
 from cloister.reporting.headline import unsummed_in_words
 from cloister.threat_models.trial import played as trial_of
@@ -129,6 +131,17 @@ def test_an_evaluations_verdict_and_a_comparisons_notes_say_it(floor: int, tmp_p
 def test_a_budget_that_is_spent_is_why_a_sum_is_withheld(clients: tuple[int, ...], spent: tuple[int, ...], words: str) -> None:
     faults = [Fault(i, f"another release would take client {i} past its budget of 2") for i in spent]
     assert why_withheld(BelowFloor("a@1", clients, 2), faults).startswith(words)
+
+
+def test_where_all_weigh_alike_nobody_is_said_to_have_too_much() -> None:
+    """Before: "one of them has more of it than the floor of 2 allows", where a link was lost, with by_samples=False."""
+    alike = BelowFloor("a@1", (0, 1), 2, alike=True)
+    assert alike.words == "a sum over 2 clients could not be opened, as when one of them is lost in the middle of a round"
+    assert BelowFloor("a@1", (0,), 2, alike=True).words == "a sum over 1 client is below the floor of 2"
+    record = Record(cast("Any", None), Rules(2, 0))
+    assert record.unsummed("a@1", (0, 1), weights=(1.0, 1.0)).alike
+    assert not record.unsummed("a@1", (0, 1), weights=(1.0, 2.0)).alike
+    assert not record.unsummed("a@1", (0, 1)).alike
 
 
 SWAPPED = Scenario(

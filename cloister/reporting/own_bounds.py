@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from ..protocol.masked.protection import measurements
+from ..protocol.pairs.noise import OF
 from .coalitions import OF_TWO_SERVERS, dealer_with_either
 from .own_words import SKETCHES, UPDATES
 
@@ -53,6 +54,15 @@ def bounded(protection: str, sent: Mapping[str, int], received: Collection[str] 
         numbers = measurements(sketch, parameters) if sketch and parameters else 0
         said.append(f"The coordinator and any one other client could read {_sketches(numbers, times)}.")
     return " ".join(said)
+
+
+def differences_bounded(spent: Mapping[str, Mapping[str, object]]) -> str:
+    """What noise in sums makes of what their differences tell of a client, in a sentence; empty where they have none."""
+    units = ["what it did" if unit == "client" else f"any {unit} of it" for unit, of in spent.items() if of.get("of") != OF]
+    if not units:
+        return ""
+    whom = " and ".join(units)
+    return f"There is noise in them: its epsilon, of what it released, bounds what such a difference tells of {whom}, too."
 
 
 def fewest_opened(protection: str) -> int:

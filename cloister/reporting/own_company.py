@@ -7,6 +7,7 @@ from typing import Any
 from .headline import hides_from_one
 from .own_bounds import fewest_opened
 from .own_choices import in_slots
+from .own_slots import shut_in_words
 
 SUMMED = {"Masked": "Survivors", "Encrypted": "EncryptedSum", "TwoServer": "Task"}
 """By protection, the message that says with whom; under two servers a client is told no more than who is asked with it."""
@@ -20,7 +21,6 @@ OF_SLOTS = (
     "In a sum with its update are those alone that chose the same model, or gave some share to it, as it did. How many, it is not"
     " told, nor when that changed: "
 )
-SHUT = "Where too few chose it, no sum with its update was opened."
 
 
 def others_changed(lines: Sequence[Mapping[str, Any]], protection: str) -> str:
@@ -50,7 +50,8 @@ def smallest_company(lines: Sequence[Mapping[str, Any]], protection: str) -> str
     name = protection.partition("(")[0]
     kind = SUMMED.get(name, "")
     slots, fewest = in_slots(lines, protection), fewest_opened(protection)
-    least_of = f"{OF_SLOTS}they may be as few as {fewest}{hides_from_one(fewest)}. {SHUT}" if slots and fewest else ""
+    shut = shut_in_words(lines)
+    least_of = f"{OF_SLOTS}they may be as few as {fewest}{hides_from_one(fewest)}. {shut}" if slots and fewest else ""
     got = [(line.get("received") or {}, line.get("round")) for line in lines]
     sizes = [(of["among"][0], t) for of, t in got if kind and of.get("what") == kind and type(t) is int and _counted(of)]
     if not sizes:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..fl.runs.declines import why_declined
-from .own_words import UPDATES
+from .own_words import UPDATES, ZEROS
 
 Line = Mapping[str, Any]
 SIGNED = "SurvivorSignature"
@@ -15,6 +15,7 @@ SHARES = frozenset({"ExplicitShare", "SlotShare"})
 AFTERWARDS = frozenset({"Holds", "Score", "Score, empty"})
 """What it answers when a round is over, also to words that waited for it while it was away, and others had gone on."""
 TOOK, MISSED = "its update went into the protocol", "it was not there"
+SHUT = "it sent zeros in the place of its update: too few had chosen what it chose, which stayed shut"
 NOT_RUNNING = "its process was not running: killed, or its machine was off"
 UNTOLD = "its update was sent, and whether it is in the sum it was not told"
 BROKE_OFF = "it was asked, and was cut off before its update was sent: others may have gone on"
@@ -121,7 +122,7 @@ def _each(
             yield Rounds(before + 1, t - 1, _missed(lines[asked[before][1] : asked[t][0] + 1]) if before >= 0 else BEFORE)
         words = _came(sent.get(t, set()), signs)
         words = ALONE if words == NOTHING and why.get(t) == ALONE else words
-        took = took or words in (TOOK, UNTOLD, READY)
+        took = took or words in (TOOK, UNTOLD, READY, SHUT)
         if words == DECLINED:
             words = LATE if order[0] > 0 and not took else f"{DECLINED}: {why[t]}" if t in why else DECLINED
         shared = words == TOOK and bool(sent.get(t, set()) & SHARES)
@@ -145,6 +146,8 @@ def _came(kinds: set[str], signs: bool) -> str:
     """
     if kinds & UPDATES:
         return UNTOLD if signs and "MaskedInput" in kinds and SIGNED not in kinds else TOOK
+    if ZEROS in kinds:
+        return SHUT
     if has_declined(kinds):
         return DECLINED
     if "Ready" in kinds:

@@ -12,11 +12,12 @@ from typing import Any
 from ..protocol.pairs.noise import OF
 from .headings import Said, Tile
 from .headline import up
-from .own_bounds import IN_SUMS, bounded
+from .own_bounds import IN_SUMS, bounded, differences_bounded
 from .own_choices import choices, who_can_tell
 from .own_company import others_changed, smallest_company
 from .own_presence import absences, exact_without_it, is_left, outcome, rounds_of, without_it
 from .own_second import absences_there
+from .own_slots import zeros_named
 from .own_words import BESIDE_COMPARED, COMPARED, COORDINATOR, KEYS, OF_DATA, SAID, SENT, TERMS, UPLOADED, WITHOUT_NOISE
 from .page import environment, write_page
 from .run_data import DASH, number
@@ -80,18 +81,20 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     starts = sum("started" in line for line in lines) or len(joined)
     last, protection = joined[-1], str(joined[-1].get("protection", DASH))
     lines = [_sketches_named(line) for line in lines] if protection.startswith(IN_SUMS) else lines
-    compared = compared_by(last)
+    lines = zeros_named(lines)
+    compared, shared = compared_by(last), compared_by(last, "shared")
     rows = revealed(lines, protection, compared.get("tells", ""))
     refused = [{"time": line.get("time", ""), **of} for line in lines for of in line.get("refused", ())]
     learned = [name for line in lines for name in line.get("learned", ())]
     spent: Mapping[str, Any] = next((line["spent"] for line in reversed(lines) if "spent" in line), {})
-    got = received(lines)
+    got = received(lines, shared.get("mean", ""))
     models = sum(bool((line.get("received") or {}).get("model")) for line in lines)
     away, rounds, chosen = absences(lines), rounds_of(lines), choices(lines)
     took = sum(of.last - of.first + 1 for of in rounds if of.words.startswith("its update"))
     others = [without_it(rounds, protection, is_left(lines)), others_changed(lines, protection)]
-    measures = MEASURES if any("subtract them" in words for words in others) else ""
-    apart = " ".join(filter(None, [*others, exact_without_it(lines, rounds), measures]))
+    subtracts = any("subtract them" in words for words in others)
+    noise, measures = (differences_bounded(spent), MEASURES) if subtracts else ("", "")
+    apart = " ".join(filter(None, [*others, noise, exact_without_it(lines, rounds), measures]))
     differs: Mapping[str, Any] = next((line["differs"] for line in reversed(lines) if "differs" in line), {})
     otherwise = "; ".join(f"{field} is {differing(of)}" for field, of in differs.items())
     withheld = sorted({str(line["withheld"]) for line in lines if "withheld" in line})
@@ -104,7 +107,8 @@ def render(lines: Sequence[Mapping[str, Any]]) -> str:
     company = smallest_company(lines, protection)
     first = [ended, failures(lines), _otherwise(differs), f"{revealing}{chose}"]
     together = compared.get("together", "") if sent.keys() & COMPARED else ""
-    paragraphs = [" ".join(filter(None, several)) for several in (first, (together, bounds, company), (apart,))]
+    of_all = (shared.get("others", ""), together, bounds, company)
+    paragraphs = [" ".join(filter(None, several)) for several in (first, of_all, (apart,))]
     return (
         environment()
         .get_template("own_record.html.j2")
@@ -217,9 +221,11 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def compared_by(joined: Mapping[str, Any]) -> Mapping[str, str]:
-    """What it tells of its data to be compared, and who reads more in it, in words; empty where it is not compared."""
-    found = joined.get("compared")
+def compared_by(joined: Mapping[str, Any], kind: str = "compared") -> Mapping[str, str]:
+    """What it tells of its data to be compared, and who reads more in it, in words; empty where it is not compared. kind: of
+    "shared", what means are that it is sent, and who else is told what of it; empty where means are of updates.
+    """
+    found = joined.get(kind)
     return {name: words for name, words in found.items() if type(words) is str} if isinstance(found, dict) else {}
 
 
@@ -237,8 +243,8 @@ def revealed(lines: Sequence[Mapping[str, Any]], protection: str, compared: str 
     return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
 
 
-def received(lines: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """What it was sent, by kind; what brings models and sums comes first."""
+def received(lines: Sequence[Mapping[str, Any]], mean: str = "") -> list[Row]:
+    """What it was sent, by kind; what brings models and sums comes first. mean: what a Mean is, in words, where that is known."""
     times, sizes = dict[str, int](), dict[str, int]()
     for line in lines:
         if one := line.get("received"):
@@ -246,7 +252,8 @@ def received(lines: Sequence[Mapping[str, Any]]) -> list[Row]:
             times[kind] = times.get(kind, 0) + 1
             sizes[kind] = sizes.get(kind, 0) + int(one.get("bytes", 0))
     order = {kind: k for k, kind in enumerate(SENT)}
-    rows = [Row(kind, SENT.get(kind, TERMS), "", times[kind], sizes[kind]) for kind in times]
+    words = {**SENT, "Mean": mean} if mean else SENT
+    rows = [Row(kind, words.get(kind, TERMS), "", times[kind], sizes[kind]) for kind in times]
     return sorted(rows, key=lambda row: (order.get(row.kind, len(order)), row.kind))
 
 

@@ -10,6 +10,7 @@ SAID: Mapping[str, tuple[str, str]] = {
         COORDINATOR,
     ),
     "MaskedInput, counts": ("which model it chose, hidden by masks that vanish in the sum of all choices", COORDINATOR),
+    "MaskedInput, zeros": ("zeros in the place of its update, hidden by masks, as too few chose what it chose", COORDINATOR),
     "EncryptedInput": ("its update, under the clients' key", COORDINATOR),
     "ExplicitShare": (
         "a share of its update, which says nothing without the other, and the number of its records, as it is",
@@ -44,8 +45,10 @@ SAID: Mapping[str, tuple[str, str]] = {
     "OfferedKey": ("a key of a sum", CLIENTS),
 }
 """Of kinds of messages: what is in them, and for whom. Any other has keys, signatures and nothing else. "Score, empty" is of a
-client that keeps it, "MaskedInput, weights" and ", counts" of sums that come before updates, "Upload, sketch" of one under a
-protection that shows no update."""
+client that keeps it, "MaskedInput, weights" and ", counts" of sums that come before updates, ", zeros" of a client that chose
+nothing that a sum opens, "Upload, sketch" of one under a protection that shows no update."""
+ZEROS = "MaskedInput, zeros"
+"""An input to a sum into slots, of a client that chose none of those that are open."""
 KEYS = ("keys, signatures and what they are of", COORDINATOR)
 UPLOADED = {
     "Plain": "its update and the number of its records, as they are",
@@ -74,7 +77,7 @@ BESIDE_COMPARED = OF_DATA - {"PairClouds", "PairDistance"}
 """The same where the epsilon is of what was released to be compared, and of nothing else."""
 SENT: Mapping[str, str] = {
     "Task": "what to work on, with the model to work from, where the coordinator has it",
-    "Mean": "the mean of its cluster's updates",
+    "Mean": "the mean of its cluster's updates, or what its method makes of updates and models in that place",
     "Lent": "a model",
     "EncryptedSum": "a sum of updates under the clients' key, to open",
     "OpenSlots": "sums of slots under the clients' key, to open",

@@ -37,7 +37,10 @@ _SAMPLES = 100
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCost:
-    """The cost of a protection: once, for keys and seeds, and round by round; and the disclosure log of it all."""
+    """The cost of a protection: once, for keys and seeds, and round by round; and the disclosure log of it all.
+
+    hands_models: whether the server holds the models, and hands them to clients that are asked how well they predict.
+    """
 
     protection: Protection
     setup: Phase
@@ -45,6 +48,7 @@ class MeasuredCost:
     log: Sequence[Disclosure] = field(repr=False)
     trouble: tuple[str, ...] = ()
     """Why sums were not answered, each reason once."""
+    hands_models: bool = False
 
 
 def measure(protection: Protection, load: Workload, tell: Callable[[float], None]) -> MeasuredCost:
@@ -91,7 +95,9 @@ def measure(protection: Protection, load: Workload, tell: Callable[[float], None
         costs = {i: cost - before.get(i, Cost()) for i, cost in view.record.costs.items()}
         rounds.append(replace(phase, costs=costs, seconds=time.perf_counter() - started))
         tell((t + 1) / load.rounds)
-    return MeasuredCost(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)))
+    own = load.needs & {Functionality.PERSONAL_SUMS, Functionality.FUSION}
+    hands = view.owner == "server" and not own
+    return MeasuredCost(protection, opened, tuple(rounds), view.record.log, tuple(_trouble(view)), hands)
 
 
 def random_work(protection: Protection, load: Workload, job: LocalJob) -> LocalWork:

@@ -44,6 +44,7 @@ from .own_model import made_its_own, predictor_of, score_of
 from .parties import Parties
 from .privacy import headline, spent
 from .scenario import Scenario
+from .shared_words import shared_in_words
 
 if TYPE_CHECKING:
     from ...protocol.privacy.ledger import Ledger, Release, Unit
@@ -122,7 +123,10 @@ class OwnRecord:
             self.add(received={"what": "final", "bytes": sum(map(len, what.final)), "model": True})
         if what.sent:
             why = {"said": what.declined} if what.declined else {}
-            self.add(revealed=[{"what": kind, "bytes": size} for kind, size in what.sent], to="coordinator", **at, **why)
+            revealed: list[dict[str, Any]] = [{"what": kind, "bytes": size} for kind, size in what.sent]
+            for one in revealed:
+                one |= {} if what.open is None or one["what"] != "MaskedInput" else {"open": list(what.open)}
+            self.add(revealed=revealed, to="coordinator", **at, **why)
         if what.aside:
             sent = [{"what": kind, "bytes": len(frame)} for kind, frame in what.aside]
             self.add(revealed=sent, to="second server", **at)
@@ -199,6 +203,8 @@ class Member:
         }
         if parties.comparing is not None:
             about["compared"] = compared_in_words(parties.comparing.choice, getattr(scenario.algorithm, "shown", ""))
+        if shared := shared_in_words(scenario.algorithm.needs):
+            about["shared"] = shared
         self.record.add(**who, protection=greeting.protection, **about)
 
     @property

@@ -86,7 +86,12 @@ class HeldSums:
             self._check(questions[name], {q.label: q.row for q in questions.values()})
         answered = self._in_passes([questions[name] for name in self._admitted(questions)])
         found = {name: answered[q.label] for name, q in questions.items() if q.label in answered}
-        none = {n: record.unsummed(q.label, tuple(sorted(q.row)), q.fewest) for n, q in questions.items() if n not in found}
+        weighed = {n: [] if q.times_samples else [*q.row.values()] for n, q in questions.items()}
+        none = {
+            n: record.unsummed(q.label, tuple(sorted(q.row)), q.fewest, weights=weighed[n])
+            for n, q in questions.items()
+            if n not in found
+        }
         return {name: (nothing | none | found)[name] for _, name, *_ in asked}
 
     def _admitted(self, questions: Mapping[str, Question]) -> list[str]:

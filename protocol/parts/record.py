@@ -117,11 +117,14 @@ class Record:
             for k, sum_ in there
         ]
 
-    def unsummed(self, name: str, clients: tuple[int, ...], fewest: int = 0, shut: str = "") -> BelowFloor:
+    def unsummed(
+        self, name: str, clients: tuple[int, ...], fewest: int = 0, shut: str = "", weights: Iterable[float] = ()
+    ) -> BelowFloor:
         """Enter a sum that ended below the floor. fewest: clients that this one had to have, where that is more. shut: why, of a
-        slot whose choosers are hidden, or that nobody chose.
+        slot whose choosers are hidden, or that nobody chose. weights: of all of these clients, where they are known.
         """
-        self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest), shut))
+        alike = len({*weights}) == 1
+        self.below_floor.append(BelowFloor(name, clients, max(self.least, fewest), shut, alike))
         return self.below_floor[-1]
 
     def fault(self, blame: int, reason: str) -> None:

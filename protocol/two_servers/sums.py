@@ -59,7 +59,7 @@ class SharedSums:
         for name, row in rows.items():
             label = f"{name}@{updates.round}"
             found = self._sum(updates, label, row, *weighed[name]) if name in safe else None
-            answered[name] = found or run.record.unsummed(label, tuple(row), weights[name].fewest)
+            answered[name] = found or run.record.unsummed(label, tuple(row), weights[name].fewest, weights=row.values())
             if found is not None:
                 run.record.open(updates, found, row)
         return answered

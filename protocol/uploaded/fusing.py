@@ -21,6 +21,7 @@ from .uploading import Answering, Uploads
 
 SESSION = "fusion"
 """The cluster that sessions of pulls and of last means are named by."""
+NORMS = "norms of differences of clients' models, as far as a penalty has left them"
 TOLD = "where its pairs pull it: a combination of last and earlier models, its own among them"
 
 
@@ -69,8 +70,7 @@ class Fusing:
         run.gate.told[updates.name].receivers.update(updates.clients)
         with run.timed():
             count = of.pairs.update(updates.round, {i: received[i] for i in updates.clients}, shrink, both)
-        words = "norms of differences of clients' models, as far as a penalty has left them"
-        run.record.disclose(updates.round, "server", "fusion", of.pairs.met, count, words)
+        run.record.disclose(updates.round, "server", "fusion", of.pairs.met, count, NORMS)
         if earlier is not None:
             del self.kept[earlier.name]
         name = unused(f"{updates.name}/fused", self.kept)

@@ -97,7 +97,9 @@ class UploadSums:
                 run.record.open(updates, answer, row)
                 told = weights[name].energy and self.tells_energy
                 answer = self._with_energy(answer, row, collected) if told else answer
-            answered[name] = answer or run.record.unsummed(label, tuple(rows[name]), weights[name].fewest)
+            answered[name] = answer or run.record.unsummed(
+                label, (*rows[name],), weights[name].fewest, weights=rows[name].values()
+            )
         return answered
 
     def coordinates(

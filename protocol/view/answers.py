@@ -167,13 +167,14 @@ class BelowFloor:
     was lost on the way: nothing was published.
 
     floor: fewest clients, the corrupt ones included. clients: empty for a slot whose choice is hidden, or that nobody chose.
-    shut: of such a slot, why.
+    shut: of such a slot, why. alike: whether all weigh as much, so that nobody can have more of it than another.
     """
 
     name: str
     clients: tuple[int, ...]
     floor: int
     shut: str = ""
+    alike: bool = False
 
     @property
     def words(self) -> str:
@@ -184,6 +185,8 @@ class BelowFloor:
             return self.shut
         if few < self.floor:
             return f"{over} is below the floor of {self.floor}"
+        if self.alike:
+            return f"{over} could not be opened, as when one of them is lost in the middle of a round"
         why = f"one of them has more of it than the floor of {self.floor} allows, or it could not be opened"
         return f"{over} was withheld: {why}"
 

@@ -21,6 +21,8 @@ SERVED = frozenset({"frame", "deadline", "hello", "public", "enrol", "left out",
 """Words that a client behind a link answers."""
 BEFORE = {"masked sum/weights/": "weights", "masked sum/slot counts": "counts", EMPTY: "empty"}
 """By how the name of a protocol begins, what its messages are of, where that is no update; of a score, that it says nothing."""
+INTO_SLOTS = "masked sum/slots "
+"""How the protocol of a sum into slots begins: a bitmap of those that are open follows, which the client has checked."""
 NOTHING: list[list[Any]] = [[], [], []]
 NOT_YET = {"deadline": NOTHING, "hello": NOTHING, "left out": [], "holds": False, "begin": False, "alone": False, "drop": False}
 """What a client answers that was not told yet who is who: it came in the middle of a round, which is nobody's fault."""
@@ -34,7 +36,8 @@ class Said:
     kind: of a frame, the message in it; empty where that cannot be read. carried: whether it brought a model, a mean or a sum.
     round: of the last task, of work for itself alone, or that is over when it is asked how well it predicts, counted from 0; None
     before one. told: of a frame, its bytes. aside: what it has for a second server, as (kind, frame): not in the answer, as it
-    goes by a link of its own. among, declined: as in `Driven`.
+    goes by a link of its own. among, declined: as in `Driven`. open: of an input to a sum into slots, those that are open; None
+    of anything else.
     """
 
     word: str
@@ -50,6 +53,7 @@ class Said:
     aside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
     among: tuple[int, ...] = ()
     declined: str = ""
+    open: tuple[int, ...] | None = None
 
 
 def said(driven: Driven, data: Buffer) -> Said:
@@ -83,7 +87,7 @@ def said(driven: Driven, data: Buffer) -> Said:
     sent, learned, refused = found
     here = [message for message in sent if message[0] != SECOND_SERVER]
     aside = tuple((kind, frame) for receiver, kind, frame in sent if receiver == SECOND_SERVER)
-    of_what = (of for (receiver, _, _), of in zip(sent, driven.protocols, strict=True) if receiver != SECOND_SERVER)
+    of_what = [of for (receiver, _, _), of in zip(sent, driven.protocols, strict=True) if receiver != SECOND_SERVER]
     words = tuple((_named(kind, of), len(frame)) for (_, kind, frame), of in zip(here, of_what, strict=True))
     names = tuple(name for name, _ in learned)
     told = of[1] if what == "frame" else b""
@@ -92,12 +96,20 @@ def said(driven: Driven, data: Buffer) -> Said:
     carried = bool(kind) and driven.carried
     at = driven.scored if what == "frame" and driven.scored is not None else driven.asked
     whole = Said(what, answered, words, names, tuple(map(tuple, refused)), (), kind, carried, at, told, aside)
-    return replace(whole, among=driven.among if kind else (), declined=driven.declined)
+    inputs = [of for (_, kind, _), of in zip(here, of_what, strict=True) if kind == "MaskedInput" and of.startswith(INTO_SLOTS)]
+    opened = _open_slots(inputs[0]) if inputs else None
+    return replace(whole, among=driven.among if kind else (), declined=driven.declined, open=opened)
 
 
 def _named(kind: str, protocol: str) -> str:
     """Of a message: its kind, and that it is in a sum of weights or of choices, which come before updates, or says nothing."""
     return ", ".join([kind, *(words for name, words in BEFORE.items() if protocol.startswith(name))])
+
+
+def _open_slots(protocol: str) -> tuple[int, ...]:
+    """Of the name of a sum into slots that a client put its input in."""
+    bits = int(protocol.removeprefix(INTO_SLOTS).split(" ")[0], 16)
+    return tuple(slot for slot in range(bits.bit_length()) if bits >> slot & 1)
 
 
 def _final(driven: Driven, model: Any) -> bytes:

@@ -149,6 +149,7 @@ def tested(claim: Claim, found: Sequence[Examined], seeds: Sequence[int]) -> Jud
             return Judged(claim, "refuted", f"seed {seed}: {one.witness}")
     for seed, one in zip(seeds, found, strict=True):
         if one.missed:
-            return Judged(claim, "not covered", f"seed {seed}: not looked at: {one.missed}; nothing in {one.looked}")
+            rest = "" if one.nothing else f"; nothing in {one.looked}"
+            return Judged(claim, "not covered", f"seed {seed}: not looked at: {one.missed}{rest}")
     looked = [f"seed {seed}: nothing in {one.looked}" for seed, one in zip(seeds, found, strict=True)]
     return Judged(claim, "not refuted", "; ".join(looked))

@@ -84,12 +84,14 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Examined:
     """What exact tests of recorded values came to, where no leakage is estimated. witness: what refutes a claim, in words; empty
-    if nothing does. looked: at what, and how. missed: what could not be looked at; empty if all was.
+    if nothing does. looked: at what, and how. missed: what could not be looked at; empty if all was. nothing: that nothing was
+    looked at.
     """
 
     witness: str
     looked: str
     missed: str
+    nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

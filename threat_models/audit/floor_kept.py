@@ -66,7 +66,8 @@ class FloorKept:
         words = f"{len(looked)} published sums of {len({s.round for s in looked})} rounds"
         words += f"; their means were not held against updates: {unheld}" * bool(unheld)
         missed = "" if looked else "no sum was published that more than one client or a server opens"
-        return Finding((), np.zeros(0), examined=Examined("; ".join(told[:NAMED]) + more, words, missed))
+        nothing = not (looked or opened or told)
+        return Finding((), np.zeros(0), examined=Examined("; ".join(told[:NAMED]) + more, words, missed, nothing))
 
 
 def other_sums(sums: Sequence[PublishedSum], truth: Truth, how: Masked | TwoServer | Encrypted) -> Iterator[str]:

@@ -70,4 +70,5 @@ def examined(found: Added, level: float = LEVEL) -> Examined:
     missed = [f"{count} {why}" for why, count in found.missed]
     if not found.uploads:
         missed = missed or ["no masked upload was there"]
-    return Examined("; ".join(words[:NAMED]) + more, f"{of}, tested at {level:g} together", ", ".join(missed))
+    nothing = not (found.uploads or found.words or words)
+    return Examined("; ".join(words[:NAMED]) + more, f"{of}, tested at {level:g} together", ", ".join(missed), nothing)

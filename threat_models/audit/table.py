@@ -43,8 +43,8 @@ class Row:
     leakage: between its anchors, of which `anchor` is 0 and everything 1. told: on the view, and on its anchors. findings: the
     same three. records: that were read, or whole updates, on the view and on its anchors, as `counted` has them. by: of a
     coalition, the member that found alone what stands here, as all together found less; else empty. failed: an attack of the
-    user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take. tested: by exact tests,
-    and no leakage is measured: the reason says of what.
+    user's ended in an error, which is the reason. remedy: where nothing can be said, what it would take. tested: by exact tests
+    that looked at something, and no leakage is measured: the reason says of what.
     """
 
     observer: str
@@ -183,8 +183,10 @@ def _row(
     seeds = [stage.seed for stage in tries.played]
     if exact := [f.examined for f in own if f.examined is not None]:
         verdicts = tuple(tested(c, exact, seeds) for c in claims)
-        words_of = "; ".join(f"seed {seed}: {one.witness or one.looked}" for seed, one in zip(seeds, exact, strict=True))
-        return Row(*words, None, claims=verdicts, reason=words_of, anchor=anchor, tested=True)
+        came = [f"not looked at: {one.missed}" if one.nothing else one.witness or one.looked for one in exact]
+        words_of = "; ".join(f"seed {seed}: {one}" for seed, one in zip(seeds, came, strict=True))
+        looked = not all(one.nothing for one in exact)
+        return Row(*words, None, claims=verdicts, reason=words_of, anchor=anchor, tested=looked)
     if not any(f.victims for f in own):
         return untried(Untried(next((f.why for f in own if f.why), NOBODY)))
     ends = tries.anchors(experiment, anchor)
