@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .ckks_ciphertexts import EncryptedVector, Uncomputable, encrypted, inner_product, read_vector
 from .ckks_contexts import InvalidContext, new_context, read_context, serialised
 from .ckks_parameters import CkksParameters
+from .ckks_told import encrypted_with
 
 MOST_DIGITS = 8
 """Decimals that a decryption may be rounded to: below them is the noise of the encryption, which carries the key."""
@@ -92,8 +93,10 @@ class PublicContext:
 
     @property
     def can_multiply(self) -> bool:
-        """Whether an inner product of full ciphertexts can be computed, whatever it opens to. Some 20 ms."""
-        ones = self.encrypt(np.ones(self.parameters.slots) / self.parameters.slots)
+        """Whether an inner product of full ciphertexts can be computed, whatever it opens to: the same of the same bytes. Some
+        100 ms.
+        """
+        ones = self.encrypt_with(np.ones(self.parameters.slots) / self.parameters.slots, bytes(32))
         try:
             inner_product(ones, ones)
         except Uncomputable:
@@ -111,6 +114,12 @@ class PublicContext:
         sqrt(`product_limit`): its inner products could wrap round.
         """
         return encrypted(self._context, self.parameters, values)
+
+    def encrypt_with(self, values: NDArray[np.float64], seed: bytes, /) -> EncryptedVector:
+        """Encrypts real numbers that are no secret, float64 (length,), with randomness that follows from the seed, 32 bytes: so
+        who plays its messages again makes the same again. Error below 3e-6 a value; some 90 ms for each ciphertext.
+        """
+        return encrypted_with(self._context, self.parameters, values, seed)
 
     def read(self, data: bytes, length: int, /) -> EncryptedVector:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext; lengths are checked before anything else."""

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+from numpy.typing import NDArray
+
 Layout = tuple[bytes | int, ...]
 """Bytes that stand in an object, and between them how many stand free."""
 
@@ -79,6 +82,18 @@ class Objects:
             at = end
         return self._head(size) + body
 
+    def numbers(self, data: memoryview, layout: Layout) -> NDArray[np.uint64]:
+        """The numbers at the end of the object in `data`: uint64 (count,). Raises UnexpectedBytes."""
+        return np.frombuffer(self.read(data, layout)[-_free(layout) :], np.uint64)
+
+    def made_of(self, numbers: NDArray[np.uint64], layout: Layout) -> bytes:
+        """The object with these numbers at its end, uncompressed."""
+        (end,) = (part for part in layout if isinstance(part, int))
+        if numbers.nbytes != end:
+            raise ValueError(f"{numbers.size} numbers where {end // 8} belong")
+        before = b"".join(part for part in layout if isinstance(part, bytes))
+        return self._head(_size(layout)) + before + numbers.tobytes()
+
     def _head(self, size: int) -> bytes:
         return _HEAD.pack(_MAGIC, _HEADER, *self.version, _PLAIN, 0, _HEADER + size)
 
@@ -116,6 +131,10 @@ def unwrapped(data: memoryview, number: int) -> tuple[memoryview, memoryview]:
                 break
             return data[start:end], data[end:]
     raise UnexpectedBytes("a field is missing, or is not where it should be")
+
+
+def _free(layout: Layout) -> int:
+    return sum(part for part in layout if isinstance(part, int))
 
 
 def _size(layout: Layout) -> int:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .ckks_bytes import UnexpectedBytes, unwrapped, varint, wrapped
-from .ckks_contexts import ciphertexts_of
+from .ckks_contexts import ciphertexts_of, public_key_of
 from .ckks_parameters import CkksParameters
 
 _PREFIX_BYTES = 4
@@ -79,7 +79,7 @@ def read_vector(context: Any, parameters: CkksParameters, data: bytes, length: i
     slots = parameters.slots
     sizes = [min(slots, length - start) for start in range(0, length, slots)]
     objects, layout = ciphertexts_of(parameters, level)
-    behind = b"\x19" + struct.pack("<d", 2.0**parameters.scale_bits)
+    behind = _behind(parameters)
     chunks = []
     for part, size in zip(_split(data, len(sizes), parameters.ciphertext_bytes), sizes, strict=True):
         try:
@@ -118,11 +118,33 @@ def _added(vectors: Sequence[EncryptedVector]) -> EncryptedVector:
 
 
 def _hidden(vector: EncryptedVector) -> EncryptedVector:
-    """The same values under randomness of one's own: an encryption of zeros is added."""
+    """The same values under other randomness, the same again if asked again: the public key is added, an encryption of zeros."""
+    parameters = vector.parameters
+    key = public_key_of(vector.chunks[0].context(), parameters)[:, :-1]
+    chunks = tuple(chunk + chunk_of(chunk.context(), parameters, key, chunk.size()) for chunk in vector.chunks)
+    return EncryptedVector(parameters, vector.length, chunks)
+
+
+def chunk_of(context: Any, parameters: CkksParameters, numbers: NDArray[np.uint64], size: int) -> Any:
+    """The library's ciphertext of `size` values with these two polynomials, uint64 (2, primes, degree)."""
     import tenseal  # here, so that who needs none of it does not load it
 
-    chunks = tuple(chunk + tenseal.ckks_vector(chunk.context(), np.zeros(chunk.size())) for chunk in vector.chunks)
-    return EncryptedVector(vector.parameters, vector.length, chunks)
+    objects, layout = ciphertexts_of(parameters, 0)
+    made = objects.made_of(np.ascontiguousarray(numbers), layout)
+    return tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, made) + _behind(parameters))
+
+
+def numbers_of(chunk: Any, parameters: CkksParameters) -> NDArray[np.uint64]:
+    """The two polynomials of such a ciphertext."""
+    objects, layout = ciphertexts_of(parameters, 0)
+    _, rest = unwrapped(memoryview(chunk.serialize()), 1)
+    inner, _ = unwrapped(rest, 2)
+    return objects.numbers(inner, layout).reshape(2, -1, parameters.degree)
+
+
+def _behind(parameters: CkksParameters) -> bytes:
+    """What stands behind a ciphertext: its scale."""
+    return b"\x19" + struct.pack("<d", 2.0**parameters.scale_bits)
 
 
 def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> EncryptedVector:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .ckks_bytes import Layout, Objects, UnexpectedBytes, unwrapped, wrapped
 from .ckks_parameters import CkksParameters
 
@@ -58,6 +61,23 @@ def serialised(context: Any, *, products: bool) -> bytes:
     return bytes(
         context.serialize(save_public_key=True, save_secret_key=False, save_galois_keys=products, save_relin_keys=products)
     )
+
+
+def public_key_of(context: Any, parameters: CkksParameters) -> NDArray[np.uint64]:
+    """Both polynomials of the public key, as the library keeps them: uint64 (2, primes, degree), an encryption of zero."""
+    written = _written(parameters)
+    public, _ = unwrapped(memoryview(serialised(context, products=False))[len(written.head) :], _PUBLIC)
+    key, _ = unwrapped(public, _KEY)
+    return written.objects.numbers(key, written.public_key).reshape(2, len(parameters.modulus_bits), parameters.degree)
+
+
+@lru_cache(maxsize=4)
+def primes_of(parameters: CkksParameters) -> tuple[int, ...]:
+    """The primes of ciphertexts that were not multiplied yet."""
+    import tenseal.sealapi  # noqa: F401 - so that what it returns has types
+
+    data = new_context(parameters).seal_context().data.first_context_data()
+    return tuple(int(prime.value()) for prime in data.parms().coeff_modulus())
 
 
 @lru_cache(maxsize=8)

@@ -92,7 +92,7 @@ class Play:
 
     def compare(self, key, rows, columns=(), name="root", round=0, digits=3, roster=None):
         session = self.session(SCORES, name, round, roster=roster)
-        state = encrypted_scores.comparison(session, key, list(rows), list(columns), digits)
+        state = encrypted_scores.comparison(session, key, list(rows), list(columns), digits, bytes(32))
         return self.run(state.session, state, encrypted_scores.server_step, encrypted_scores.ask(state))
 
     def blamed(self):

@@ -207,7 +207,7 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame(keyed):
     play = Play(3)
     rows = list(play.collect(keyed).received.values())
     session = play.session("encrypted scores")
-    state = comparison(session, keyed, rows, [], 3)
+    state = comparison(session, keyed, rows, [], 3, bytes(32))
     good = RoundedScores(bytes(12), bytes(12))
     for sender, message, reason in (
         (5, good, "not asked"),
@@ -224,7 +224,7 @@ def test_what_a_client_may_not_send_the_server_refuses_with_blame(keyed):
     late = server_step(state, Received(Envelope(session.digest, 3, SERVER, good)))[0]
     assert isinstance(late, ProductsOpened)  # and as good
     with pytest.raises(ValueError, match="compare fewer"):
-        comparison(session, keyed, rows[:1] * 128, [], 3)
+        comparison(session, keyed, rows[:1] * 128, [], 3, bytes(32))
     assert products_of(127, 0) <= MOST_PRODUCTS < products_of(128, 0)
 
 

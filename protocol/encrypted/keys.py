@@ -222,10 +222,12 @@ def _relayed(name: KeyName, client: int, offered: OfferedKey) -> RelayedKey:
     if bool(offered.evaluating) != multiplies:
         raise ProtocolError("keys for products where none belong, or none where they do", client)
     try:
-        EncryptingContext.from_bytes(offered.encrypting, name.parameters)
+        encrypting = EncryptingContext.from_bytes(offered.encrypting, name.parameters)
         public = PublicContext.from_bytes(offered.evaluating if multiplies else offered.encrypting, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", client) from None
+    if public.encrypting().to_bytes() != encrypting.to_bytes():  # what is encrypted under the one is multiplied by the others
+        raise ProtocolError("keys for products that belong to another public key", client)
     if multiplies and not public.can_multiply:
         raise ProtocolError("keys for products that no product can be made with", client)
     return RelayedKey(name, client, public, offered.encrypting, offered.tag, offered.sealed)

@@ -97,15 +97,17 @@ def comparison(
     rows: Sequence[EncryptedVector],
     columns: Sequence[EncryptedVector],
     digits: int,
+    seed: bytes,
     proven: bool = True,
     openers: Sequence[int] = (),
 ) -> OpeningProducts:
     """All products of the rows with each other, or with the columns where there are any, and behind them that of a test vector
     with itself; about 10 ms each.
 
-    proven: whether another than its maker has opened anything with this key. Its maker is asked last, and before that not at all
-    where there are others: nothing is to come under a key that it alone can use. openers: the roster in the order in which it is
-    asked; as it is, where empty.
+    seed: what the test vector is encrypted with, 32 bytes that no client knows before; the same in every life of a coordinator,
+    which says the same words again. proven: whether another than its maker has opened anything with this key. Its maker is asked
+    last, and before that not at all where there are others: nothing is to come under a key that it alone can use. openers: the
+    roster in the order in which it is asked; as it is, where empty.
 
     Raises ValueError for more than one request may hold, and Uncomputable.
     """
@@ -115,7 +117,7 @@ def comparison(
         pairs = [(x, x) for x in (*rows, *columns)] + [(x, z) for x in rows for z in columns]
     else:
         pairs = [(x, z) for i, x in enumerate(rows) for z in rows[i:]]
-    test = key.public.encrypt(test_vector(rows[0].length))
+    test = key.public.encrypt_with(test_vector(rows[0].length), seed)
     products = tuple(inner_product(x, z).to_bytes() for x, z in (*pairs, (test, test)))
     sizes = (len(rows), len(columns), digits)
     others = tuple(i for i in openers or session.roster if i != key.holder)

@@ -107,7 +107,9 @@ class EncryptedSimilarities:
         try:
             with self._run.timed():
                 proven = self._holders.is_proven(key)
-                state = encrypted_scores.comparison(session, key, rows, columns, self._holders.policy.digits, proven, openers)
+                seed = self._run.setup.entropy.secret(f"encrypted scores test {session.digest.hex()}", 32)
+                digits = self._holders.policy.digits
+                state = encrypted_scores.comparison(session, key, rows, columns, digits, seed, proven, openers)
         except Uncomputable:
             self._run.record.fault(key.holder, "keys for products that not every product can be made with")
             self._holders.behind(key)

@@ -204,7 +204,9 @@ def scores(count: int, k: int, d: int) -> list[Row]:
     server.handle(Deadline())
     found, pairs = list(server.state.received.values()), count * (count + 1) // 2
     session = Session(SCORES, RUN, 0, "root", roster, 1)
-    comparing = meter.timed("server: multiply a pair", lambda: encrypted_scores.comparison(session, key, found, [], 3), pairs)
+    comparing = meter.timed(
+        "server: multiply a pair", lambda: encrypted_scores.comparison(session, key, found, [], 3, bytes(32)), pairs
+    )
     server = Party(SERVER, comparing, encrypted_scores.server_step)
     (request,) = sent(encrypted_scores.ask(comparing))
     meter.bytes["server: multiply a pair"] = len(request)

@@ -1,0 +1,42 @@
+"""Encryptions whose randomness is told: the same bytes whenever they are made again, of values that everybody may know.
+
+The library draws its randomness from the operating system and takes none. But a public key is itself an encryption of zero, and
+a small polynomial times it is one, too: `(b r + m, a r)` encrypts m for the key (b, a). Who knows r reads m, and who does not
+know r beforehand makes no keys that serve for this ciphertext and not for others.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ckks_ciphertexts import EncryptedVector, chunk_of, numbers_of
+from .ckks_contexts import primes_of, public_key_of
+from .ckks_parameters import CkksParameters
+from .prg import keystream
+
+Numbers = NDArray[np.uint64]
+SMALL = 2.0**-29
+"""The slots of r are at most this: its coefficients are some tens of units, so that the error is below 1e-6 a value."""
+
+
+def encrypted_with(context: Any, parameters: CkksParameters, values: NDArray[np.float64], seed: bytes) -> EncryptedVector:
+    """An encryption of `values`, float64 (length,), whose randomness follows from the seed, 32 bytes. context: of the library."""
+    key = public_key_of(context, parameters)[:, :-1]  # without the prime that no ciphertext has
+    primes = np.array(primes_of(parameters), dtype=object)[:, None]
+    zero = chunk_of(context, parameters, key, parameters.slots)
+
+    def encoded(of: NDArray[np.float64]) -> Any:
+        """The polynomial with these slots: what they add to the first one of a ciphertext."""
+        padded = np.concatenate([of, np.zeros(parameters.slots - len(of))])
+        return (numbers_of(zero + padded.tolist(), parameters)[0].astype(object) - key[0]) % primes
+
+    starts = range(0, len(values), parameters.slots)
+    words = np.frombuffer(keystream(seed, 8 * parameters.slots * len(starts)), np.uint64).reshape(len(starts), -1)
+    chunks = []
+    for at, drawn in zip(starts, words, strict=True):
+        part = values[at : at + parameters.slots]
+        made = key.astype(object) * encoded(SMALL * (drawn / 2.0**63 - 1)) % primes
+        made[0] = (made[0] + encoded(part)) % primes
+        chunks.append(chunk_of(context, parameters, made.astype(np.uint64), len(part)))
+    return EncryptedVector(parameters, len(values), tuple(chunks))
