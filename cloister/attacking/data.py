@@ -95,6 +95,13 @@ class Search:
 
     def unconfirmed(self, point: Point) -> bool:
         """Whether it broke the defence where it was searched, and was not tried on every seed that was held out."""
+        return self._unsettled(point) and not point.without
+
+    def without(self, point: Point) -> bool:
+        """Whether it broke the defence where it was searched, and has no result on one that was held out, as of an error."""
+        return self._unsettled(point) and bool(point.without)
+
+    def _unsettled(self, point: Point) -> bool:
         return point.suspected and not point.refuted() and not point.breaks(self.about["held_out"])
 
     def absent(self, count: int) -> float | None:
@@ -181,7 +188,7 @@ def curve(search: Search) -> list[dict[str, Any]]:
                 "tried": len(search.at(count)),
                 "failed": len(search.at(count)) - len(points),
                 "broken": any(p.breaks(search.about["held_out"]) for p in points),
-                "unconfirmed": any(map(search.unconfirmed, points)),
+                "unconfirmed": any(search.unconfirmed(p) or search.without(p) for p in points),
                 "nothing": bool(search.nothing),
                 "absent": search.absent(count),
                 "loss": max((p.loss for p in points), default=None),

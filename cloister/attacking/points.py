@@ -57,7 +57,7 @@ def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
         "seeds": ",".join(map(str, point.searched)),
         "held_out": ",".join(map(str, point.held_out)),
         "seconds": point.seconds,
-        "reason": point.failed,
+        "reason": point.why,
     }
 
 
@@ -85,6 +85,9 @@ def verdict_of(search: Search, point: Point, holds: str) -> str:
     if not point.suspected:
         return holds
     there = [seed for seed, harm in point.held_out.items() if harm.severity > 1]
+    if point.without and not point.refuted():
+        also = f" and on {_seeds(there)}" if there else ""
+        return f"breaks on {search.seed_searched}{also}, no result on {_seeds(point.without)}"
     if not there:
         return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
     rest = point.held_out if point.refuted() else search.about["held_out"]
@@ -105,6 +108,8 @@ def no_break(search: Search, point: Point) -> str:
         return ""
     if search.unconfirmed(point):
         return "not known to be a break, as not tried on every seed held out"
+    if search.without(point):
+        return f"not known to be a break, as it has no result on {_seeds(point.without)}"
     return "no break, as it does not hold on other seeds" if point.suspected else "no break"
 
 

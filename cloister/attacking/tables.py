@@ -35,7 +35,9 @@ def verdict(search: Search) -> str:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
         points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
-        held = f" {search.refuted} broke {search.seed_searched}, and did not hold on others." if search.refuted else ""
+        held = f" {search.refuted} broke {search.seed_searched}, and did not hold on all others." if search.refuted else ""
+        if cut := [point for point in search.points.values() if search.without(point)]:
+            held += f" {len(cut)} broke {search.seed_searched}, and had no result on another ({cut[0].why.rstrip('.')})."
         held += (
             f" {search.open} broke {search.seed_searched} and could not be tried on all others: a larger budget says more."
             if search.open
@@ -101,7 +103,7 @@ def _erred(search: Search) -> str:
         return ""
     several = f"{len(erred)} points ended" if len(erred) > 1 else "1 point ended"
     return (
-        f" {several} in an error, first {said(erred[0].numbers)} by {erred[0].attackers}: {erred[0].failed.rstrip('.')}. Where it"
+        f" {several} in an error, first {said(erred[0].numbers)} by {erred[0].attackers}: {erred[0].why.rstrip('.')}. Where it"
         " is the defence's, an attacker stops the run with it, which counts for no break here."
     )
 
@@ -115,10 +117,12 @@ def _of_clean(search: Search, worst: Point) -> str:
     if found is None or found[1] <= bound or worst.loss > bound:
         return ""
     point, taken = found
+    if point.loss > bound:
+        return ""
     return (
         f" Of the accuracy without attack {in_points(taken)} points were taken, by {point.attackers}, {said(point.numbers)};"
-        " of that without these clients' data, by which a break is told, no more than the bound. If the defence has less then as"
-        " it gives up without them, and not for want of their data, it is a break."
+        " of that without these clients' data, by which a break is told, no more than the bound in the mean. If the defence has"
+        " less then as it gives up without them, and not for want of their data, it is a break."
     )
 
 
@@ -126,23 +130,21 @@ def _with_fewer(search: Search, attackers: int) -> str:
     """What was seen with fewer attackers than the cheapest break has, as sentences; empty where nothing was played."""
     weaker = [p for p in search.played if p.attackers < attackers]
     left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
+    cut = sum(map(search.without, weaker))
     if not weaker:
         least = search.about["least"]
         return f" Fewer ({least:g} to {attackers - 1}) were not tried: a larger budget says more." if attackers > least else ""
     fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
-    if not left and not refuted:
+    if not (left or refuted or cut):
         return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
-    words = f" {fewer}, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried"
-    if left:
-        words += (
-            f", of which {left} broke {search.seed_searched} and could not be tried on all others (a larger budget says more)"
-        )
-    if refuted:
-        top = worst(refuted)
-        more = f"{len(refuted)} more" if left else f"of which {len(refuted)}"
-        words += f"{';' if left else ','} {more} broke {search.seed_searched} and did not hold on others"
-        words += f". The worst of these: {_did(top)} by {top.attackers}" if top else ""
-    return f"{words}."
+    told = (
+        [f"{left} broke {search.seed_searched} and could not be tried on all others (a larger budget says more)"] if left else []
+    )
+    told += [f"{cut} broke {search.seed_searched} and had no result on another"] if cut else []
+    told += [f"{len(refuted)} broke {search.seed_searched} and did not hold on all others"] if refuted else []
+    top = worst(refuted)
+    words = f" {fewer}, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried, of which {'; '.join(told)}"
+    return f"{words}. The worst of the last: {_did(top)} by {top.attackers}." if top else f"{words}."
 
 
 def break_words(search: Search) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..fl.runs.held_alone import GO_ON
@@ -100,7 +100,8 @@ class Found:
 
     def partial(self, spot: Spot) -> str:
         """Why a mean of a spot's lines is not over all clients; empty where each is."""
-        return next(filter(None, map(_unscored, self.lines(spot))), "")
+        whole = {row["seed"]: int(row.get("clients", 0)) for row in self.lines(replace(spot, attack=None))}
+        return next(filter(None, (_unscored(row, whole.get(row["seed"], 0)) for row in self.lines(spot))), "")
 
     def searched(self, name: str) -> str:
         """How many configurations of a method were searched, of how many that each may have; a dash without a search."""
@@ -119,13 +120,17 @@ class Found:
         return list(self.about["attacked"])
 
 
-def _unscored(row: Row) -> str:
-    """Of a run that is done, who has no model, or none with an accuracy: a mean over the others is no other method's mean."""
+def _unscored(row: Row, clients: int) -> str:
+    """Of a run that is done, who has no model, or none with an accuracy: a mean over the others is no other method's mean.
+
+    clients: how many there are; those that attack are measured in no run.
+    """
     known = row["accuracy"]["of"]
     if metric(row, "accuracy", "mean") != metric(row, "accuracy", "mean"):
         return f"partial: no accuracy with seed {row['seed']}"
-    missing = row.get("clients", 0) - len(known) if known else 0
-    return f"partial: {missing} of {row['clients']} clients have no model with seed {row['seed']}" if missing > 0 else ""
+    loyal = clients - len(row.get("members") or ())
+    missing = loyal - len(known) if known else 0
+    return f"partial: {missing} of {loyal} clients have no model with seed {row['seed']}" if missing > 0 else ""
 
 
 def read_comparison(folder: Path) -> Found:

@@ -188,7 +188,9 @@ def _attacked(found: Found, under: Spot, numbers: Mapping[str, Spread | None]) -
         return DASH
     if accuracy is None:
         return found.without(under).partition(":")[0] or DASH
-    words = f"{_percent(accuracy)} ({_signed(_negative(numbers[f'lost {under.attack}']))})"
+    missing = "clients" if found.partial(under) else "seeds"
+    some = f", not all {missing}" if found.without(under) else ""
+    words = f"{_percent(accuracy)} ({_signed(_negative(numbers[f'lost {under.attack}']))}){some}"
     success = numbers[f"success {under.attack}"]
     return words if success is None else f"{words}, opens {100 * success.mean:.0f} %"
 

@@ -84,14 +84,15 @@ class Fit:
 
 
 def fits(found: Found) -> list[Fit]:
-    """Every method with a result wherever its card says that it fits, against the yardstick."""
+    """Every method with a result on every seed wherever its card says that it fits, against the yardstick if it has as many."""
     yardstick, margin, pairs = found.about["yardstick"], float(found.about["margin"]), comb(len(found.methods), 2)
     rows = []
     for data, protection in found.blocks if yardstick in found.methods else ():
-        base = found.by_seed(Spot(data, yardstick, protection), "accuracy", "mean")
+        own = Spot(data, yardstick, protection)
+        base = {} if found.without(own) else found.by_seed(own, "accuracy", "mean")
         for method in (m for m in found.methods if data in found.method(m)["fits"]):
             spot = Spot(data, method, protection)
-            of = {} if found.partial(spot) else found.by_seed(spot, "accuracy", "mean")
+            of = {} if found.without(spot) else found.by_seed(spot, "accuracy", "mean")
             pair = paired(of, base, pairs, margin)
             rows += [Fit(method, data, protection, pair)] if isfinite(pair.gap) else []
     return rows

@@ -160,13 +160,25 @@ def _under(found: Found, data: str, protection: str) -> str:
     """Who is the best and who the worst under each attack; empty where none was played."""
     said = []
     for attack in found.attacks if protection in found.attacked else ():
-        spots = {m: found.over_seeds(Spot(data, m, protection, attack), "accuracy", "mean") for m in found.methods}
-        means = {m: spot.mean for m, spot in spots.items() if spot is not None and spot.count == len(found.seeds)}
+        spots = {m: Spot(data, m, protection, attack) for m in found.methods}
+        whole = {m: found.over_seeds(spot, "accuracy", "mean") for m, spot in spots.items() if not found.without(spot)}
+        means = {m: of.mean for m, of in whole.items() if of is not None}
+        words = "nobody is compared"
         if len(means) > 1:
             best, worst = max(means, key=lambda m: means[m]), min(means, key=lambda m: means[m])
-            ends = f"from {best}, {100 * means[best]:.1f} %, to {worst}, {100 * means[worst]:.1f} %"
-            said.append(f" Under {attack} loyal clients have {ends}.")
+            words = f"loyal clients have from {best}, {100 * means[best]:.1f} %, to {worst}, {100 * means[worst]:.1f} %"
+        apart = ", ".join(_some(found, spot) for m, spot in spots.items() if m not in means)
+        if len(means) > 1 or apart:
+            said.append(f" Under {attack} {words}{f'; not compared: {apart}' if apart else ''}.")
     return "".join(said)
+
+
+def _some(found: Found, spot: Spot) -> str:
+    """A method that has no result on some seed, or of some client, with what there is of it."""
+    of = found.over_seeds(spot, "accuracy", "mean")
+    there = f"{100 * of.mean:.1f} % on {of.count} of {len(found.seeds)} seeds" if of else "no result"
+    partly = of is not None and of.count == len(found.seeds)
+    return f"{spot.method} ({'not of every client' if partly else there})"
 
 
 def sentences(found: Found) -> Said:
@@ -195,12 +207,8 @@ def _apart(found: Found, data: str, protection: str) -> str:
     """Who has no result on some seed, or of some client, and so is compared with nobody, with what there is of it."""
     judged, said = standings(found, data, protection), []
     for method in found.methods if judged else ():
-        spot = Spot(data, method, protection)
         if method not in judged:
-            of = found.over_seeds(spot, "accuracy", "mean")
-            there = f"{100 * of.mean:.1f} % on {of.count} of {len(found.seeds)} seeds" if of else "no result"
-            partly = of is not None and of.count == len(found.seeds)
-            said.append(f"{method} ({'not of every client' if partly else there})")
+            said.append(_some(found, Spot(data, method, protection)))
     return f" Not compared, as not every seed and client has a result: {', '.join(said)}." if said else ""
 
 

@@ -100,7 +100,7 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     found = grid.breakdown
     for one in found.get("results", ()):
         median = "no result" if one["median"] is None else median_words(one, found["steps"]["most"])
-        said = one.get("nothing") or f"{median} by {one['attack']}{_little(one)}"
+        said = one.get("nothing") or f"{median} by {one['attack']}{_fewer(one)}{_little(one)}"
         if said not in (known := by.setdefault((one["defence"], one["protection"]), [])):
             known.append(said)
     if not by:
@@ -114,6 +114,13 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     first += f", median of {few}{most} seeds." if most > 1 else ", of one seed."
     places = {protection for _, protection in by}
     return first, tuple(f"{d}{f' under {p}' if len(places) > 1 else ''}: {', '.join(of)}." for (d, p), of in by.items())
+
+
+def _fewer(one: Mapping[str, Any]) -> str:
+    """On how many seeds the search came to a result, where not on all, and why not on the others; empty where on all, or none."""
+    done, seeds = len(searched(one["seeds"])), one["seeds"]
+    why = next((seed["reason"] for seed in seeds if seed.get("reason")), "")
+    return f" (on {done} of {len(seeds)} seeds{f'; {why}' if why else ''})" if 0 < done < len(seeds) else ""
 
 
 def _little(one: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 OF_RUN, KEPT = "all", "key of the run"
 """The name of a key of the whole run, and what it is kept by."""
 LAST, PROVEN = "makers of keys that nothing came of", "whether the key of the run has opened something"
+LATE = "clients that were asked to open something in vain"
 """What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
 
@@ -29,6 +30,14 @@ WITH_A_CLIENT = "every update in full: any one client holds the key that all upd
 def of_asked(clients: Ids) -> str:
     """Whom nothing came of, to be put behind what did not come: "; asked were clients 2 and 3"."""
     return f"; asked were client{'s' * (len(clients) > 1)} {', '.join(map(str, clients))}" if clients else ""
+
+
+def _behind(clients: Iterable[int], others: Ids) -> list[int]:
+    return [*(i for i in clients if i not in others), *others]
+
+
+def _place(clients: list[int], client: int) -> int:
+    return 1 + clients.index(client) if client in clients else 0
 
 
 class Openings:
@@ -54,6 +63,7 @@ class Holders:
         self.parties = run.clients.of(KEYS)
         self._run = run
         self._last: list[int] = []  # who made a key that nothing came of, or was asked and said nothing: others are asked before
+        self._late: list[int] = []  # who was asked to open something and said nothing
         self._proven: set[KeyName] = set()  # keys of sketches by which another than their maker opened something
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
@@ -81,7 +91,7 @@ class Holders:
         """Nothing came of this key, and perhaps nothing can, as the server sees neither its tag nor what is sealed: others are
         asked for the next ones. Of sketches, one that was of use before stays.
         """
-        self._last = [*(i for i in self._last if i != key.holder), key.holder]
+        self._last = _behind(self._last, (key.holder,))
         if key.name not in self._proven:
             self.keys.pop(key.name, None)
 
@@ -108,12 +118,18 @@ class Holders:
         return found
 
     def said_nothing(self, asked: Ids) -> None:
-        """These were asked for a key, or to open something, and nothing came: they are asked last from now on."""
-        self._last = [*(i for i in self._last if i not in asked), *asked]
+        """These were asked for a key, and nothing came: they are asked last from now on."""
+        self._last = _behind(self._last, asked)
+
+    def opened_nothing(self, asked: Ids) -> None:
+        """These were asked to open something, and nothing came: they are asked last, each round one fewer of them, as who is slow
+        once is not for good, and whoever is always prompt would open everything.
+        """
+        self._late = _behind(self._late, asked)
 
     def in_turn(self, clients: Ids) -> Ids:
         """In the order in which they are asked: ascending, and behind the others those of whom nothing came."""
-        return tuple(sorted(clients, key=lambda i: (1 + self._last.index(i) if i in self._last else 0, i)))
+        return tuple(sorted(clients, key=lambda i: (_place(self._last, i), _place(self._late, i), i)))
 
     def _sketches_of(self, round: int, label: str) -> KeyName:
         return self._of_run if self.policy.keys == "run" else KeyName(self._run.setup.run, "products", round, label)
@@ -144,19 +160,21 @@ class Holders:
 
     def retire(self, models: set[str], remembered: Mapping[str, Remembered]) -> None:
         """See `Part`."""
+        self._late = self._late[1:]
         self.keys = {name: key for name, key in self.keys.items() if name == self._of_run}
         self._proven &= self.keys.keys()
 
     def save(self) -> Snapshot:
         """See `Part`."""
         key = self.keys.get(self._of_run)
-        last = {LAST: np.array(self._last, np.int64)} if self._last else {}
+        kept = {LAST: self._last, LATE: self._late}
+        last = {name: np.array(of, np.int64) for name, of in kept.items() if of}
         proven = np.array([self._of_run in self._proven], np.int64)
         return Snapshot({}, last | ({} if key is None else {KEPT: key.packed, PROVEN: proven}), {}, self._run.record.traffic)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`. A key of which a snapshot does not say whether it was of use is one that is not given up."""
         kept = snapshot.remembered
-        self._last = kept[LAST].tolist() if LAST in kept else []
+        self._last, self._late = (kept[name].tolist() if name in kept else [] for name in (LAST, LATE))
         self.keys = {self._of_run: RelayedKey.unpacked(self._of_run, kept[KEPT])} if KEPT in kept else {}
         self._proven = {name for name in self.keys if PROVEN not in kept or kept[PROVEN].any()}

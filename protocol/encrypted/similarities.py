@@ -66,7 +66,7 @@ class EncryptedSimilarities:
         if not clients:
             return Gram((), np.zeros((0, 0)), 0.0)
         roster = tuple(sorted({*clients, *openers}))
-        found = self._scores(updates.round, updates.name, roster, list(sketches.values()), [])
+        found = self._scores(updates.round, updates.name, roster, list(sketches.values()), [], clients)
         size = len(clients) * (len(clients) + 1) // 2
         words = f"inner products of sketches and norms of the updates, as cosines and logarithms of {digits} decimals"
         self._run.record.disclose(updates.round, "server", "gram", clients, size, words)
@@ -94,10 +94,17 @@ class EncryptedSimilarities:
         return Session(SKETCH, self._run.setup.run, updates.round, updates.name, updates.clients, 1)
 
     def _scores(
-        self, round: int, label: str, roster: Ids, rows: Sequence[EncryptedVector], columns: Sequence[EncryptedVector]
+        self,
+        round: int,
+        label: str,
+        roster: Ids,
+        rows: Sequence[EncryptedVector],
+        columns: Sequence[EncryptedVector],
+        about: Ids = (),
     ) -> encrypted_scores.ProductsOpened:
         """Have one client of the roster open the products of these sketches, once. Raises Silent if nobody does. Who made the key
-        and opens alone, as nobody else is of the roster, proves nothing of it.
+        and opens alone, as nobody else is of the roster, proves nothing of it. about: whose sketches they are; of the roster,
+        where empty.
         """
         if label in self.scores:
             return self.scores[label]
@@ -120,14 +127,14 @@ class EncryptedSimilarities:
         server = Party(SERVER, state, encrypted_scores.server_step)
         self._holders.play({session.digest: server}, encrypted_scores.ask(state))
         words = "one of the clients opens the inner products of encrypted sketches, unrounded"
-        self._run.record.disclose(round, "key holder", "gram", roster, count, words)
+        self._run.record.disclose(round, "key holder", "gram", about or roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
-            self._holders.said_nothing(server.state.silent)
+            self._holders.opened_nothing(server.state.silent)
             if set(roster) - {key.holder}:
                 self._holders.proven(key)
             return server.state
-        self._holders.said_nothing(server.state.asked)
+        self._holders.opened_nothing(server.state.asked)
         self._holders.failed(server.state, f"the scores {label}", key)
         self._let_go(key)
         raise Silent(f"{NO_CLIENT} opened the inner products of {label}{of_asked(server.state.asked)}", SERVER)

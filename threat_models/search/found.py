@@ -22,9 +22,9 @@ MULTIPLY = (".factor", ".scale")
 
 @dataclass(slots=True)
 class Point:
-    """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that were played.
+    """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that have a result.
 
-    failed: why it could not be played, or empty. erred: whether that was an error, and no refusal of the protection's. seconds:
+    without: why others have none, by seed. erred: whether one of these was an error, and no refusal of the protection's. seconds:
     of CPU, of its runs.
     """
 
@@ -32,9 +32,19 @@ class Point:
     attackers: int
     searched: dict[int, Harm] = field(default_factory=dict)
     held_out: dict[int, Harm] = field(default_factory=dict)
-    failed: str = ""
+    without: dict[int, str] = field(default_factory=dict)
     erred: bool = False
     seconds: float = 0.0
+
+    @property
+    def why(self) -> str:
+        """Why a seed has no result, the first such; empty where all have."""
+        return next(iter(self.without.values()), "")
+
+    @property
+    def failed(self) -> str:
+        """The same where no seed that was searched has a result: it could not be played."""
+        return "" if self.searched else self.why
 
     @property
     def seen(self) -> list[Harm]:
@@ -92,8 +102,10 @@ def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int]
             continue
         point = found.setdefault(key_of(one.numbers, one.attackers), Point(one.numbers, one.attackers))
         of = point.searched if one.seed in seeds else point.held_out
-        of[one.seed] = harm(row, clean[one.seed], beside, sought)
-        point.failed = point.failed or ("" if row["status"] == "done" else str(row["reason"]))
+        if row["status"] == "done":
+            of[one.seed] = harm(row, clean[one.seed], beside, sought)
+        else:
+            point.without[one.seed] = str(row["reason"])
         point.erred |= row["status"] == "failed"
         point.seconds += float(row["cost"]["seconds"])
     return found

@@ -270,7 +270,7 @@ class _Hunter:
         key = key_of(point.numbers, point.attackers)
         for seed in self.plan.held_out:
             yield from self.play([Try(point.numbers, point.attackers, seed)])
-            if self.points[key].refuted():
+            if self.points[key].refuted() or self.points[key].without:
                 return False
         return True
 
@@ -295,7 +295,7 @@ class _Hunter:
         best = self.best()
         if best is None:
             return
-        costs = [(cost_of(self.space, p), p) for p in self.points.values() if p.suspected and not p.refuted()]
+        costs = [(cost_of(self.space, p), p) for p in self.points.values() if p.suspected and not (p.refuted() or p.without)]
         for cost, point in sorted(costs, key=lambda pair: pair[0]):
             if cost >= cost_of(self.space, best) or (yield from self.held(point)):
                 return
@@ -327,7 +327,7 @@ def hunt(space: Space, plan: Plan) -> Hunt:
 
 def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
     """Plays what an earlier budget left open: points that broke the defence where they were searched, on the seeds held out."""
-    waiting = [p for p in points if p.suspected and not p.refuted() and not p.breaks(plan.held_out)]
+    waiting = [p for p in points if p.suspected and not (p.refuted() or p.without) and not p.breaks(plan.held_out)]
     for point in sorted(waiting, key=lambda p: -p.severity):
         for seed in plan.held_out:
             one = Try(point.numbers, point.attackers, seed)
