@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -1115,3 +1115,53 @@ def test_the_help_teaches(cloister: Any) -> None:
     assert code == 0
     for word in ("cloister compare cloister:compare_digits", "--resume", "validation", "table.csv", "same local work"):
         assert word in " ".join(out.split())
+
+
+def under_attack(found: Found, of: Mapping[str, Sequence[Mapping[str, Any] | None]]) -> Found:
+    """With runs under "minus" of the methods, one a seed: what is other than in the run without attack, None for an error."""
+    cells = {}
+    for method, several in of.items():
+        spot = Spot("turned", method, "Plain")
+        rows = zip(found.cells[spot], several, strict=True)
+        failed = {"status": "failed", "reason": "RuntimeError: no"}
+        cells[replace(spot, attack="minus")] = [
+            {k: v for k, v in row.items() if k != "clients"}
+            | {"attack": "minus", "members": [3], "success": None}
+            | (one or failed)
+            for row, one in rows
+        ]
+    about = found.about | {"attacks": ["minus"], "attacked": ["Plain"]}
+    return replace(found, cells=found.cells | cells, about=about)
+
+
+def test_who_is_compared_with_nobody_under_attack_is_named(tmp_path: Path) -> None:
+    """Before: "from a, 85.0 %, to b, 50.5 %", where one without a result on one seed had 5 % on the others; and one of
+    three loyal clients, whose mean passed as the highest.
+    """
+    found = made(tmp_path, dict.fromkeys("abcd", (0.9,) * 4))
+    all_ = {str(i): 0.5 for i in range(3)}
+
+    def on_all(mean: float, of: Mapping[str, float] = all_) -> list[Mapping[str, Any] | None]:
+        return [{"accuracy": {"mean": mean, "worst": 0.1, "of": of}}] * 4
+
+    of = {"a": on_all(0.85), "b": on_all(0.505), "c": [*on_all(0.05)[:3], None], "d": on_all(0.99, {"0": 0.99})}
+    told = under_attack(found, of)
+    words = (
+        "Under minus loyal clients have from a, 85.0 %, to b, 50.5 %; not compared: c (5.0 % on 3 of 4 seeds), d (not of every"
+    )
+    assert words in headline(told)
+    a, b, c, d = (line.words["attack minus"] for line in block_lines(told, "turned", "Plain"))
+    assert not any("not all" in of for of in (a, b))
+    assert c.endswith(", not all seeds")
+    assert d.endswith(", not all clients")
+    few = under_attack(found, of | {"b": [None] * 4})
+    assert "Under minus nobody is compared; not compared: b (no result), c" in headline(few)
+
+
+def test_a_method_without_a_result_on_some_seed_is_not_counted_as_good_as_the_yardstick(tmp_path: Path) -> None:
+    found = made(tmp_path, {"LOCAL": (0.8, 0.8, 0.8, 0.81), "fitting": (0.9, 0.9, 0.9, 0.9)})
+    assert len(fits(found)) == 1
+    for name in ("fitting", "LOCAL"):
+        lacking = made(tmp_path / name, {"LOCAL": (0.8, 0.8, 0.8, 0.81), "fitting": (0.9, 0.9, 0.9, 0.9)})
+        lacking.cells[Spot("turned", name, "Plain")][0].update({"status": "failed", "reason": "no"})
+        assert not fits(lacking)

@@ -11,7 +11,7 @@ import pytest
 from cloister.evaluating.data import Grid, read_grid
 from cloister.evaluating.panels import defences
 from cloister.evaluating.summaries import defence_rows
-from cloister.evaluating.verdict import verdict
+from cloister.evaluating.verdict import _fewer, verdict
 from cloister.fl.data.partition import Dirichlet, Iid
 from cloister.protocol import Permuted, Plain
 from cloister.threat_models.evaluation import ABSENT
@@ -286,3 +286,13 @@ def test_a_break_on_one_seed_is_no_loss_of_less_than_nothing(tmp_path: Path) -> 
     """Before: "loses -2.7 points of accuracy in the mean to IPM, from 90.0 to 92.7 %, above the bound in 1 of 3 seeds"."""
     words = verdict(made_up(tmp_path, {("a", "IPM"): [0.84, 0.97, 0.97]}))
     assert "a breaks (loses up to 6.0 points of accuracy to IPM, nothing in the mean, above the bound in 1 of 3 seeds)." in words
+
+
+def test_a_search_that_ended_in_an_error_on_one_seed_is_said_where_its_median_is() -> None:
+    """Before: "over 3 by flip", of one of two seeds."""
+    one: dict[str, Any] = {
+        "seeds": [{"breaks": None, "holds": 3.0, "reason": ""}, {"breaks": None, "holds": None, "reason": "boom"}]
+    }
+    assert _fewer(one) == " (on 1 of 2 seeds; boom)"
+    assert not _fewer({"seeds": one["seeds"][:1]})
+    assert not _fewer({"seeds": one["seeds"][1:]}), "no result is said as such"
