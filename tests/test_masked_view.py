@@ -331,7 +331,7 @@ def test_a_restored_view_goes_on_the_same_and_spends_no_round_twice():
 def test_a_round_of_a_pair_is_below_the_floor_and_parameters_that_make_no_sense_are_refused():
     view = open_view()
     answer = view.train_and_sum(0, root((1, 2)), {"root": Weights({1: 1.0, 2: 1.0})})["root"]
-    assert answer == BelowFloor("root@0", (1, 2), 3)
+    assert answer == BelowFloor("root@0", (1, 2), 3, alike=True)
     for bad in ({"floor": 1}, {"keys": "round"}, {"clip": -1.0}, {"ring_bits": 16}, {"sketch": 0}):
         with pytest.raises(ValueError):
             Masked(**bad)

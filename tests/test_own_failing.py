@@ -24,7 +24,6 @@ from cloister.threat_models.audit.tries import failure
 from cloister.threat_models.cell import place_of, recorded
 from cloister.threat_models.search.found import FAILURES, Point, given_up, key_of
 from cloister.threat_models.search.plan import BATCH, Plan, hunt
-from cloister.threat_models.search.play import NOTHING
 from cloister.threat_models.search.play import Harm as Done
 from cloister.threat_models.search.space import Space
 
@@ -80,7 +79,7 @@ def of(points: list[Point], cheapest: Mapping[str, Any] | None = None) -> Search
 
 
 def failing(k: int, why: str = "it returned 3", attack: str = "Lost") -> Point:
-    return Point({"attack": attack, "k": k}, 2, {0: NOTHING}, failed=f"{why}{k}", erred=True)
+    return Point({"attack": attack, "k": k}, 2, without={0: f"{why}{k}"}, erred=True)
 
 
 def test_points_that_failed_are_no_losses_and_no_robust_defence() -> None:
