@@ -3,18 +3,19 @@
 `context` is the library's own, with the public key.
 """
 
+import hashlib
 import math
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .ckks_bytes import UnexpectedBytes, unwrapped, varint, wrapped
-from .ckks_contexts import ciphertexts_of, public_key_of
+from .ckks_contexts import ciphertexts_of
 from .ckks_parameters import CkksParameters
+from .ckks_told import behind, told_chunks
 
 _PREFIX_BYTES = 4
 
@@ -79,15 +80,15 @@ def read_vector(context: Any, parameters: CkksParameters, data: bytes, length: i
     slots = parameters.slots
     sizes = [min(slots, length - start) for start in range(0, length, slots)]
     objects, layout = ciphertexts_of(parameters, level)
-    behind = _behind(parameters)
+    end = behind(parameters)
     chunks = []
     for part, size in zip(_split(data, len(sizes), parameters.ciphertext_bytes), sizes, strict=True):
         try:
             told, rest = unwrapped(memoryview(part), 1)
             inner, rest = unwrapped(rest, 2)
-            if told != varint(size) or rest != behind:
+            if told != varint(size) or rest != end:
                 raise UnexpectedBytes("a ciphertext of another length or scale")
-            chunk = tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, objects.read(inner, layout)) + behind)
+            chunk = tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, objects.read(inner, layout)) + end)
         except (ValueError, RuntimeError):
             raise InvalidCiphertext("bytes are not a ciphertext of these parameters") from None
         if chunk.ciphertext()[0].is_transparent():
@@ -105,7 +106,7 @@ def add(vectors: Sequence[EncryptedVector], /) -> EncryptedVector:
     try:
         return _added(vectors)
     except RuntimeError:  # made to cancel each other: the library refuses what has no randomness left
-        return _added([_hidden(vectors[0]), *vectors[1:]])
+        return _added([_hidden(vectors[0], _seed_of(vectors, b"sum")), *vectors[1:]])
 
 
 def _added(vectors: Sequence[EncryptedVector]) -> EncryptedVector:
@@ -117,34 +118,16 @@ def _added(vectors: Sequence[EncryptedVector]) -> EncryptedVector:
     return EncryptedVector(first.parameters, first.length, totals)
 
 
-def _hidden(vector: EncryptedVector) -> EncryptedVector:
-    """The same values under other randomness, the same again if asked again: the public key is added, an encryption of zeros."""
-    parameters = vector.parameters
-    key = public_key_of(vector.chunks[0].context(), parameters)[:, :-1]
-    chunks = tuple(chunk + chunk_of(chunk.context(), parameters, key, chunk.size()) for chunk in vector.chunks)
-    return EncryptedVector(parameters, vector.length, chunks)
+def _hidden(vector: EncryptedVector, seed: bytes) -> EncryptedVector:
+    """The same values under other randomness, that follows from the seed: an encryption of zeros is added."""
+    parameters, context = vector.parameters, vector.chunks[0].context()
+    zeros = told_chunks(context, parameters, np.zeros(vector.length), seed)
+    return EncryptedVector(parameters, vector.length, tuple(a + b for a, b in zip(vector.chunks, zeros, strict=True)))
 
 
-def chunk_of(context: Any, parameters: CkksParameters, numbers: NDArray[np.uint64], size: int) -> Any:
-    """The library's ciphertext of `size` values with these two polynomials, uint64 (2, primes, degree)."""
-    import tenseal  # here, so that who needs none of it does not load it
-
-    objects, layout = ciphertexts_of(parameters, 0)
-    made = objects.made_of(np.ascontiguousarray(numbers), layout)
-    return tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, made) + _behind(parameters))
-
-
-def numbers_of(chunk: Any, parameters: CkksParameters) -> NDArray[np.uint64]:
-    """The two polynomials of such a ciphertext."""
-    objects, layout = ciphertexts_of(parameters, 0)
-    _, rest = unwrapped(memoryview(chunk.serialize()), 1)
-    inner, _ = unwrapped(rest, 2)
-    return objects.numbers(inner, layout).reshape(2, -1, parameters.degree)
-
-
-def _behind(parameters: CkksParameters) -> bytes:
-    """What stands behind a ciphertext: its scale."""
-    return b"\x19" + struct.pack("<d", 2.0**parameters.scale_bits)
+def _seed_of(vectors: Sequence[EncryptedVector], what: bytes) -> bytes:
+    """Who plays its messages again comes to the same, and whoever made the vectors cannot have made them for it."""
+    return hashlib.sha256(b"".join([what, *(hashlib.sha256(vector.to_bytes()).digest() for vector in vectors)])).digest()
 
 
 def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> EncryptedVector:
@@ -161,7 +144,7 @@ def inner_product(left: EncryptedVector, right: EncryptedVector, /) -> Encrypted
         return _product(left, right)
     except (ValueError, RuntimeError):  # made so that the product has no randomness left, or the keys do not serve
         try:
-            return _product(_hidden(left), _hidden(right))
+            return _product(*(_hidden(x, _seed_of([left, right], what)) for x, what in ((left, b"left"), (right, b"right"))))
         except (ValueError, RuntimeError):
             raise Uncomputable("the keys for products do not serve") from None
 

@@ -3,6 +3,7 @@
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def public_key_of(context: Any, parameters: CkksParameters) -> NDArray[np.uint64
 @lru_cache(maxsize=4)
 def primes_of(parameters: CkksParameters) -> tuple[int, ...]:
     """The primes of ciphertexts that were not multiplied yet."""
-    import tenseal.sealapi  # noqa: F401 - so that what it returns has types
+    import_module("tenseal.sealapi")  # so that what the library returns has types
 
     data = new_context(parameters).seal_context().data.first_context_data()
     return tuple(int(prime.value()) for prime in data.parms().coeff_modulus())

@@ -5,23 +5,26 @@ a small polynomial times it is one, too: `(b r + m, a r)` encrypts m for the key
 know r beforehand makes no keys that serve for this ciphertext and not for others.
 """
 
+import struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .ckks_ciphertexts import EncryptedVector, chunk_of, numbers_of
-from .ckks_contexts import primes_of, public_key_of
+from .ckks_bytes import unwrapped, varint, wrapped
+from .ckks_contexts import ciphertexts_of, primes_of, public_key_of
 from .ckks_parameters import CkksParameters
 from .prg import keystream
 
 Numbers = NDArray[np.uint64]
-SMALL = 2.0**-29
-"""The slots of r are at most this: its coefficients are some tens of units, so that the error is below 1e-6 a value."""
+SMALL = 2.0**-35
+"""The slots of r are at most this: some hundreds of its coefficients are 1 or -1, and the error is that of the library itself."""
 
 
-def encrypted_with(context: Any, parameters: CkksParameters, values: NDArray[np.float64], seed: bytes) -> EncryptedVector:
-    """An encryption of `values`, float64 (length,), whose randomness follows from the seed, 32 bytes. context: of the library."""
+def told_chunks(context: Any, parameters: CkksParameters, values: NDArray[np.float64], seed: bytes) -> tuple[Any, ...]:
+    """The library's ciphertexts of `values`, float64 (length,), whose randomness follows from the seed, 32 bytes. context: its
+    own, with the public key.
+    """
     key = public_key_of(context, parameters)[:, :-1]  # without the prime that no ciphertext has
     primes = np.array(primes_of(parameters), dtype=object)[:, None]
     zero = chunk_of(context, parameters, key, parameters.slots)
@@ -39,4 +42,26 @@ def encrypted_with(context: Any, parameters: CkksParameters, values: NDArray[np.
         made = key.astype(object) * encoded(SMALL * (drawn / 2.0**63 - 1)) % primes
         made[0] = (made[0] + encoded(part)) % primes
         chunks.append(chunk_of(context, parameters, made.astype(np.uint64), len(part)))
-    return EncryptedVector(parameters, len(values), tuple(chunks))
+    return tuple(chunks)
+
+
+def chunk_of(context: Any, parameters: CkksParameters, numbers: Numbers, size: int) -> Any:
+    """The library's ciphertext of `size` values with these two polynomials, uint64 (2, primes, degree)."""
+    import tenseal  # here, so that who needs none of it does not load it
+
+    objects, layout = ciphertexts_of(parameters, 0)
+    made = objects.made_of(np.ascontiguousarray(numbers), layout)
+    return tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, made) + behind(parameters))
+
+
+def numbers_of(chunk: Any, parameters: CkksParameters) -> Numbers:
+    """The two polynomials of such a ciphertext."""
+    objects, layout = ciphertexts_of(parameters, 0)
+    _, rest = unwrapped(memoryview(chunk.serialize()), 1)
+    inner, _ = unwrapped(rest, 2)
+    return objects.numbers(inner, layout).reshape(2, -1, parameters.degree)
+
+
+def behind(parameters: CkksParameters) -> bytes:
+    """What stands behind a ciphertext: its scale."""
+    return b"\x19" + struct.pack("<d", 2.0**parameters.scale_bits)

@@ -160,5 +160,5 @@ def worst(points: Iterable[Point]) -> Point | None:
 
 
 def worst_searched(points: Iterable[Point]) -> Point | None:
-    """The most severe on the seeds that were searched, which all points share, whatever it is on others."""
+    """The most severe on the seeds that were searched, whatever it is on those held out."""
     return max((p for p in points if not p.failed), key=lambda p: p.severity_searched, default=None)
