@@ -22,7 +22,7 @@ from .threat_models.forged_choices import Pretended, SameAs, WorstModel
 from .threat_models.forged_embeddings import ForgedEmbeddings
 from .threat_models.functions import OfHonest
 from .threat_models.knowledge import Colluding, Insider, Level, Omniscient, Own, Situation, forged
-from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
+from .threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SwappedLabels, SymmetricNoise
 from .threat_models.liars import KernelPoison
 from .threat_models.membership import Fixed, PerRound, Pool, Schedule, Share
 from .threat_models.offers import Offered
@@ -123,6 +123,7 @@ __all__ = [
     "SpuriousPatch",
     "Stale",
     "Steps",
+    "SwappedLabels",
     "SymmetricNoise",
     "Tailored",
     "Together",

@@ -1,47 +1,49 @@
 """Encryptions whose randomness is told: the same bytes whenever they are made again, of values that everybody may know.
 
-The library draws its randomness from the operating system and takes none. But a public key is itself an encryption of zero, and
-a small polynomial times it is one, too: `(b r + m, a r)` encrypts m for the key (b, a). Who knows r reads m, and who does not
-know r beforehand makes no keys that serve for this ciphertext and not for others.
+The library draws its randomness from the operating system, or from a generator that it is given: then it makes what it makes of a
+ciphertext that nobody can foresee, from the seed. Who knows the seed reads the values, and who does not know it beforehand makes
+no keys that serve for this ciphertext and not for others: it has the form of all others. (A public key times a small polynomial
+encrypts, too, and has not: keys were made that serve for it alone.)
 """
 
 import struct
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .ckks_bytes import unwrapped, varint, wrapped
-from .ckks_contexts import ciphertexts_of, primes_of, public_key_of
+from .ckks_bytes import varint, wrapped
+from .ckks_contexts import ciphertexts_of
 from .ckks_parameters import CkksParameters
 from .prg import keystream
 
 Numbers = NDArray[np.uint64]
-SMALL = 2.0**-35
-"""The slots of r are at most this: some hundreds of its coefficients are 1 or -1, and the error is that of the library itself."""
+SEED_WORDS = 8
+"""Of 64 bits: what the library's generator begins with."""
 
 
 def told_chunks(context: Any, parameters: CkksParameters, values: NDArray[np.float64], seed: bytes) -> tuple[Any, ...]:
     """The library's ciphertexts of `values`, float64 (length,), whose randomness follows from the seed, 32 bytes. context: its
     own, with the public key.
     """
-    key = public_key_of(context, parameters)[:, :-1]  # without the prime that no ciphertext has
-    primes = np.array(primes_of(parameters), dtype=object)[:, None]
-    zero = chunk_of(context, parameters, key, parameters.slots)
-
-    def encoded(of: NDArray[np.float64]) -> Any:
-        """The polynomial with these slots: what they add to the first one of a ciphertext."""
-        padded = np.concatenate([of, np.zeros(parameters.slots - len(of))])
-        return (numbers_of(zero + padded.tolist(), parameters)[0].astype(object) - key[0]) % primes
-
+    seal = import_module("tenseal.sealapi")  # here, so that who needs none of it does not load it
     starts = range(0, len(values), parameters.slots)
-    words = np.frombuffer(keystream(seed, 8 * parameters.slots * len(starts)), np.uint64).reshape(len(starts), -1)
+    words = np.frombuffer(keystream(seed, 8 * SEED_WORDS * len(starts)), np.uint64).reshape(len(starts), SEED_WORDS)
+    terms = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
+    terms.set_poly_modulus_degree(parameters.degree)
+    terms.set_coeff_modulus(seal.CoeffModulus.Create(parameters.degree, list(parameters.modulus_bits)))
     chunks = []
     for at, drawn in zip(starts, words, strict=True):
         part = values[at : at + parameters.slots]
-        made = key.astype(object) * encoded(SMALL * (drawn / 2.0**63 - 1)) % primes
-        made[0] = (made[0] + encoded(part)) % primes
-        chunks.append(chunk_of(context, parameters, made.astype(np.uint64), len(part)))
+        terms.set_random_generator(seal.Blake2xbPRNGFactory(drawn.tolist()))  # which begins anew for each ciphertext
+        own = seal.SEALContext(terms, True, seal.SEC_LEVEL_TYPE.TC128)
+        plain, made = seal.Plaintext(), seal.Ciphertext()
+        seal.CKKSEncoder(own).encode(part.tolist(), 2.0**parameters.scale_bits, plain)
+        seal.Encryptor(own, context.public_key().data).encrypt(plain, made)
+        numbers = made.dyn_array()
+        found = np.array([numbers.at(k) for k in range(numbers.size())], dtype=np.uint64)
+        chunks.append(chunk_of(context, parameters, found.reshape(2, -1, parameters.degree), len(part)))
     return tuple(chunks)
 
 
@@ -52,14 +54,6 @@ def chunk_of(context: Any, parameters: CkksParameters, numbers: Numbers, size: i
     objects, layout = ciphertexts_of(parameters, 0)
     made = objects.made_of(np.ascontiguousarray(numbers), layout)
     return tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, made) + behind(parameters))
-
-
-def numbers_of(chunk: Any, parameters: CkksParameters) -> Numbers:
-    """The two polynomials of such a ciphertext."""
-    objects, layout = ciphertexts_of(parameters, 0)
-    _, rest = unwrapped(memoryview(chunk.serialize()), 1)
-    inner, _ = unwrapped(rest, 2)
-    return objects.numbers(inner, layout).reshape(2, -1, parameters.degree)
 
 
 def behind(parameters: CkksParameters) -> bytes:

@@ -16,7 +16,14 @@ from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
 from cloister.threat_models.attack_metrics import attack_success
 from cloister.threat_models.backdoors import Backdoor, DistributedBackdoor, EdgeCase, thinnest
-from cloister.threat_models.label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
+from cloister.threat_models.label_attacks import (
+    DynamicLabelFlip,
+    LabelFlip,
+    LabelShuffle,
+    PairNoise,
+    SwappedLabels,
+    SymmetricNoise,
+)
 from cloister.threat_models.membership import Fixed
 from cloister.threat_models.semantic import CornerPatches, GreenDigits, SpuriousGreen, SpuriousPatch, green_of
 from cloister.threat_models.simple_attacks import Scaled
@@ -46,10 +53,23 @@ def test_static_flips() -> None:
         LabelFlip(source=3)
 
 
+def test_two_labels_change_places_and_back() -> None:
+    known = situation()
+    y = known.examples.y
+    swapped = SwappedLabels(3, 7)(known)
+    assert swapped.y.tolist() == [{3: 7, 7: 3}.get(int(label), int(label)) for label in y]
+    assert SwappedLabels(7, 3)(replace(known, examples=swapped)).y.tolist() == y.tolist()
+    assert swapped.x is known.examples.x
+    with pytest.raises(ValueError, match="two labels"):
+        SwappedLabels(4, 4)
+    with pytest.raises(ValueError, match="10 classes"):
+        SwappedLabels(3, 10)(known)
+
+
 def test_padding_of_token_data_stays_padding() -> None:
     tokens = Examples(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([[1, 2, -1], [0, -1, -1]]))
     assert LabelFlip()(situation(examples=tokens)).y.tolist() == [[8, 7, -1], [9, -1, -1]]
-    for attack in (LabelShuffle(), SymmetricNoise(0.5), DynamicLabelFlip(), Backdoor(Patch())):
+    for attack in (SwappedLabels(), LabelShuffle(), SymmetricNoise(0.5), DynamicLabelFlip(), Backdoor(Patch())):
         with pytest.raises(ValueError, match="token"):
             attack(situation(examples=tokens))
 

@@ -81,7 +81,8 @@ ZERO = (NEGATIVE - {"MixedRotation.angle"}) | {
     "Pixels.row", "Pool.count", "PowerLaw.exponent", "ProjectedDescent.radius", "RandomVector.s", "RobustLearningRate.theta",
     "SMEA.f", "SameAs.client", "ScaleFree.eps1", "ScaleFree.eps2", "Schedule.start", "Schedule.stop", "Share.share",
     "SignGuard.L", "SoftmaxGroups.noise", "SoftmaxRegression.deviation", "Steps.neighbours", "Steps.probes",
-    "SymmetricNoise.rate", "Together.cosine", "Together.share", "Training.momentum", "Training.prox", "Training.prox_rounds",
+    "SwappedLabels.source", "SymmetricNoise.rate", "Together.cosine", "Together.share", "Training.momentum", "Training.prox",
+    "Training.prox_rounds",
     "Training.weight_decay", "TrimmedMean.b", "TwoKinds.cosine", "TwoServer.corrupt", "Unshared.cosine", "VictimCapture.cosine",
     "VictimCapture.turn", "VictimCapture.victim",
 }  # fmt: skip

@@ -163,7 +163,8 @@ def test_every_usual_form_is_an_adversary_and_no_two_are_alike(scenario: Any) ->
     assert len(set(built)) == len(built) > 60
     assert {form["attack"] for form in forms} == set(space.attacks) - (set() if space.votes else {HONEST})
     assert {form.get("schedule") for form in forms} == {"always", "from", "pulses"}
-    assert {form["which"] for form in forms} == {"any", "most", "fewest", "oddest"}
+    assert {form["which"] for form in forms} == {"any", "most", "fewest", "oddest", "holders"}
+    assert [f for f in forms if f["attack"] == "SwappedLabels" and f["which"] == "holders"]
     assert [f for f in forms if f["attack"] == "LineSearched" and f["LineSearched.perturbation"] == "mean"]
     defaults = {form["attack"]: space.adversary(Given(form), Pool(3)) for form in reversed(forms)}
     assert defaults["MinusGradient"] == Adversary(members=Pool(3), upload=MinusGradient())
@@ -303,6 +304,10 @@ def test_attackers_are_chosen_by_what_they_hold() -> None:
     oddest = members("oddest", 1, clients)
     assert isinstance(oddest, Fixed)
     assert odd[oddest.ids[0]] == max(odd.values())
+    held = {i: int((c.train.y < 2).sum()) for i, c in clients.items()}
+    holders = members("holders", 2, clients)
+    assert isinstance(holders, Fixed)
+    assert sorted(held[i] for i in holders.ids) == sorted(held.values())[-2:]
     assert members("any", 3, {}) == Pool(3)
     assert differ(clients)
     assert not differ(population_of(replace(sample.scenario, partition=Iid(clients=8, samples=80)), None).clients)

@@ -5,7 +5,7 @@ knowledge (`knowledge.py`); data and training are a member's own and need K0 whe
 
 | Adversary field | attacks | module |
 | --- | --- | --- |
-| data | LabelFlip, DynamicLabelFlip, LabelShuffle, SymmetricNoise, PairNoise | label_attacks |
+| data | LabelFlip, SwappedLabels, DynamicLabelFlip, LabelShuffle, SymmetricNoise, PairNoise | label_attacks |
 | data | Backdoor (BadNets, blended, sinusoid, clean label, by trigger), DistributedBackdoor (DBA), EdgeCase | backdoors, triggers |
 | data | SpuriousPatch, SpuriousGreen: features that go with a label | semantic |
 | data | A3FL (K1): a trigger that members learn together | a3fl |

@@ -73,6 +73,29 @@ class LabelFlip:
 
 
 @dataclass(frozen=True, slots=True)
+class SwappedLabels:
+    """Two labels change places: who trains so is a loyal client of data in which they mean each other (`swap_theory.py`).
+
+    Worst by members who hold most examples of the two. Permuted labels (Sattler et al. 2020) make groups of clients alike.
+    """
+
+    source: int = 0
+    target: int = 1
+
+    def __post_init__(self) -> None:
+        check_class("source", self.source)
+        check_class("target", self.target)
+        if self.source is None or self.target is None or self.source == self.target:
+            raise ValueError("give two labels that change places, source and target")
+
+    def __call__(self, situation: Situation, /) -> Examples:
+        check_among(self, situation.classes)
+        y = labels_alone(situation.examples)
+        swapped = torch.where(y == self.source, self.target, torch.where(y == self.target, self.source, y))
+        return relabelled(situation.examples, swapped)
+
+
+@dataclass(frozen=True, slots=True)
 class DynamicLabelFlip:
     """y -> argmin_c p_c(x) of the model that the member opened, anew in every round (Shejwalkar et al. 2022)."""
 

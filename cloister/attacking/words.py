@@ -19,6 +19,7 @@ WHO: Mapping[str, str] = {
     "most": "by the clients with the most examples",
     "fewest": "by the clients with the fewest examples",
     "oddest": "by the clients with the oddest examples",
+    "holders": "by the clients with the most examples of labels 0 and 1",
 }
 USUAL: Mapping[str, str] = {
     "variant": "as it is",

@@ -14,7 +14,7 @@ from ..collusion import ALIE, IPM, FangKrum, FangTrim, MinMax, MinSum
 from ..critical_layers import CriticalLayers
 from ..dividing import FlippedClasses, OneWay, TwoKinds, Unshared
 from ..forged_choices import Pretended, SameAs, WorstModel
-from ..label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SymmetricNoise
+from ..label_attacks import DynamicLabelFlip, LabelFlip, LabelShuffle, PairNoise, SwappedLabels, SymmetricNoise
 from ..line_search import LineSearched
 from ..semantic import SpuriousGreen, SpuriousPatch
 from ..similarity_attacks import Faker, LoneFaker
@@ -60,6 +60,7 @@ ATTACKS: tuple[type, ...] = (
     Bridge,
     DynamicLabelFlip,
     LabelShuffle,
+    SwappedLabels,
     SymmetricNoise,
     PairNoise,
     DistributedBackdoor,

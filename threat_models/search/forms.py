@@ -1,9 +1,11 @@
 """The forms of attacks that a search begins with: as they are by default, and with one choice otherwise."""
 
+from ..label_attacks import SwappedLabels
 from ..membership import Pool
 from .fields import STRONGEST, WEAKEST, Number, Numbers
 from .found import strengths_of
 from .space import HONEST, TOGETHER, TRAINED, UPLOADED, Space, usual
+from .who import HOLDERS, WHICH
 
 
 def defaults(space: Space) -> list[Numbers]:
@@ -39,6 +41,8 @@ def usual_forms(space: Space) -> list[Numbers]:
         if name == attacks[0]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))] + _late(space, name)
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
+        if name == SwappedLabels.__name__ and HOLDERS in options.get(WHICH, ()):
+            own += [form] if (form := _form(space, name, WHICH, HOLDERS)) else []
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
     unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *_votes(space), *quick[1:], *strengths, *slow, *own]}

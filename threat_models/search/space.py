@@ -6,8 +6,8 @@ A point is named numbers (`fields.Numbers`). "attack" names a class; its fields 
 - layers: all, or one (`partial`); votes: honest, or an attack on choices, where clients choose among models (`ASKS`);
 - schedule: always, from a round on, or pulses of some rounds in every period, which alternate where the period is 2;
 - samples: the true number of examples, or a multiple, where the defence weighs by it;
-- which: any clients, or those with the most, the fewest or the oddest examples, where clients differ; or from one on by their
-  ids, for a defence may trust some of them more than others.
+- which: any clients, or those with the most, the fewest or the oddest examples, or the most of two labels, where clients differ;
+  or from one on by their ids, for a defence may trust some of them more than others.
 
 Attacks of the user's own (`own`) are families like ours, their fields searched likewise; what makes a whole adversary of a
 strength is played as it is. Where the defence has numbers of rounds of its own (FLIC's T, say), they are the usual start and
@@ -49,7 +49,7 @@ from .catalogue import AT_REQUEST, ATTACKS
 from .choosing import Partly, Usual
 from .fields import Choose, Makers, NotSearched, Numbers, family_of, hints_of, made
 from .own import whole_adversary
-from .who import ANY, FIRST, FROM, WHICH
+from .who import ANY, FIRST, FROM, HOLDERS, WHICH
 
 UPLOADED, TOGETHER, POISONED, TRAINED, VOTED = "upload", "upload together", "data", "local", "choice"
 WHOLE = "adversary"
@@ -299,7 +299,7 @@ class Space:
 
 def chosen_which(space: Space, choose: Choose) -> str:
     """Which clients attack, and of those who are chosen by id the first. Raises ValueError where there is no such client."""
-    options = [ANY, *(("most", "fewest", "oddest") if space.distinct else ()), *((FROM,) if space.clients > 1 else ())]
+    options = [ANY, *(("most", "fewest", "oddest", HOLDERS) if space.distinct else ()), *((FROM,) if space.clients > 1 else ())]
     if len(options) == 1:
         return ANY
     choose = Partly(choose, space.fixed)

@@ -1,0 +1,118 @@
+"""What no method can promise where few clients hold a label: a lower bound on what the loyal lose, below half of the clients too.
+
+**Statement.** Some clients, the blind, hold no example of two labels; the others are split into two sets, `first` and `second`.
+Play two runs of one method on the same data by the same seed: in one `first` are corrupt and train honestly on data in which
+the two labels have changed places (`SwappedLabels`), in the other `second` do the same. If the method knows nothing of what
+labels mean, that is if renaming the two in all data and tests renames the predictions and changes nothing else, then a blind
+client is served the same model in both runs but for the names, and no test of the two labels is right in both. Let P be their
+share of the tests, and let models be right on the share `right` of those in either run if the corrupt do not answer. Then on
+these tests alone a blind client loses P (2 right - 1) in both runs together, at the least, and half of it in one of them.
+
+**Proof.** Rename the two labels in the second run, in all data and in the tests. Now `first` hold the two labels swapped and
+`second` train on them as they are, as in the first run; the blind hold neither. So every client trains on the examples that it
+trains on in the first run, honestly: all that clients send is the same, whoever of them is called corrupt, and so is all that a
+blind client is served, its own choices and its own training included. A test of the two labels has one true name in the first run
+and the other in the second, so that one prediction is right in at most one of them.
+
+**In the mean of the loyal.** If no other client loses anything, the mean loss in one of the runs is at least
+blind P (2 right - 1) / (2 blind + first + second). If all loyal clients are served one model it is P (2 right - 1) / 2.
+
+**What it needs.** Tests that have all labels, and nothing in the server's hands that knows their names: neither data of its own
+nor clients that it trusts. Both sets are below half of the clients where two or more are blind (one, of an odd number).
+Runs are the same to the bit if the first model is, output by output under its name; with random first models the statement is of
+means over seeds. `tests/test_swap_theory.py` plays the second run under both names.
+
+**What it does not say.** How much a method loses where more clients hold the labels: nothing, or more than this. The same
+idea bounds what can be promised where the loyal are fewer than attackers, whatever they hold: of k equal groups each may be
+honest for a task of its own (list-decodable learning).
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fl.runs.dealt import population_of
+from ..fl.runs.scenario import Scenario
+from .search.who import counts_of_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Two runs of which one costs the loyal at least `loss` of accuracy in the mean; clients by place in the order of ids.
+
+    labels: the two that change places. blind: who holds neither. first, second: who is corrupt in either run. share: of the
+    tests that have these labels. loss: if no loyal client but the blind loses anything. alike: if all are served alike.
+    """
+
+    labels: tuple[int, int]
+    blind: tuple[int, ...]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    share: float
+    loss: float
+    alike: float
+
+
+def worst_swap(counts: NDArray[np.int64], corrupt: int, tests: NDArray[np.float64], right: float = 1.0) -> Swap | None:
+    """The two labels and the two sets of at most `corrupt` clients by which the bound is largest; None where there is no pair.
+
+    counts: training examples of each label, int (clients, labels). tests: each label's share of the tests, float (labels,), sum
+    at most 1. right: the share of tests of the two labels that models have right without the corrupt clients, in either run,
+    above .5. The sets are as large as they need to be and share the examples of the two labels about evenly.
+
+    >>> swap = worst_swap(np.array([[9, 0, 0], [0, 9, 0], [0, 0, 9]]), 1, np.full(3, 1 / 3))
+    >>> swap.labels, swap.blind, round(swap.alike, 2)
+    ((0, 1), (2,), 0.33)
+    """
+    counts = np.asarray(counts)
+    if counts.ndim != 2 or counts.min(initial=0) < 0 or np.shape(tests) != counts.shape[1:]:
+        raise ValueError("counts are (clients, labels), 0 or more, and tests a share for each label")
+    if not 0.5 < right <= 1:
+        raise ValueError(f"right is above .5 and at most 1, not {right}")
+    if not 0 < corrupt <= len(counts):
+        raise ValueError(f"corrupt is from 1 to {len(counts)}, not {corrupt}")
+    best: Swap | None = None
+    for a, b in combinations(range(counts.shape[1]), 2):
+        held = counts[:, a] + counts[:, b]
+        holders, share = int((held > 0).sum()), float(tests[a] + tests[b])
+        blind = len(counts) - holders
+        gap = share * (2 * right - 1)
+        if not blind or not 2 <= holders <= 2 * corrupt:
+            continue
+        loss = blind * gap / (2 * blind + holders)
+        if best is None or loss > best.loss:
+            first, second = _halves(held, corrupt)
+            nobody = tuple(np.flatnonzero(held == 0).tolist())
+            best = Swap((a, b), nobody, first, second, share, loss, gap / 2)
+    return best
+
+
+def swap_of(scenario: Scenario, corrupt: int, data: Path | None = None) -> Swap | None:
+    """That of a scenario's clients, by the labels that its seed deals them; None where there is no pair. data: folder of sets.
+
+    Raises ValueError where the clients do not share their tests: what a label counts for differs between them then.
+    """
+    clients = population_of(scenario, data).clients
+    counts = counts_of_labels(clients)
+    tests = [client.test.y.flatten().numpy() for _, client in sorted(clients.items())]
+    shares = [np.bincount(y[y >= 0], minlength=counts.shape[1])[: counts.shape[1]] / max(1, len(y)) for y in tests]
+    if any(not np.array_equal(share, shares[0]) for share in shares):
+        raise ValueError("the bound is of tests that all clients share; give the partition shared_test=True")
+    return worst_swap(counts, corrupt, shares[0])
+
+
+def _halves(held: NDArray[np.int64], most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those who hold something in two sets of at most so many: each in turn, who holds most first, to the set that has less."""
+    halves: tuple[list[int], list[int]] = [], []
+    sums = [0, 0]
+    for i in np.argsort(-held, kind="stable").tolist():
+        if not held[i]:
+            break
+        less = 0 if sums[0] <= sums[1] else 1
+        to = less if len(halves[less]) < most else 1 - less
+        halves[to].append(i)
+        sums[to] += int(held[i])
+    return tuple(sorted(halves[0])), tuple(sorted(halves[1]))
