@@ -72,13 +72,37 @@ def public_key_of(context: Any, parameters: CkksParameters) -> NDArray[np.uint64
     return written.objects.numbers(key, written.public_key).reshape(2, len(parameters.modulus_bits), parameters.degree)
 
 
+def secret_key_of(context: Any, parameters: CkksParameters) -> NDArray[np.uint64]:
+    """The secret key, as the library keeps it: uint64 (primes, degree)."""
+    written = _written(parameters)
+    _, rest = unwrapped(memoryview(bytes(context.serialize(True, True, False, False)))[len(written.head) :], _PUBLIC)
+    inner, _ = unwrapped(rest, _SECRET)
+    key, _ = unwrapped(inner, _KEY)
+    return written.objects.numbers(key, written.secret_key).reshape(len(parameters.modulus_bits), parameters.degree)
+
+
+def new_public_key(context: Any, parameters: CkksParameters, numbers: NDArray[np.uint64]) -> Any:
+    """A context with the same secret key and this public one, uint64 (2, primes, degree); keys for products are made anew."""
+    written, products = _written(parameters), parameters.multiplies
+    data = memoryview(bytes(context.serialize(True, True, products, products)))[len(written.head) :]
+    public, secret = unwrapped(data, _PUBLIC)
+    _, behind = unwrapped(public, _KEY)
+    key = wrapped(_KEY, written.objects.made_of(np.ascontiguousarray(numbers), written.public_key))
+    return read_context(written.head + wrapped(_PUBLIC, key + bytes(behind)) + bytes(secret), parameters, secret=True)
+
+
 @lru_cache(maxsize=4)
-def primes_of(parameters: CkksParameters) -> tuple[int, ...]:
-    """The primes of ciphertexts that were not multiplied yet."""
+def key_primes_of(parameters: CkksParameters) -> tuple[int, ...]:
+    """The primes of keys: those of ciphertexts, and the last one, by which what is encrypted is divided."""
     import_module("tenseal.sealapi")  # so that what the library returns has types
 
-    data = new_context(parameters).seal_context().data.first_context_data()
+    data = new_context(parameters).seal_context().data.key_context_data()
     return tuple(int(prime.value()) for prime in data.parms().coeff_modulus())
+
+
+def primes_of(parameters: CkksParameters) -> tuple[int, ...]:
+    """The primes of ciphertexts that were not multiplied yet."""
+    return key_primes_of(parameters)[:-1]
 
 
 @lru_cache(maxsize=8)
@@ -89,6 +113,21 @@ def ciphertexts_of(parameters: CkksParameters, level: int) -> tuple[Objects, Lay
         data = data.next_context_data()
     primes = len(parameters.modulus_bits) - 1 - level
     return written.objects, written.objects.ciphertext(data.parms_id(), primes, 2.0**parameters.scale_bits)
+
+
+def terms_of(parameters: CkksParameters) -> Any:
+    """The library's own form of the parameters, for what it does below contexts. New each time, as it can be changed."""
+    seal = import_module("tenseal.sealapi")
+    terms = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
+    terms.set_poly_modulus_degree(parameters.degree)
+    terms.set_coeff_modulus(seal.CoeffModulus.Create(parameters.degree, list(parameters.modulus_bits)))
+    return terms
+
+
+def read_numbers(of: Any) -> NDArray[np.uint64]:
+    """The coefficients of one of the library's objects: uint64, in one row."""
+    array = of.dyn_array()
+    return np.array([array.at(k) for k in range(array.size())], dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .ckks_bytes import varint, wrapped
-from .ckks_contexts import ciphertexts_of
+from .ckks_bytes import unwrapped, varint, wrapped
+from .ckks_contexts import ciphertexts_of, read_numbers, terms_of
 from .ckks_parameters import CkksParameters
 from .prg import keystream
 
@@ -30,10 +30,7 @@ def told_chunks(context: Any, parameters: CkksParameters, values: NDArray[np.flo
     seal = import_module("tenseal.sealapi")  # here, so that who needs none of it does not load it
     starts = range(0, len(values), parameters.slots)
     words = np.frombuffer(keystream(seed, 8 * SEED_WORDS * len(starts)), np.uint64).reshape(len(starts), SEED_WORDS)
-    terms = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
-    terms.set_poly_modulus_degree(parameters.degree)
-    terms.set_coeff_modulus(seal.CoeffModulus.Create(parameters.degree, list(parameters.modulus_bits)))
-    chunks = []
+    terms, chunks = terms_of(parameters), []
     for at, drawn in zip(starts, words, strict=True):
         part = values[at : at + parameters.slots]
         terms.set_random_generator(seal.Blake2xbPRNGFactory(drawn.tolist()))  # which begins anew for each ciphertext
@@ -41,9 +38,7 @@ def told_chunks(context: Any, parameters: CkksParameters, values: NDArray[np.flo
         plain, made = seal.Plaintext(), seal.Ciphertext()
         seal.CKKSEncoder(own).encode(part.tolist(), 2.0**parameters.scale_bits, plain)
         seal.Encryptor(own, context.public_key().data).encrypt(plain, made)
-        numbers = made.dyn_array()
-        found = np.array([numbers.at(k) for k in range(numbers.size())], dtype=np.uint64)
-        chunks.append(chunk_of(context, parameters, found.reshape(2, -1, parameters.degree), len(part)))
+        chunks.append(chunk_of(context, parameters, read_numbers(made).reshape(2, -1, parameters.degree), len(part)))
     return tuple(chunks)
 
 
@@ -54,6 +49,14 @@ def chunk_of(context: Any, parameters: CkksParameters, numbers: Numbers, size: i
     objects, layout = ciphertexts_of(parameters, 0)
     made = objects.made_of(np.ascontiguousarray(numbers), layout)
     return tenseal.ckks_vector_from(context, wrapped(1, varint(size)) + wrapped(2, made) + behind(parameters))
+
+
+def numbers_of(chunk: Any, parameters: CkksParameters) -> Numbers:
+    """The two polynomials of such a ciphertext, to be changed."""
+    objects, layout = ciphertexts_of(parameters, 0)
+    _, rest = unwrapped(memoryview(chunk.serialize()), 1)
+    inner, _ = unwrapped(rest, 2)
+    return objects.numbers(inner, layout).reshape(2, -1, parameters.degree).copy()
 
 
 def behind(parameters: CkksParameters) -> bytes:

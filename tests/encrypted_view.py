@@ -63,6 +63,20 @@ def check(view, answer, weights, round=0):
     assert answer.error < 1e-6 * scale / abs(total)
 
 
+class Lying:
+    """A key whose secret bytes are what `how` makes of it."""
+
+    def __init__(self, secret, how):
+        self._secret, self._how = secret, how
+        self.public_bytes, self.encrypting_bytes = secret.public_bytes, secret.encrypting_bytes
+
+    def under(self, label):
+        return Lying(self._secret.under(label), self._how)
+
+    def secret_bytes(self):
+        return self._how(self._secret)
+
+
 def sealing(monkeypatch, makers, how):
     """Clients that make keys whose secret nobody can use. how: of the secret bytes that they should seal, those that they do."""
     honest = encrypted_client.offer
@@ -70,11 +84,7 @@ def sealing(monkeypatch, makers, how):
     def offer(seed, name, me, secret):
         if me not in makers:
             return honest(seed, name, me, secret)
-        lying = type(
-            "Lying", (), {"secret_bytes": lambda _: how(secret), "encrypting_bytes": lambda _: secret.encrypting_bytes()}
-        )
-        lying.public_bytes = lambda _: secret.public_bytes()
-        return honest(seed, name, me, lying())
+        return honest(seed, name, me, Lying(secret, how))
 
     monkeypatch.setattr(encrypted_client, "offer", offer)
 

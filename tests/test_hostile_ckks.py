@@ -2,6 +2,7 @@
 
 import struct
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ import tenseal
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
 from cloister.crypto.ckks_bytes import wrapped
 from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, Uncomputable, add, inner_product
-from cloister.crypto.ckks_contexts import InvalidContext
+from cloister.crypto.ckks_contexts import InvalidContext, key_primes_of, new_public_key, public_key_of
 from cloister.crypto.ckks_secret import SecretContext
+from cloister.crypto.ckks_told import numbers_of
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Received
 from cloister.protocol.encrypted.keys import AskingKey, KeyName, RelayedKey, checked_public, hash_of, offer, server_step, tag_of
+from cloister.protocol.encrypted.messages import OfferedKey
 from cloister.protocol.wire.codec import Envelope
 
 from .encrypted_session import another_key
@@ -109,16 +112,117 @@ def test_a_context_that_names_more_than_it_holds_is_refused(products):
             PublicContext.from_bytes(data, PRODUCTS)
 
 
-@pytest.mark.parametrize("numbers", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_under_a_public_key_by_which_anybody_reads_nobody_encrypts(numbers):
-    key = EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
-    assert not key.hides
-    assert another_key(SUMS).public().encrypting().hides
-    name = KeyName(bytes(16), "sums", 0, "root")
+NAME = KeyName(bytes(16), "sums", 0, "root")
+
+
+def said_of(name: KeyName, key: EncryptingContext) -> ProtocolError:
+    """What a client that is to encrypt says of a key that client 1 offers, rightly tagged."""
     tag = tag_of(bytes(32), name.context(1, hash_of(key.to_bytes())))
-    with pytest.raises(ProtocolError, match="hides nothing") as refused:
+    with pytest.raises(ProtocolError) as refused:
         checked_public(bytes(32), name, 1, key.to_bytes(), tag)
     assert refused.value.blame == 1
+    return refused.value
+
+
+def with_public_key(secret: SecretContext, first=None, second=None) -> SecretContext:
+    """The same secret key with other polynomials in its public one."""
+    own = public_key_of(secret._context, secret.parameters)
+    numbers = np.stack([own[0] if first is None else first, own[1] if second is None else second])
+    return SecretContext(secret.parameters, new_public_key(secret._context, secret.parameters, numbers))
+
+
+def last_prime_times(secret: SecretContext, values) -> np.ndarray:
+    """What a public key's polynomial grows by, so that what it encrypts grows by these values times what is drawn."""
+    parameters, public = secret.parameters, secret.public()
+    one, zero = (
+        numbers_of(public.encrypt_with(np.asarray(v, float), bytes(32)).chunks[0], parameters) for v in (values, 0 * values)
+    )
+    *primes, last = key_primes_of(parameters)
+    rows = [(one[0, k].astype(object) - zero[0, k]) * last % prime for k, prime in enumerate(primes)]
+    return np.stack([*rows, np.zeros_like(rows[0])])
+
+
+def plus(secret: SecretContext, polynomial: np.ndarray) -> np.ndarray:
+    """The first polynomial of its public key with another added."""
+    primes = np.array(key_primes_of(secret.parameters), object)[:, None]
+    return ((public_key_of(secret._context, secret.parameters)[0] + polynomial) % primes).astype(np.uint64)
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_under_a_public_key_of_such_numbers_nobody_encrypts(numbers):
+    key = EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
+    assert not key.hides
+    assert "no half follows" in str(said_of(NAME, key))
+
+
+@pytest.mark.parametrize("of", ["nothing", "another maker", "another round", "another purpose"])
+def test_half_of_a_public_key_is_that_of_its_name(of):
+    """Of somebody's choice it can leave open what is encrypted, in some places too, or make the server's other ones."""
+    other = {
+        "another maker": NAME.label(2),
+        "another round": replace(NAME, round=1).label(1),
+        "another purpose": replace(NAME, purpose="slots").label(1),
+    }
+    secret = another_key(SUMS)
+    secret = secret if of == "nothing" else secret.under(other[of])
+    assert secret.fits
+    assert secret.public().encrypting().hides
+    assert "no half follows" in str(said_of(NAME, secret.public().encrypting()))
+    offered = OfferedKey(secret.encrypting_bytes(), b"", bytes(32), bytes(64))
+    session = NAME.session((1, 2))
+    with pytest.raises(ProtocolError, match="no half follows") as refused:
+        server_step(AskingKey(NAME, session), Received(Envelope(session.digest, 1, SERVER, offered)))
+    assert refused.value.blame == 1
+
+
+@pytest.mark.parametrize("where", ["everywhere", "but for the first two places"])
+def test_a_key_whose_other_half_hides_nothing_is_refused(where):
+    """Ciphertexts were looked at in two places of 4,096: any key opened all others."""
+    secret = another_key(SUMS).under(NAME.label(1))
+    values = np.zeros(SUMS.slots)
+    if where != "everywhere":
+        values[:2] = 2.0**18
+    first = last_prime_times(secret, values).astype(np.uint64)
+    assert "hides nothing" in str(said_of(NAME, with_public_key(secret, first).public().encrypting()))
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_key_that_opens_other_values_in_some_places_does_not_fit(size):
+    """Two places were looked at: who made the key of a sum could ruin it, in it or not, and nobody was at fault."""
+    secret = another_key(SUMS).under(NAME.label(1))
+    values = np.full(SUMS.slots, size)
+    values[[0, 1]] = 0
+    assert secret.fits
+    assert not with_public_key(secret, plus(secret, last_prime_times(secret, values))).fits
+
+
+def test_the_ciphertexts_of_a_server_have_the_form_of_all_others():
+    """They were a public key times something, and so were zero modulo a prime where that was; those of clients are full there."""
+    secret = another_key(PRODUCTS)
+    second = public_key_of(secret._context, PRODUCTS)[1].copy()
+    second[1] = 0
+    public = with_public_key(secret, second=second).public()
+    told, drawn = (
+        numbers_of(x.chunks[0], PRODUCTS) for x in (public.encrypt_with(np.ones(64), bytes(32)), public.encrypt(np.ones(64)))
+    )
+    assert drawn[1, 1].all()
+    assert told[1, 1].all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [(0, 1, 2), (0, 1), (1,)])
+def test_a_public_key_of_zeros_ends_no_server(rows):
+    """What the server encrypts itself has no randomness under it, which the library refuses with an error of its own."""
+    secret = another_key(PRODUCTS)
+    second = public_key_of(secret._context, PRODUCTS)[1].copy()
+    second[list(rows)] = 0
+    hostile = with_public_key(secret, second=second)
+    assert hostile.public().can_multiply in (False, True)
+    offered = OfferedKey(hostile.encrypting_bytes(), hostile.public_bytes(), bytes(32), bytes(64))
+    name = replace(NAME, purpose="products")
+    session = name.session((1, 2))
+    with pytest.raises(ProtocolError, match="no half follows"):
+        server_step(AskingKey(name, session), Received(Envelope(session.digest, 1, SERVER, offered)))
 
 
 def test_what_a_key_hides_is_asked_of_who_encrypts_and_of_nobody_that_plays_again(monkeypatch):

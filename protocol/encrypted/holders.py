@@ -22,7 +22,7 @@ OF_ALL = "nothing without the seed that every client holds; with it, all of it"
 OF_RUN, KEPT = "all", "key of the run"
 """The name of a key of the whole run, and what it is kept by."""
 LAST, PROVEN = "makers of keys that nothing came of", "whether the key of the run has opened something"
-LATE = "clients that were asked to open something in vain"
+LATE = "clients that were asked in vain"
 """What these are kept by."""
 WITH_A_CLIENT = "every update in full: any one client holds the key that all updates are encrypted under"
 
@@ -62,8 +62,8 @@ class Holders:
         self.keys: dict[KeyName, RelayedKey] = {}
         self.parties = run.clients.of(KEYS)
         self._run = run
-        self._last: list[int] = []  # who made a key that nothing came of, or was asked and said nothing: others are asked before
-        self._late: list[int] = []  # who was asked to open something and said nothing
+        self._last: list[int] = []  # who made a key that nothing came of: others are asked before
+        self._late: list[int] = []  # who was asked for a key, or to open something, and said nothing
         self._proven: set[KeyName] = set()  # keys of sketches by which another than their maker opened something
         run.network.allow(PRODUCTS.context_bytes + PRODUCTS.encrypting_bytes + SEALED_BYTES + HEAD_BYTES)
         run.network.allow(-(-(d + 2) // SUMS.slots) * (SUMS.ciphertext_bytes + 4) + SEALED_BYTES + HEAD_BYTES)
@@ -118,17 +118,15 @@ class Holders:
         return found
 
     def said_nothing(self, asked: Ids) -> None:
-        """These were asked for a key, and nothing came: they are asked last from now on."""
-        self._last = _behind(self._last, asked)
-
-    def opened_nothing(self, asked: Ids) -> None:
-        """These were asked to open something, and nothing came: they are asked last, each round one fewer of them, as who is slow
-        once is not for good, and whoever is always prompt would open everything.
+        """These were asked for a key, or to open something, and nothing came: they are asked last, each round one fewer of them,
+        as who is slow once is not for good, and whoever is always prompt would open everything.
         """
         self._late = _behind(self._late, asked)
 
     def in_turn(self, clients: Ids) -> Ids:
-        """In the order in which they are asked: ascending, and behind the others those of whom nothing came."""
+        """In the order in which they are asked: ascending, behind the others those of whom nothing came, and behind these those
+        whose keys nothing came of.
+        """
         return tuple(sorted(clients, key=lambda i: (_place(self._last, i), _place(self._late, i), i)))
 
     def _sketches_of(self, round: int, label: str) -> KeyName:

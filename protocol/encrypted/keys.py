@@ -32,6 +32,7 @@ from .messages import KeyRequest, OfferedKey
 PROTOCOL = "encrypted key"
 TRIES = 8
 """Clients that are asked, one after the other, before a session fails."""
+CHOSEN = "a public key of which no half follows from its name"
 Purpose = Literal["sums", "slots", "products"]
 PARAMETERS: Mapping[str, CkksParameters] = MappingProxyType({"sums": SUMS, "slots": SUMS, "products": PRODUCTS})
 
@@ -57,6 +58,10 @@ class KeyName:
         """What its tag and its seal are bound to. public: SHA-256 of the public key, so that no two keys share one."""
         return cbor2.dumps([self.purpose, self.run, self.round, self.name, holder, public], canonical=True)
 
+    def label(self, holder: int) -> bytes:
+        """What the half of its public key that nobody chooses follows from, if this client makes it."""
+        return cbor2.dumps([self.purpose, self.run, self.round, self.name, holder], canonical=True)
+
 
 def hash_of(encrypting: bytes) -> bytes:
     return hashlib.sha256(encrypting).digest()
@@ -77,7 +82,8 @@ def sealed_secret(seed: bytes, context: bytes, secret: bytes) -> bytes:
 
 
 def offer(seed: bytes, name: KeyName, me: int, secret: SecretContext) -> OfferedKey:
-    """A client's fresh key, for the server to relay."""
+    """A client's fresh key, for the server to relay, of whose public half one polynomial is that of the name."""
+    secret = secret.under(name.label(me))
     encrypting = secret.encrypting_bytes()
     context = name.context(me, hash_of(encrypting))
     evaluating = secret.public_bytes() if name.parameters.multiplies else b""
@@ -92,6 +98,8 @@ def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, t
         key = EncryptingContext.from_bytes(encrypting, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
+    if not key.follows(name.label(holder)):
+        raise ProtocolError(f"a key that cannot be used: {CHOSEN}", holder)
     if not key.hides:
         raise ProtocolError("a key that cannot be used: a public key that hides nothing", holder)
     return key
@@ -228,6 +236,8 @@ def _relayed(name: KeyName, client: int, offered: OfferedKey) -> RelayedKey:
         raise ProtocolError(f"a key that cannot be used: {error}", client) from None
     if public.encrypting().to_bytes() != encrypting.to_bytes():  # what is encrypted under the one is multiplied by the others
         raise ProtocolError("keys for products that belong to another public key", client)
+    if not encrypting.follows(name.label(client)):
+        raise ProtocolError(f"a key that cannot be used: {CHOSEN}", client)
     if multiplies and not public.can_multiply:
         raise ProtocolError("keys for products that no product can be made with", client)
     return RelayedKey(name, client, public, offered.encrypting, offered.tag, offered.sealed)

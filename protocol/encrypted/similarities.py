@@ -130,11 +130,11 @@ class EncryptedSimilarities:
         self._run.record.disclose(round, "key holder", "gram", about or roster, count, words)
         if isinstance(server.state, encrypted_scores.ProductsOpened):
             self.scores[label] = server.state
-            self._holders.opened_nothing(server.state.silent)
+            self._holders.said_nothing(server.state.silent)
             if set(roster) - {key.holder}:
                 self._holders.proven(key)
             return server.state
-        self._holders.opened_nothing(server.state.asked)
+        self._holders.said_nothing(server.state.asked)
         self._holders.failed(server.state, f"the scores {label}", key)
         self._let_go(key)
         raise Silent(f"{NO_CLIENT} opened the inner products of {label}{of_asked(server.state.asked)}", SERVER)
