@@ -73,7 +73,9 @@ class Surfaces(Reader):
         self.claim((row["status"] == "done") == t.whole(block, method), f"csv's status: {row['status']}", method)
         if t.yardstick in t.methods and t.yardstick != method:
             gap, whole = t.over(block, method)
-            found = re.fullmatch(r"([+\u2212]?\d+\.\d)(, not all (?:seeds|clients|seeds and clients))?", line.words["over_yardstick"])
+            found = re.fullmatch(
+                r"([+\u2212]?\d+\.\d)(, not all (?:seeds|clients|seeds and clients))?", line.words["over_yardstick"]
+            )
             if found is None:
                 self.claim(gap == float("inf"), "nothing over the yardstick", line.words["over_yardstick"])
             else:

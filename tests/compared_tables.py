@@ -110,7 +110,11 @@ _NAMES = ("key", "data", "method", "protection", "seed", "configuration", "attac
 def _done(rng: Random, spot: Row, seed: int, attack: str | None, mean: float, served: int) -> Row:
     where = {**spot, "seed": seed, "configuration": 0, "attack": attack}
     apart = round(rng.uniform(0, 0.05), 4)
-    of = {str(i): mean + apart * ((i % 2) - 0.5) for i in range(served)} if served % 2 == 0 else dict.fromkeys(map(str, range(3)), mean)
+    of = (
+        {str(i): mean + apart * ((i % 2) - 0.5) for i in range(served)}
+        if served % 2 == 0
+        else dict.fromkeys(map(str, range(3)), mean)
+    )
     row: Row = {"key": json.dumps(where), **where, "status": "done", "reason": "", "accuracy": _accuracy(of), "clients": CLIENTS}
     row |= {"groups": {}, "clusters": {"count": 2, "ari": 1.0, "purity": 1.0}, "bytes_up": 4000, "bytes_down": 8000}
     row |= {"cost": {"seconds": 1.5}, "pieced_together": {"span": {"largest": 0.25}}, "learned": {"server": []}}

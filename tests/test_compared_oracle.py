@@ -14,7 +14,7 @@ from .compared_surfaces import Surfaces, doubled, failing, page, renamed, shuffl
 from .compared_tables import Compare, compare_of
 from .compared_truth import Lines
 
-FEW, STEP, SETS = 60, 500, 8
+FEW, STEP, SETS = 50, 250, 8
 """Tables of a case of the fast test; and of one of the longer ones, and how many of these there are."""
 OTHERS = {"LOCAL": "Zz", "FedAvg": "Bb", "IFCA": "Yy", "CFL": "Dd", "FPFC": "Xx", "minus": "plus", "backdoor": "door"}
 
@@ -50,7 +50,7 @@ def changed(table: Compare, path: Path, rng: Random) -> list[str]:
         after = standings(twice, *block)
         for m, of in before.items():
             pair, more = of.against, after[m].against
-            if pair and more and len(found.seeds) > 1 and pair.outcome not in ("undecided", more.outcome):
+            if pair and more and len(found.seeds) > 1 and pair.outcome in ("win", "loss") and more.outcome != pair.outcome:
                 wrong.append(f"seeds twice make of {pair.outcome} {more.outcome}: {block} {m}")
         if lower is not None:
             row, less = lower[1], standings(lower[0].found(path / "lower"), *block)
@@ -65,10 +65,10 @@ def changed(table: Compare, path: Path, rng: Random) -> list[str]:
 
 
 def _read(numbers: range, path: Path) -> dict[int, list[str]]:
-    return {n: wrong for n in numbers if (wrong := not_so(compare_of(n), path, pages=n % 20 == 0))}
+    return {n: wrong for n in numbers if (wrong := not_so(compare_of(n), path, pages=n % 50 == 7))}
 
 
-@pytest.mark.parametrize("case", range(4))
+@pytest.mark.parametrize("case", range(3))
 def test_no_sentence_of_a_comparison_says_what_the_lines_do_not(tmp_path: Path, case: int) -> None:
     assert not _read(range(FEW * case, FEW * (case + 1)), tmp_path)
 
@@ -81,7 +81,7 @@ def test_no_sentence_of_many_comparisons_says_what_the_lines_do_not(tmp_path: Pa
 
 
 def test_words_of_a_comparison_change_only_as_they_should(tmp_path: Path) -> None:
-    found = {n: wrong for n in range(5000, 5080) if (wrong := changed(compare_of(n), tmp_path, Random(n)))}
+    found = {n: wrong for n in range(5000, 5060) if (wrong := changed(compare_of(n), tmp_path, Random(n)))}
     assert not found
 
 

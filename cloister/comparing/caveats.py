@@ -72,7 +72,10 @@ def unsummed_words(found: Found) -> list[str]:
             rows = [row for row in found.lines(Spot(data, method, protection)) if row.get("nothing_summed")]
             if rows:
                 seeds = ", ".join(str(row["seed"]) for row in rows)
-                of, why = f"{method} on {data} under {protection}", "; ".join(dict.fromkeys(str(r["nothing_summed"]) for r in rows))
+                of, why = (
+                    f"{method} on {data} under {protection}",
+                    "; ".join(dict.fromkeys(str(r["nothing_summed"]) for r in rows)),
+                )
                 said.append(f"{of} (seed{'s' * (len(rows) != 1)} {seeds}: {why})")
     return [f"In no round was an update summed, so that accuracies are of clients alone: {'; '.join(said)}."] if said else []
 

@@ -70,7 +70,12 @@ def paired(one: Mapping[int, float], other: Mapping[int, float], pairs: int, mar
 
 def _half(deviation: float, n: int, pairs: int) -> float:
     """Half an interval's length."""
-    return float(student.ppf(1 - LEVEL / pairs / 2, n - 1)) * deviation / sqrt(n)
+    return _quantile(n, pairs) * deviation / sqrt(n)
+
+
+@cache
+def _quantile(n: int, pairs: int) -> float:
+    return float(student.ppf(1 - LEVEL / pairs / 2, n - 1))
 
 
 @cache
@@ -210,9 +215,9 @@ def _place(found: Found, data: str, protection: str) -> str:
     return f"{where} without attack" if found.attacks else where
 
 
-def _highest(found: Found, data: str, protection: str) -> str:
+def _highest(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:
     """Who has the highest mean of a block."""
-    best = [m for m, s in standings(found, data, protection).items() if s.best]
+    best = [m for m, s in judged.items() if s.best]
     spot = found.over_seeds(Spot(data, best[0], protection), "accuracy", "mean") if best else None
     nobody = "nobody has a result on every seed and of every client"
     return f"{_place(found, data, protection)}: {f'{names_words(best)}, {100 * spot.mean:.1f} %' if spot else nobody}"
@@ -223,9 +228,8 @@ def names_words(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _apart(found: Found, data: str, protection: str) -> str:
+def _apart(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:
     """Who has no result on some seed, or of some client, and so is compared with nobody, with what there is of it."""
-    judged = standings(found, data, protection)
     said = [_some(found, Spot(data, method, protection)) for method in found.methods if method not in judged]
     return f" Not compared, as not every seed and client has a result: {', '.join(said)}." if said else ""
 
@@ -234,14 +238,15 @@ def _said(found: Found, data: str, protection: str) -> str:
     """Whom the best of a block leaves behind, with whom it ties, and whom seeds do not tell from it, which one seed says of
     nobody; and what is said under attack.
     """
-    of = {m: s.against.outcome for m, s in standings(found, data, protection).items() if s.against and not s.best}
+    judged = standings(found, data, protection)
+    of = {m: s.against.outcome for m, s in judged.items() if s.against and not s.best}
     others = {outcome: [m for m, o in of.items() if o == outcome] for outcome in ("loss", "tie", "undecided")}
     words = [f"behind it: {', '.join(others['loss'])}"] if others["loss"] else []
     words += [f"tied with it: {', '.join(others['tie'])}"] if others["tie"] else []
     told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
-    highest, apart = _highest(found, data, protection), _apart(found, data, protection)
+    highest, apart = _highest(found, data, protection, judged), _apart(found, data, protection, judged)
     under = _under(found, data, protection)
-    if len(found.seeds) == 1 or not standings(found, data, protection):
+    if len(found.seeds) == 1 or not judged:
         return f"{highest}.{apart}{under}"
     return f"{highest}; {'; '.join(words) or ('no other is compared' if apart else 'there is no other')}.{apart}{under}"
