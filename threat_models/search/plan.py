@@ -326,13 +326,15 @@ def hunt(space: Space, plan: Plan) -> Hunt:
 
 
 def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
-    """Plays what an earlier budget left open: points that broke the defence where they were searched, on the seeds held out."""
+    """Plays what an earlier budget left open: points that broke the defence where they were searched, on what is left of these
+    seeds, and on those held out.
+    """
     waiting = [p for p in points if p.suspected and not (p.refuted() or p.without) and not p.breaks(plan.held_out)]
     for point in sorted(waiting, key=lambda p: -p.severity):
-        for seed in plan.held_out:
+        for seed in (*(s for s in plan.seeds if s not in point.searched), *plan.held_out):
             one = Try(point.numbers, point.attackers, seed)
             (clean,) = yield [one.clean]
             (absent,) = yield [one.absent]
             (row,) = yield [one]
-            if harm(row, clean, absent, plan.sought).severity <= 1:
+            if seed in plan.held_out and harm(row, clean, absent, plan.sought).severity <= 1:
                 break
