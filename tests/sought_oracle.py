@@ -230,7 +230,7 @@ class Reader:
             return fmean(h.severity for h in t.searched(p))
 
         most = max(map(there, played))
-        self.claim(bool(of[12]) == (there(point) < most), f"worse where it was searched: {most}", words)
+        self.claim(bool(of[12]) == (there(point) < most - 1e-9) or there(point) > most - 1e-6, f"worse where it was searched: {most}", words)
         if of[12]:
             other = t.points.get((of[12], float(of[13]), int(of[14])))
             self.claim(other is not None and there(other) >= most - 1e-9, "where it was searched", words)

@@ -17,7 +17,7 @@ from .verdict_tables import Row, drawn
 ATTACKS: Mapping[str, str] = {"IPM": "IPM.eps", "ALIE": "ALIE.z", "BadNets": "BadNets.scale", "mine": "mine.factor"}
 BACKDOOR = "BadNets"
 CLIENTS, LOYAL = 8, 3
-HARMS = {"none": 4, "little": 5, "near": 3, "breaks": 3, "gains": 2, "end": 2}
+HARMS = {"none": 3, "little": 4, "near": 3, "breaks": 7, "gains": 2, "end": 2}
 CALM = {"none": 5, "little": 5, "near": 1, "gains": 2}
 
 
@@ -64,7 +64,7 @@ def sought_of(number: int) -> Sought:
     if rng.random() < 0.1:
         rows = rows + made.foreign()
     whole = Sought(about, rows, True, {})
-    ended, later = rng.random() < 0.8, rng.random() < 0.12
+    ended, later = rng.random() < 0.8, rng.random() < 0.3
     found: Row = {}
     if ended and rows:
         part = Sought(about, rows[: len(rows) // 2] if later else rows, True, {})
