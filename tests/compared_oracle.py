@@ -1,5 +1,5 @@
-"""The sentences of a comparison, read as they stand and held against its lines alone: what is not so, and what no reading is known
-of.
+"""The sentences of a comparison, read as they stand and held against its lines alone: what is not so, and what no reading is
+known of.
 """
 
 import re
@@ -146,8 +146,8 @@ class Reader:
             return self.claim(not places, f"{places} fit", "nothing of the yardstick")
         first = f"As good as {t.yardstick} or better on data of the kind that a method is made for: "
         found = re.fullmatch(
-            re.escape(first) + r"(?:(\d+) of (\d+) in the mean(?:, (which one seed does not tell from chance|(\d+) of them by more"
-            r" than chance))?(?:; below it: (.+?))?(?:; nothing to tell it by: (.+))?|nothing to tell it by: (.+))\.", words,
+            re.escape(first) + r"(?:(\d+) of (\d+) in the mean(?:, (which one seed does not tell from chance|(\d+) of them by"
+            r" more than chance))?(?:; below it: (.+?))?(?:; nothing to tell it by: (.+))?|nothing to tell it by: (.+))\.", words,
         )  # fmt: skip
         if found is None:
             return self.claim(False, "no reading", words)
@@ -181,8 +181,9 @@ class Reader:
         if not of:
             return self.claim(not re.match(r"\d", words), f"{what} of nothing", words)
         found = re.fullmatch(
-            r"(\d+\.\d)(?: ±(\d+\.\d)| \((\d+\.\d) and (\d+\.\d)\))?(?: \(([+\u2212]?\d+\.\d|\u2013)(?: on (\d+) of (\d+) seeds)?\))?"
-            r"( \(nothing summed\))?(, not all (?:seeds|clients|seeds and clients))?(?:, opens (\d+) %(?: on (\d+) of (\d+) seeds)?)?", words,
+            r"(\d+\.\d)(?: ±(\d+\.\d)| \((\d+\.\d) and (\d+\.\d)\))?(?: \(([+\u2212]?\d+\.\d|\u2013)(?: on (\d+) of (\d+)"
+            r" seeds)?\))?( \(nothing summed\))?(, not all (?:seeds|clients|seeds and clients))?(?:, opens (\d+) %(?: on (\d+) of (\d+)"
+            r" seeds)?)?", words,
         )  # fmt: skip
         if found is None:
             return self.claim(False, f"no reading of a {what}", words)

@@ -1,5 +1,5 @@
-"""What tables, files, pages and notes say of a comparison, held against its lines; and comparisons changed in ways that may change
-words only as they should.
+"""What tables, files, pages and notes say of a comparison, held against its lines; and comparisons changed in ways that may
+change words only as they should.
 """
 
 import csv
@@ -20,13 +20,14 @@ from cloister.comparing.verdict import headline, sentences
 
 from .compared_oracle import Reader
 from .compared_tables import Compare
-from .compared_truth import Block, Lines
+from .compared_truth import Block
 from .verdict_tables import Row
 from .verdict_truth import mean_of, number
 from .verdict_words import near, outside_brackets
 
 GIVEN = (
-    "\u2020 The method's paper", "Scale of all numbers: ", "Command: ", "Nothing was searched", "Verdict against the highest mean",
+    "\u2020 The method's paper",
+    "Scale of all numbers: ", "Command: ", "Nothing was searched", "Verdict against the highest mean",
     "ARI: ", "Span: ",
 )  # fmt: skip
 """How notes begin that say what columns mean, and nothing of results."""

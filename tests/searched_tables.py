@@ -1,5 +1,5 @@
-"""Breakdown searches that are made up, each from a number alone: what breaks at which strength is drawn, and the searches play it as
-they would, with runs that fail, harm that does not grow, and defences that learned nothing among them.
+"""Breakdown searches that are made up, each from a number alone: what breaks at which strength is drawn, and the searches play it
+as they would, with runs that fail, harm that does not grow, and defences that learned nothing among them.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.grids.workers import Crew
 from cloister.protocol import Masked, Plain
 from cloister.threat_models.breakdown import Steps
-from cloister.threat_models.evaluation import ABSENT, Cell, Evaluation
+from cloister.threat_models.evaluation import ABSENT, Cell, Evaluation, description
 
 from . import evaluation_sample as sample
 from .verdict_tables import Row, drawn
@@ -52,14 +52,24 @@ class Searches:
     steps: Steps
     rows: list[Row]
     found: Row
+    about: Row
 
 
 @cache
-def _evaluation(seeds: tuple[int, ...], attacks: tuple[str, ...], defences: tuple[str, ...], several: bool, absent: bool) -> Evaluation:
+def _evaluation(
+    seeds: tuple[int, ...], attacks: tuple[str, ...], defences: tuple[str, ...], several: bool, absent: bool
+) -> Evaluation:
     own: Mapping[str, Callable[..., Any]] = {name: ATTACKS[name] for name in attacks}
     protections = {"Plain": Plain(), "Masked": Masked(floor=3)} if several else {"Plain": Plain()}
     of = {name: DEFENCES[name] for name in defences}
-    return replace(sample.evaluation, seeds=seeds, attacks=own, defences=of, protections=protections, absent=absent, strengths=(1,))
+    return replace(
+        sample.evaluation, seeds=seeds, attacks=own, defences=of, protections=protections, absent=absent, strengths=(1,)
+    )
+
+
+@cache
+def _described(seeds: tuple[int, ...], attacks: tuple[str, ...], defences: tuple[str, ...], several: bool, absent: bool) -> Row:
+    return description(_evaluation(seeds, attacks, defences, several, absent))
 
 
 def searched_of(number: int) -> Searches:
@@ -69,6 +79,7 @@ def searched_of(number: int) -> Searches:
     attacks = tuple(sorted(rng.sample([*ATTACKS], rng.choice([1, 2]))))
     defences = tuple(rng.sample([*DEFENCES], rng.choice([1, 1, 2, 3])))
     evaluation = _evaluation(seeds, attacks, defences, rng.random() < 0.2, rng.random() < 0.5)
+    about = _described(evaluation.seeds, attacks, defences, len(evaluation.named_protections) > 1, evaluation.absent)
     limits = {d: rng.choice([0, 2, 4]) for d in defences if rng.random() < 0.4}
     evaluation = replace(evaluation, limits=limits)
     steps = Steps(least=drawn(rng, {1: 3, 2: 1}), most=drawn(rng, {6: 3, 7: 1, 2: 1}), step=drawn(rng, {1: 3, 2: 1}))
@@ -77,7 +88,7 @@ def searched_of(number: int) -> Searches:
     named = [*evaluation.attacks], [*evaluation.defences], [*evaluation.named_protections]
     searched = list(play_searches(ledger, Crew(world.submit, 1), steps, *named))
     found = breakdown_json(evaluation, steps, evaluation.bounds, searched, [*rows.values()])
-    return Searches(evaluation, steps, [*rows.values()], found)
+    return Searches(evaluation, steps, [*rows.values()], found, about | {"limits": limits})
 
 
 class _World:
@@ -91,7 +102,8 @@ class _World:
         self.idle = {place for place in places if rng.random() < 0.03}
         self.fails = {place for place in places if rng.random() < 0.03}
         self.kind = {
-            (a, *p): drawn(rng, {"grows": 12, "never": 4, "noticed": 2, "in vain": 2, "odd": 2, "fails": 2, "unmeasured": 1, "full": 1,
+            (a, *p): drawn(rng, {"grows": 12, "never": 4, "noticed": 2, "in vain": 2, "odd": 2, "fails": 2, "unmeasured": 1,
+                                 "full": 1,
                                  "nobody": 1}) for a in evaluation.attacks for p in places
         }  # fmt: skip
         self.built = {p: drawn(rng, {None: 2, 1: 1, 2: 2}) for p in places}
@@ -115,11 +127,21 @@ class _World:
         rng = Random(f"{self.number} {cell}")
         if cell.attack == ABSENT:
             late = max(0.05, round(clean - self.worth[place] * rng.random(), 4))
-            return row | {"accuracy": {"late": late, "final": late}, "lost": {"rounds": 1, "reason": "no"} if rng.random() < 0.1 else None}
+            return row | {
+                "accuracy": {"late": late, "final": late},
+                "lost": {"rounds": 1, "reason": "no"} if rng.random() < 0.1 else None,
+            }
         return self._attacked(rng, row, cell, clean, k, self.kind[(cell.attack, *place)])
 
     def _attacked(self, rng: Random, row: Row, cell: Cell, clean: float, k: float, kind: str) -> Row:
-        breaks = {"never": False, "noticed": k in (2.0, 3.0), "odd": rng.random() < 0.5, "in vain": False, "full": False, "nobody": False}
+        breaks = {
+            "never": False,
+            "noticed": k in (2.0, 3.0),
+            "odd": rng.random() < 0.5,
+            "in vain": False,
+            "full": False,
+            "nobody": False,
+        }
         worse = breaks.get(kind, k >= 2 + cell.seed % 3)
         late = max(0.0, round(clean - (rng.uniform(0.06, 0.5) if worse else rng.uniform(-0.01, 0.04)), 4))
         final, success = late, None

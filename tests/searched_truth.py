@@ -1,5 +1,5 @@
-"""What is so of breakdown searches, reckoned anew from the lines that were played for them: of each seed the smallest strength that
-breaks, and the median of these.
+"""What is so of breakdown searches, reckoned anew from the lines that were played for them: of each seed the smallest strength
+that breaks, and the median of these.
 """
 
 from collections.abc import Sequence

@@ -12,8 +12,8 @@ from .verdict_words import near
 NUMBER = r"(-?\d+\.\d)"
 POINT = r"(IPM|ALIE|BadNets|mine)\(\w+ ([\d.]+)\)"
 DID = (
-    rf"loses {NUMBER} points of accuracy \(the client that loses most(, in any seed,|:) {NUMBER}\)(?:, {NUMBER} points in the last"
-    rf" evaluation(?: on (\d+) of (\d+) seeds)?)?(?:, backdoor success {NUMBER} % \(on the models without attack {NUMBER} %\))?"
+    rf"loses {NUMBER} points of accuracy \(the client that loses most(, in any seed,|:) {NUMBER}\)(?:, {NUMBER} points in the"
+    rf" last evaluation(?: on (\d+) of (\d+) seeds)?)?(?:, backdoor success {NUMBER} % \(on the models without attack {NUMBER} %\))?"
 )
 SPENT = r"(\d+) runs(?: \(those that earlier searches left in the folder among them; the budget was \d+\))?, (\d+) CPU seconds"
 SEEDS = r"(?:the seed searched|the seeds searched)"
@@ -25,7 +25,9 @@ SIDE = {
 }
 """What is said beside, of points in each state."""
 GOALS = {"any": "", "accuracy": " of accuracy, which alone was sought,", "backdoor": " by a backdoor, which alone was sought,"}
-ERRED = re.compile(rf" (\d+) points? ended in an error, first {POINT} by (\d+): (.+?)\. Where it is the defence's, .+?no break here\.")
+ERRED = re.compile(
+    rf" (\d+) points? ended in an error, first {POINT} by (\d+): (.+?)\. Where it is the defence's, .+?no break here\."
+)
 UNPLAYED = re.compile(r" Not played(, for want of budget|, as a break was found before| yet): ([^.]+)\.")
 NOTHING = re.compile(r" Yet median learned nothing without attack \(.+?\)\.")
 
@@ -51,7 +53,9 @@ class Reader:
 
     def headline(self, words: str) -> None:
         t, text = self.so, words
-        if found := re.fullmatch(rf"Nothing was tried (yet|that could be played, which says nothing of the defence) \({SPENT}\)\.", words):
+        if found := re.fullmatch(
+            rf"Nothing was tried (yet|that could be played, which says nothing of the defence) \({SPENT}\)\.", words
+        ):
             self.claim(not t.of("no break", "undecided", "refuted", "without", "open", "breaks"), "something was played", words)
             return self.claim((found[1] == "yet") == (not t.points), "tried", words)
         text = self._spent(self._unplayed(text, words), words)
@@ -60,14 +64,16 @@ class Reader:
         self.claim(not t.of("breaks"), "there is a break", words)
         if text.startswith("median learned nothing"):
             self.claim(t.nothing, "it learned", words)
-            found = re.search(r"there was nothing to take, and (\d+) points? in # say nothing of it; .+? learning rate\.(.*)", text)
+            found = re.search(
+                r"there was nothing to take, and (\d+) points? in # say nothing of it; .+? learning rate\.(.*)", text
+            )
             self.claim(bool(found) and int(found[1] if found else 0) == len(self._played()), "points", words)
             rest = self._beside(found[2] if found else "", words)
             return self.claim(not rest.strip(), f"no reading: {rest}", words)
         self.claim(not t.nothing, "it learned nothing", words)
         found = re.match(
-            rf"No break{re.escape(GOALS[t.goal])} found in #, by (.+?) of {CLIENTS} clients, at (\d+) points?(?: \((\d+) more could not be"
-            r" played\))?; this does not say that there is none\.", text,
+            rf"No break{re.escape(GOALS[t.goal])} found in #, by (.+?) of {CLIENTS} clients, at (\d+) points?(?: \((\d+) more could"
+            r" not be played\))?; this does not say that there is none\.", text,
         )  # fmt: skip
         if found is None:
             return self.claim(False, "no reading", words)
@@ -83,7 +89,11 @@ class Reader:
     def _unplayed(self, text: str, words: str) -> str:
         t, found = self.so, UNPLAYED.search(text)
         tried = {p.spot[0] for p in t.points.values()}
-        so = [name for name in t.about["attacks"] if name not in tried] if t.points and not text.startswith("median learned") else []
+        so = (
+            [name for name in t.about["attacks"] if name not in tried]
+            if t.points and not text.startswith("median learned")
+            else []
+        )
         self.claim((found[2].split(", ") if found else []) == so, f"not played: {so}", words)
         return text[: found.start()] + text[found.end() :] if found else text
 
@@ -105,8 +115,8 @@ class Reader:
         self.claim(bool(yet) == t.nothing, "learned nothing", words)
         text = NOTHING.sub("", text)
         found = re.match(
-            rf"Broken by (\d+) of {CLIENTS} clients( \(.+?\))?: {POINT}: {DID}; broken on every seed that was held out(?: \((.+?)\))?,"
-            r" too\. (The search was stopped after #: --resume goes on, and may find a cheaper one\."
+            rf"Broken by (\d+) of {CLIENTS} clients( \(.+?\))?: {POINT}: {DID}; broken on every seed that was held out(?:"
+            r" \((.+?)\))?, too\. (The search was stopped after #: --resume goes on, and may find a cheaper one\."
             r"|Found in #, the first break after (\d+) runs and (\d+) CPU seconds\.)", text,
         )  # fmt: skip
         if found is None:
@@ -125,7 +135,11 @@ class Reader:
         built, drawn = self.so.about["built_for"], self.so.about["in_a_round"]
         so = None
         if built is not None:
-            so = f" (it is built for {built} in a round)" if by <= built else f" (beyond the {built} in a round that it is built for)"
+            so = (
+                f" (it is built for {built} in a round)"
+                if by <= built
+                else f" (beyond the {built} in a round that it is built for)"
+            )
             so = f" (it is built for {built} of the {drawn} that are drawn in a round)" if drawn < CLIENTS else so
         self.claim(limit == so, f"limit {so}", words)
 
@@ -146,7 +160,8 @@ class Reader:
             self.claim(counts(found[1]) == {p.spot[2] for p in weaker} and int(found[2]) == len(weaker), "fewer", words)
             return self.claim(not any(states.values()), f"what is open: {states}", words)
         found = re.fullmatch(
-            rf" With fewer \((.+?)\), (\d+) points? (?:was|were) tried, of which (.+?)(?:\. The worst of the last: {DID} by (\d+))?\.",
+            rf" With fewer \((.+?)\), (\d+) points? (?:was|were) tried, of which (.+?)(?:\. The worst of the last:"
+            rf" {DID} by (\d+))?\.",
             text,
         )
         if found is None:
@@ -193,15 +208,15 @@ class Reader:
         """What is taken of the accuracy without attack."""
         t = self.so
         found = re.search(
-            rf" Of the accuracy without attack {NUMBER} points were taken, by (\d+), {POINT}; of that without these clients' data, by"
-            r" which a break is told, no more than the bound in the mean\. .+?, it is a break\.", text,
+            rf" Of the accuracy without attack {NUMBER} points were taken, by (\d+), {POINT}; of that without these clients' data,"
+            r" by which a break is told, no more than the bound in the mean\. .+?, it is a break\.", text,
         )  # fmt: skip
         if found is None:
             return text
         spot = found[3], float(found[4]), int(found[2])
         taken = []
-        for row in t.rows:
-            if row["seed"] in (*t.seeds, *t.held_out) and row["numbers"].get("attack") == spot[0] and row["status"] == "done" and (
+        for row in (row for row in t.rows if row["seed"] in (*t.seeds, *t.held_out)):
+            if row["numbers"].get("attack") == spot[0] and row["status"] == "done" and (
                     float([*row["numbers"].values()][1]), row["attackers"]) == spot[1:]:  # fmt: skip
                 taken.append(fmean(t.clean[row["seed"]]["of"][i] - v for i, v in row["of"].items()))
         self.claim(bool(taken) and near(found[1], fmean(taken)) and fmean(taken) > t.loss, f"taken {taken}", words)
@@ -230,7 +245,11 @@ class Reader:
             return fmean(h.severity for h in t.searched(p))
 
         most = max(map(there, played))
-        self.claim(bool(of[12]) == (there(point) < most - 1e-9) or there(point) > most - 1e-6, f"worse where it was searched: {most}", words)
+        self.claim(
+            bool(of[12]) == (there(point) < most - 1e-9) or there(point) > most - 1e-6,
+            f"worse where it was searched: {most}",
+            words,
+        )
         if of[12]:
             other = t.points.get((of[12], float(of[13]), int(of[14])))
             self.claim(other is not None and there(other) >= most - 1e-9, "where it was searched", words)

@@ -49,7 +49,9 @@ class Surfaces(Reader):
         for row in shown(search):
             self.claim(spots[row["attack"], row["strength"], row["attackers"]] == row["verdict"], "shown", str(row))
         for point in search.played:
-            own = t.points[str(point.numbers["attack"]), float(point.numbers[ATTACKS[str(point.numbers["attack"])]]), point.attackers]
+            own = t.points[
+                str(point.numbers["attack"]), float(point.numbers[ATTACKS[str(point.numbers["attack"])]]), point.attackers
+            ]
             words, form = no_break(search, point), WHY[t.state(own)]
             self.claim(bool(re.fullmatch(form, words)), f"why no break of one that is {t.state(own)}", words)
         self._curve(search)
@@ -85,7 +87,12 @@ class Surfaces(Reader):
         if state != "not played":
             loss, worst = mean_of(h.loss for h in point.harms.values()), max(h.client for h in point.harms.values())
             gained = mean_of(h.rates[0] - h.rates[1] for h in point.harms.values() if h.rates)
-            for name, so in (("loss", loss), ("worst_client", worst), ("gained", gained), ("severity", t.mean(point, "severity"))):
+            for name, so in (
+                ("loss", loss),
+                ("worst_client", worst),
+                ("gained", gained),
+                ("severity", t.mean(point, "severity")),
+            ):
                 value = row[name]
                 self.claim(abs(value - so) < 1e-9 if isinstance(value, float) else isnan(so), f"{name}: {so}", str(value))
         else:
@@ -132,7 +139,9 @@ class Surfaces(Reader):
         t = self.so
         for row in by_attack(search):
             of = [p for p in t.points.values() if p.spot[0] == row["attack"] and t.played(p)]
-            self.claim(row["points"] == len(of) and abs(row["loss"] - max(t.mean(p, "loss") for p in of)) < 1e-9, "attack", str(row))
+            self.claim(
+                row["points"] == len(of) and abs(row["loss"] - max(t.mean(p, "loss") for p in of)) < 1e-9, "attack", str(row)
+            )
             rates = [h.rates[0] for p in of for h in p.harms.values() if h.rates]
             self.claim(row["success"] == max(rates, default=None), f"success {rates}", str(row))
 
@@ -142,7 +151,7 @@ class Surfaces(Reader):
         self.claim(bool(words) == bool(so), "failed", words)
         found = re.match(r"Not played: (\d+) of (\d+) points; most often \((\d+)\): (.+?)\.(?: |$)", words)
         if found:
-            why = [[*p.without.values()][0][1] for p in so]
+            why = [next(iter(p.without.values()))[1] for p in so]
             self.claim((int(found[1]), int(found[2])) == (len(so), len(t.points)), "counts", words)
             self.claim(int(found[3]) == max(map(why.count, why)) == why.count(found[4]), f"why {why}", words)
 

@@ -1,5 +1,5 @@
-"""Searches for a break that are made up, each from a number alone: points near the bounds, breaks that hold and that do not, seeds
-without a result, budgets that ended, searches that were stopped or resumed, in every mixture.
+"""Searches for a break that are made up, each from a number alone: points near the bounds, breaks that hold and that do not,
+seeds without a result, budgets that ended, searches that were stopped or resumed, in every mixture.
 """
 
 import json
@@ -52,7 +52,8 @@ def sought_of(number: int) -> Sought:
     about: Row = {
         "name": "made up", "defence": "median", "about": "x", "scenario": {}, "clients": CLIENTS, "least": least, "most": 4,
         "built_for": drawn(rng, {None: 1, 2: 1}), "in_a_round": drawn(rng, {CLIENTS: 4, 4: 1}), "seeds": seeds, "held_out": held,
-        "bounds": {"loss": drawn(rng, {0.05: 4, 0.1: 1}), "success": 0.1}, "goal": drawn(rng, {"any": 4, "accuracy": 1, "backdoor": 1}),
+        "bounds": {"loss": drawn(rng, {0.05: 4, 0.1: 1}), "success": 0.1},
+        "goal": drawn(rng, {"any": 4, "accuracy": 1, "backdoor": 1}),
         "runs": drawn(rng, {400: 3, 5: 1}), "minutes": None, "knows": "INSIDER", "attacks": [*ATTACKS], "own": {"mine": "0a1b"},
         "strengths": dict(ATTACKS), "left_out": {}, "as_given": {}, "command": "cloister attack it.py", "fixed": {},
     }  # fmt: skip
@@ -123,7 +124,9 @@ class _Made:
             self.clean[seed] = self._line({}, 0, seed, self.base - 0.02 * rng.random())
             self.rows.append(self.clean[seed])
         if (attackers, seed) not in self.absent:
-            row = self._line({"which": "any"}, attackers, seed, max(0.02, self.clean[seed]["accuracy"] - self.below * rng.random()))
+            row = self._line(
+                {"which": "any"}, attackers, seed, max(0.02, self.clean[seed]["accuracy"] - self.below * rng.random())
+            )
             row["key"] = f"absent {attackers} {seed}"
             row["lost"] = drawn(rng, {0: 9, 2: 1})
             self.absent[attackers, seed] = row
@@ -139,7 +142,7 @@ class _Made:
         holds = drawn(rng, {"all": 4, "none": 2, "some": 2, "no result": 2})
         for seed in about["seeds"]:
             self.rows.append(self._played(numbers, attackers, seed, harm, fails and rng.random() < 0.7))
-        if harm not in ("breaks", "end", "near") or fails and rng.random() < 0.5:
+        if harm not in ("breaks", "end", "near") or (fails and rng.random() < 0.5):
             return
         if self.cut and rng.random() < 0.5:
             return

@@ -243,7 +243,14 @@ def test_the_legend_of_a_searchs_picture_is_beside_its_line_and_not_over_it(monk
 @pytest.mark.parametrize(("accuracy", "chance"), [(0.106, True), (0.5, False)])
 def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: float, chance: bool) -> None:
     """Before: "No break found", and each point "holds", with a learning rate of 1e-7."""
-    clean = {"attackers": 0, "seed": 0, "status": "done", "accuracy": accuracy, "classes": 10, "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {
+        "attackers": 0,
+        "seed": 0,
+        "status": "done",
+        "accuracy": accuracy,
+        "classes": 10,
+        "cost": {"seconds": 1.0, "beside": 0.0},
+    }
     found = replace(search([point(1, 0.001), point(2, 0.0)]), rows=[clean])
     words = verdict(found)
     assert ("learned nothing without attack (10.6 %, as chance is 10.0 %): there was nothing to take" in words) == chance
@@ -277,7 +284,14 @@ def test_points_that_ended_in_an_error_are_in_the_verdict() -> None:
 
 def test_who_says_a_frequent_label_always_has_learned_nothing() -> None:
     """Before: "No break found in 24 runs" of two labels, where one is that of nine in ten records and was always said."""
-    clean = {"attackers": 0, "seed": 0, "status": "done", "accuracy": 0.895, "classes": 2, "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {
+        "attackers": 0,
+        "seed": 0,
+        "status": "done",
+        "accuracy": 0.895,
+        "classes": 2,
+        "cost": {"seconds": 1.0, "beside": 0.0},
+    }
     at = replace(search([point(1, 0.001)]), rows=[clean | {"one_label": 0.895}])
     words = "learned nothing without attack (89.5 %, as always saying the most frequent label is 89.5 %)"
     assert f"{words}: there was nothing to take" in verdict(at)

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from cloister.evaluating.data import read_grid
-from cloister.evaluating.panels import breakdowns
+from cloister.evaluating.over_seeds import over_seeds
+from cloister.evaluating.panels import BROKE, breakdowns
 from cloister.evaluating.tables import breakdown_table
 from cloister.evaluating.verdict import sentences
-from cloister.threat_models.evaluation import description
 
 from .searched_tables import Searches, searched_of
 from .searched_truth import Lines, One
 
-FEW, STEP, SETS = 60, 250, 8
+FEW, STEP, SETS = 40, 150, 8
 """Tables of a case of the fast test; and of one of the longer ones, and how many of these there are."""
 NOTHING = r"learned nothing without attack \(\d+\.\d %, as (?:chance|always saying the most frequent label) is 11\.0 %\)"
 TAKEN = (
-    r"on (\d+) of (\d+) seeds? more than the bound is taken of the accuracy without attack at ([\d.]+)(?: to ([\d.]+))?; no more than"
-    r" the bound of that without the attackers' data, by which a break is told"
+    r"on (\d+) of (\d+) seeds? more than the bound is taken of the accuracy without attack at ([\d.]+)(?: to ([\d.]+))?; no more"
+    r" than the bound of that without the attackers' data, by which a break is told"
 )
 VAIN = r"in \d+ of \d+ runs [^;]+"
 
@@ -84,8 +84,8 @@ class Reader:
         t = self.so
         counts = sorted({len(one.done) for one in t.of} - {0})
         found = re.fullmatch(
-            r"The fewest attackers that break each defence, some from (\d+) to (\d+) tried, (?:median of (?:(\d+) to )?(\d+) seeds|(of one"
-            r" seed)|(of which no search has a result))\.", first,
+            r"The fewest attackers that break each defence, some from (\d+) to (\d+) tried, (?:median of (?:(\d+) to )?(\d+)"
+            r" seeds|(of one seed)|(of which no search has a result))\.", first,
         )  # fmt: skip
         if found is None:
             return self.claim(False, "no reading", first)
@@ -139,18 +139,21 @@ def not_so(of: Searches, path: Path) -> list[str]:
     for row in rows:
         reader.row(by[row[0], row[1], row[2]], *row[3:])
     path.mkdir(parents=True, exist_ok=True)
-    (path / "evaluation.json").write_text(json.dumps(description(of.evaluation)))
+    (path / "evaluation.json").write_text(json.dumps(of.about))
     (path / "breakdown.json").write_text(json.dumps(of.found))
     (path / "results.jsonl").write_text("")
     grid = read_grid(path)
     (first, lines), *_ = sentences(grid).places
     reader.headline(first, lines)
     panel = breakdowns(grid)["rows"]
-    told = [tuple(row[n] for n in ("attack", "defence", "protection", "broke", "median", "interval", "by", "remarks")) for row in panel]
+    told = [
+        tuple(row[n] for n in ("attack", "defence", "protection", "broke", "median", "interval", "by", "remarks"))
+        for row in panel
+    ]
     reader.claim(told == rows, f"page: {told}", rows)
     for row in panel:
         one = by[row["attack"], row["defence"], row["protection"]]
-        tried = [f"seed {s.seed}: " + " ".join(f"{k:g}{'×' * broke}" for k, broke in s.tried.items()) for s in one.done]
+        tried = [f"seed {s.seed}: " + " ".join(f"{k:g}{BROKE * broke}" for k, broke in s.tried.items()) for s in one.done]
         reader.claim(row["tried"] == "; ".join(tried), f"tried {tried}", row["tried"])
     return reader.found
 
@@ -169,3 +172,27 @@ def test_no_sentence_of_breakdown_searches_says_what_the_lines_do_not(tmp_path: 
 @pytest.mark.parametrize("case", range(SETS))
 def test_no_sentence_of_many_breakdown_searches_says_what_the_lines_do_not(tmp_path: Path, case: int) -> None:
     assert not _read(range(10_000 + STEP * case, 10_000 + STEP * (case + 1)), tmp_path)
+
+
+def test_medians_change_only_as_they_should() -> None:
+    """Seeds twice, in another order, or with one that has no result leave a median; a seed that breaks earlier raises none."""
+    for n in range(5000, 5040):
+        for one in searched_of(n).found["results"]:
+            seeds, median = one["seeds"], one["median"]
+            lacking = {"seed": 99, "breaks": None, "holds": None, "single": None, "reason": "no"}
+            for others in ([*seeds, *seeds], seeds[::-1], [*seeds, lacking]):
+                again = over_seeds(others)["median"]
+                assert (again is None) == (median is None)
+                assert median is None or all(again[name] == median[name] for name in ("median", "upper"))
+            if median is not None:
+                first = next(k for k, seed in enumerate(seeds) if not seed["reason"])
+                earlier = over_seeds([*seeds[:first], {**seeds[first], "breaks": 1.0}, *seeds[first + 1 :]])["median"]
+                ends = [(earlier[name], median[name]) for name in ("median", "upper", "low", "high")]
+                assert all((inf if new is None else new) <= (inf if old is None else old) for new, old in ends)
+
+
+def test_a_sentence_of_searches_that_nobody_can_read_is_told() -> None:
+    """Else a new one would be held against nothing."""
+    reader = Reader(Lines(searched_of(1)))
+    reader.headline("All is well.", ())
+    assert reader.found == ["no reading | All is well."]

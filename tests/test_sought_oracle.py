@@ -16,7 +16,7 @@ from .sought_surfaces import Surfaces, page
 from .sought_tables import Sought, sought_of
 from .sought_truth import Truth
 
-FEW, STEP, SETS = 100, 500, 8
+FEW, STEP, SETS = 80, 400, 8
 """Tables of a case of the fast test; and of one of the longer ones, and how many of these there are."""
 
 

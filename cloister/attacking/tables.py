@@ -14,7 +14,6 @@ from .data import Search, curve, found_words
 from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed, unplayed_words, with_interval
 from .words import said
 
-
 GOALS = {"any": "", "accuracy": " of accuracy, which alone was sought,", "backdoor": " by a backdoor, which alone was sought,"}
 """What kind of break was not found."""
 
@@ -40,8 +39,8 @@ def verdict(search: Search) -> str:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
         points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
-        left = len(search.points) - len(search.played)
-        points += f" ({left} more could not be played)" if left else ""
+        failed = len(search.points) - len(search.played)
+        points += f" ({failed} more could not be played)" if failed else ""
         held = f" {search.refuted} broke {search.seed_searched}, and did not hold on all others." if search.refuted else ""
         if cut := [point for point in search.points.values() if search.without(point)]:
             held += f" {len(cut)} broke {search.seed_searched}{_as_far(search, cut)}, and had no result on another"
@@ -61,8 +60,8 @@ def verdict(search: Search) -> str:
                 f"{held}"
             )
         return (
-            f"No break{GOALS[about['goal']]} found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
-            f" none.{held}{unplayed_words(search)} The worst{_in_the_mean(search)}: {_did(most)} by {most.attackers},"
+            f"No break{GOALS[about['goal']]} found in {spent}, by {played_by(search)}, at {points}; this does not say that there"
+            f" is none.{held}{unplayed_words(search)} The worst{_in_the_mean(search)}: {_did(most)} by {most.attackers},"
             f" {said(most.numbers)}.{_worse_where_searched(search, most)}{_of_clean(search, most)}{_erred(search)}"
         )
     seeds = ", ".join(map(str, about["held_out"]))

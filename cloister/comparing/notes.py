@@ -3,11 +3,10 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 from ..threat_models.broken import points as in_points
 from .caveats import caveats
-from .data import Found, Spot
+from .data import Found
 from .lines import ALL_UPDATES, DAGGER, STAR, points
 from .scale import played_words, scale_words
 from .verdict import Paired, paired, pairs_of, whole_of
@@ -103,8 +102,8 @@ def _fitting(found: Found, data: str) -> list[str]:
 
 
 def fits_words(found: Found, rows: Sequence[Fit]) -> str:
-    """Whether methods reach the yardstick where their cards say they fit; empty where none says so, or no yardstick is played, and
-    before every cell is there.
+    """Whether methods reach the yardstick where their cards say they fit; empty where none says so, or no yardstick is played,
+    and before every cell is there.
     """
     places = [(m, *block) for block in found.blocks for m in _fitting(found, block[0])]
     if not places or not found.complete or found.about["yardstick"] not in found.methods:

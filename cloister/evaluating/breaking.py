@@ -131,8 +131,13 @@ def played_breakdown(asked: AskedBreakdown, ledger: Ledger, hands: Crew, *, quie
 
 def current_rows(evaluation: Evaluation, ledger: Ledger) -> list[Row]:
     """Lines of the evaluation as it is now: not of seeds that it had, nor of an attack or a defence before it was edited."""
-    names = {"attack": {None, ABSENT, *evaluation.attacks}, "defence": {*evaluation.defences}, "seed": {*evaluation.seeds},
-             "protection": {*evaluation.named_protections}, "partition": {*(evaluation.partitions or ("",))}}  # fmt: skip
+    names: dict[str, set[Any]] = {
+        "attack": {None, ABSENT, *evaluation.attacks},
+        "defence": {*evaluation.defences},
+        "seed": {*evaluation.seeds},
+        "protection": {*evaluation.named_protections},
+        "partition": {*(evaluation.partitions or ("",))},
+    }
     there = [row for row in ledger.rows.values() if all(row.get(name, "") in known for name, known in names.items())]
     return [row for row in there if row["key"] == ledger.key(Cell(*(row[f.name] for f in fields(Cell))))]
 

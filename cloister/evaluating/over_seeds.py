@@ -46,7 +46,7 @@ def breaks_within(one: Mapping[str, Any]) -> bool:
 
 
 def beyond_words(one: Mapping[str, Any]) -> str:
-    """That the median is of more attackers in a round than the defence is built for; empty where it is not, or nothing says so."""
+    """That the median is of more attackers in a round than the defence is built for; empty where nothing says so."""
     limit = one.get("built_for")
     if limit is None or not breaks_within(one):
         return ""
