@@ -182,8 +182,8 @@ class Reader:
             return self.claim(not re.match(r"\d", words), f"{what} of nothing", words)
         found = re.fullmatch(
             r"(\d+\.\d)(?: ±(\d+\.\d)| \((\d+\.\d) and (\d+\.\d)\))?(?: \(([+\u2212]?\d+\.\d|\u2013)(?: on (\d+) of (\d+)"
-            r" seeds)?\))?( \(nothing summed\))?(, not all (?:seeds|clients|seeds and clients))?(?:, opens (\d+) %(?: on (\d+) of (\d+)"
-            r" seeds)?)?", words,
+            r" seeds)?\))?( \(nothing summed\))?(, not all (?:seeds|clients|seeds and clients))?(?:, opens (\d+) %(?: on (\d+)"
+            r" of (\d+) seeds)?)?", words,
         )  # fmt: skip
         if found is None:
             return self.claim(False, f"no reading of a {what}", words)

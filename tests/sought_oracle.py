@@ -13,7 +13,8 @@ NUMBER = r"(-?\d+\.\d)"
 POINT = r"(IPM|ALIE|BadNets|mine)\(\w+ ([\d.]+)\)"
 DID = (
     rf"loses {NUMBER} points of accuracy \(the client that loses most(, in any seed,|:) {NUMBER}\)(?:, {NUMBER} points in the"
-    rf" last evaluation(?: on (\d+) of (\d+) seeds)?)?(?:, backdoor success {NUMBER} % \(on the models without attack {NUMBER} %\))?"
+    rf" last evaluation(?: on (\d+) of (\d+) seeds)?)?(?:, backdoor success {NUMBER} % \(on the models without"
+    rf" attack {NUMBER} %\))?"
 )
 SPENT = r"(\d+) runs(?: \(those that earlier searches left in the folder among them; the budget was \d+\))?, (\d+) CPU seconds"
 SEEDS = r"(?:the seed searched|the seeds searched)"
@@ -72,8 +73,8 @@ class Reader:
             return self.claim(not rest.strip(), f"no reading: {rest}", words)
         self.claim(not t.nothing, "it learned nothing", words)
         found = re.match(
-            rf"No break{re.escape(GOALS[t.goal])} found in #, by (.+?) of {CLIENTS} clients, at (\d+) points?(?: \((\d+) more could"
-            r" not be played\))?; this does not say that there is none\.", text,
+            rf"No break{re.escape(GOALS[t.goal])} found in #, by (.+?) of {CLIENTS} clients, at (\d+) points?(?: \((\d+) more"
+            r" could not be played\))?; this does not say that there is none\.", text,
         )  # fmt: skip
         if found is None:
             return self.claim(False, "no reading", words)
@@ -208,18 +209,19 @@ class Reader:
         """What is taken of the accuracy without attack."""
         t = self.so
         found = re.search(
-            rf" Of the accuracy without attack {NUMBER} points were taken, by (\d+), {POINT}; of that without these clients' data,"
-            r" by which a break is told, no more than the bound in the mean\. .+?, it is a break\.", text,
+            rf" Of the accuracy without attack {NUMBER} points were taken( in the mean)?, by (\d+), {POINT}; of that without these"
+            r" clients' data, by which a break is told, no more than the bound( in the mean)?\. .+?, it is a break\.", text,
         )  # fmt: skip
         if found is None:
             return text
-        spot = found[3], float(found[4]), int(found[2])
+        spot = found[4], float(found[5]), int(found[3])
         taken = []
         for row in (row for row in t.rows if row["seed"] in (*t.seeds, *t.held_out)):
             if row["numbers"].get("attack") == spot[0] and row["status"] == "done" and (
                     float([*row["numbers"].values()][1]), row["attackers"]) == spot[1:]:  # fmt: skip
                 taken.append(fmean(t.clean[row["seed"]]["of"][i] - v for i, v in row["of"].items()))
         self.claim(bool(taken) and near(found[1], fmean(taken)) and fmean(taken) > t.loss, f"taken {taken}", words)
+        self.claim(bool(found[2]) == bool(found[6]) == (len(taken) > 1), "in the mean", words)
         self.claim(spot in t.points and t.mean(t.points[spot], "loss") <= t.loss, "more than the bound", words)
         return text[: found.start()] + text[found.end() :]
 

@@ -13,6 +13,7 @@ from .behind_means import earlier_peaks, single_clients
 from .best import strengths_without_result, which_is_best
 from .by_strength import by_strength
 from .caveats import (
+    by_accuracy_alone,
     diverged_without_attack,
     in_vain,
     little_on_some_seeds,
@@ -72,7 +73,7 @@ def sentences(grid: Grid) -> Said:
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
-    less += tuple(f"{capital(words)}." for words in grid.about.get("doubts") or ())
+    less += (*by_accuracy_alone(grid), *(f"{capital(words)}." for words in grid.about.get("doubts") or ()))
     less += (
         *unusable(grid),
         *nobody_at_work(grid),

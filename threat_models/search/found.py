@@ -73,7 +73,11 @@ class Point:
         """Whether it breaks the defence there and on every one of these seeds, which were held out, and each seed that it was
         played on has a result: nobody knows a mean of which a seed is missing.
         """
-        return self.suspected and not self.without and all(seed in self.held_out and self.held_out[seed].severity > 1 for seed in seeds)
+        return (
+            self.suspected
+            and not self.without
+            and all(seed in self.held_out and self.held_out[seed].severity > 1 for seed in seeds)
+        )
 
     def refuted(self) -> bool:
         """Whether it was suspected, and does not hold on a seed that was held out."""
