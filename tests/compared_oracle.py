@@ -12,7 +12,7 @@ from .verdict_words import near, outside_brackets
 ONE_SEED = "One seed tells nothing of chance, so no method is called better. Highest mean accuracy"
 PERCENT = r"(\d+\.\d) %"
 BLOCK = re.compile(
-    rf"(.+?): (?:(.+?), {PERCENT}|nobody has a result on every seed and of every client)(?:; (.+?))?\."
+    rf"(.+?): (?:([^.;:(]+?), {PERCENT}|nobody has a result on every seed and of every client)(?:; (.+?))?\."
     r"( Not compared, as not every seed and client has a result: .+?\.)?((?: Under .+?\.)*)"
 )
 

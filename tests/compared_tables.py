@@ -94,7 +94,7 @@ def _block(rng: Random, about: Row, spot: Row, base: Mapping[int, float], weight
         cost = drawn(rng, {0.0: 2, 0.02: 2, 0.3: 2, 0.6: 1})
         fate, of_all = drawn(rng, weights), rng.random() < 0.1
         for seed, before in clean.items():
-            row = _done(rng, spot, seed, attack, late[seed] - (0.2 if of_all else cost), CLIENTS - 1)
+            row = _done(rng, spot, seed, attack, max(0.03, late[seed] - (0.2 if of_all else cost)), CLIENTS - 1)
             row |= {"members": [CLIENTS - 1], "success": rng.choice([0.1, 0.9]) if attack == "backdoor" else None}
             del row["clients"]
             row = _fated(rng, row, fate, seed in some)

@@ -209,8 +209,8 @@ class Reader:
         """What is taken of the accuracy without attack."""
         t = self.so
         found = re.search(
-            rf" Of the accuracy without attack {NUMBER} points were taken( in the mean)?, by (\d+), {POINT}; of that without these"
-            r" clients' data, by which a break is told, no more than the bound( in the mean)?\. .+?, it is a break\.", text,
+            rf" Of the accuracy without attack {NUMBER} points were taken( in the mean)?, by (\d+), {POINT}; of that without"
+            r" these clients' data, by which a break is told, no more than the bound( in the mean)?\. .+?, it is a break\.", text,
         )  # fmt: skip
         if found is None:
             return text

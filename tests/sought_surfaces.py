@@ -13,6 +13,7 @@ from .sought_oracle import Reader
 from .sought_tables import ATTACKS, CLIENTS
 from .sought_truth import Point
 from .verdict_truth import mean_of
+from .verdict_words import near
 
 WORDS = {
     "not played": "not played", "breaks": "breaks",
@@ -128,7 +129,7 @@ class Surfaces(Reader):
         self.claim(first.value == so, f"tile: {so}", first.value)
         if played:
             top = max(played, key=lambda p: t.mean(p, "loss"))
-            self.claim(worst.value == f"{100 * t.mean(top, 'loss') + 0.0:.1f}".replace("-0.0", "0.0"), "worst loss", worst.value)
+            self.claim(near(worst.value, t.mean(top, "loss")), "worst loss", worst.value)
             why = worst.detail.partition("; ")[2]
             alike = [t.state(p) for p in played if t.mean(p, "loss") >= t.mean(top, "loss") - 1e-9]
             self.claim(any(re.fullmatch(WHY[state] or "a break", why) for state in alike), f"worst is {alike}", why)

@@ -347,7 +347,7 @@ def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
 
 def test_a_misspelt_name_in_limits_is_among_the_defences_of_that_evaluation() -> None:
     """Before: "Multikrum: give it in algorithms.RobustFedAvg(rule=...)", of defences that the user named "Multi-Krum"."""
-    defences = {"FedAvg": FedAvg(), "Multi-Krum": RobustFedAvg(rule=MultiKrum(2))}
+    defences = {"FedAvg": FedAvg(), "Multi-Krum": RobustFedAvg(rule=Median())}
     words = "Multikrum; did you mean 'Multi-Krum'; there are: FedAvg, Multi-Krum"
     assert words in refused(defences=defences, limits={"Multikrum": 2})
     assert "RobustFedAvg(rule" not in refused(defences=defences, limits={"Bulyan": 2})

@@ -118,7 +118,7 @@ def test_metrics_that_judge_nothing_are_said(tmp_path: Path) -> None:
     """Before: not a word of them, in verdict or tables."""
     training = replace(sample.scenario.training, metrics=("macro F1",))
     changes = {"scenario": replace(sample.scenario, training=training)}
-    words = "Verdicts are by accuracy alone, and by what backdoors gain: macro F1, which the scenario measures too, judges nothing here"
+    words = "Verdicts are by accuracy alone, and by what backdoors gain: macro F1, which the scenario measures too"
     assert words in verdict(made_up(tmp_path / "more", GOOD, changes=changes))
     assert "by accuracy alone" not in verdict(made_up(tmp_path / "none", GOOD))
 

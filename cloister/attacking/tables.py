@@ -137,8 +137,9 @@ def _of_clean(search: Search, worst: Point) -> str:
     if point.loss > bound:
         return ""
     mean = " in the mean" if len(point.seen) > 1 else ""
+    by = f"{point.attackers}, {said(point.numbers)}"
     return (
-        f" Of the accuracy without attack {in_points(taken)} points were taken{mean}, by {point.attackers}, {said(point.numbers)};"
+        f" Of the accuracy without attack {in_points(taken)} points were taken{mean}, by {by};"
         f" of that without these clients' data, by which a break is told, no more than the bound{mean}. If the defence has"
         " less then as it gives up without them, and not for want of their data, it is a break."
     )

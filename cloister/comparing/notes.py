@@ -11,6 +11,8 @@ from .lines import ALL_UPDATES, DAGGER, STAR, points
 from .scale import played_words, scale_words
 from .verdict import Paired, paired, pairs_of, whole_of
 
+EQUAL = 1e-9
+"""By so much equal means may differ, as they are reckoned."""
 SECOND_HAND = f"{DAGGER} The method's paper is known by what others say of it alone."
 
 
@@ -109,7 +111,9 @@ def fits_words(found: Found, rows: Sequence[Fit]) -> str:
     if not places or not found.complete or found.about["yardstick"] not in found.methods:
         return ""
     short = [
-        f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})" for f in rows if f.pair.gap < 0
+        f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})"
+        for f in rows
+        if f.pair.gap < -EQUAL
     ]
     clear = sum(f.pair.outcome == "win" for f in rows)
     words = f"{len(rows) - len(short)} of {len(rows)} in the mean"

@@ -129,8 +129,8 @@ def _searched(folders: Sequence[Path], seeds: Sequence[int]) -> dict[str, Any]:
 
 
 def _beside(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is said beside one search, of all folders: which strengths take more than the bound, for how many attackers a defence is
-    built, how many there were at most, and where attacks did nothing.
+    """What is said beside one search, of all folders: which strengths take more than the bound, for how many attackers a defence
+    is built, how many there were at most, and where attacks did nothing.
     """
     built = [one["built_for"] for one in several if one.get("built_for") is not None]
     at_work: dict[str, int] = {}
