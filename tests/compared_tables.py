@@ -71,6 +71,8 @@ def compare_of(number: int) -> Compare:
     keys = [row["key"] for row in rows]
     if rng.random() < 0.08:
         rows = [row for row in rows if rng.random() < 0.9]
+        there = {tuple(row[n] for n in _NAMES[1:5]) for row in rows if row["attack"] is None}
+        rows = [row for row in rows if tuple(row[n] for n in _NAMES[1:5]) in there]  # an attack follows the run without
     return Compare(about | {"keys": keys}, rows)
 
 
