@@ -39,20 +39,28 @@ def _has(of: object) -> str:
 
 def near(name: str, known: Iterable[str], others: Mapping[str, tuple[str, ...]] = NAMES, least: float = 0.6) -> str:
     """The same of a name among those that are known, or by what others call it; a name with an underscore is never offered for
-    one without. least: how alike, from 0 to 1.
+    one without. least: how alike, from 0 to 1. others: empty for names that a user gave: nothing of ours goes by them.
     """
     fit = [one for one in known if one.startswith("_") <= name.startswith("_")]
-    close = [one for one in fit if one.casefold() == name.casefold()]
-    if not close and "FedAvg" in fit and (words := absent(name)):
+    close = [one for one in fit if _bare(one) == _bare(name)]
+    if not close and others and "FedAvg" in fit and (words := absent(name)):
         return f": {words}"
     close = close or [one for one in [said_otherwise(name, fit, others)] if one] or get_close_matches(name, fit, 1, least)
     return f"; did you mean {close[0]!r}" if close else ""
 
 
-def not_there(names: Iterable[str], known: Collection[str]) -> str:
-    """Names that are not among those that are known, as the end of a sentence: "Loca; did you mean 'LOCAL'; there are: ..."."""
+def _bare(name: str) -> str:
+    """A name without what is often left out: "multikrum" of "Multi-Krum"."""
+    return re.sub(r"[\W_]", "", name).casefold() or name
+
+
+def not_there(names: Iterable[str], known: Collection[str], others: Mapping[str, tuple[str, ...]] = NAMES) -> str:
+    """Names that are not among those that are known, as the end of a sentence: "Loca; did you mean 'LOCAL'; there are: ...".
+
+    others: empty for names that a user gave (`near`).
+    """
     wrong = [str(name) for name in names]
-    return f"{', '.join(wrong)}{near(wrong[0], known)}; there are: {listed(known)}"
+    return f"{', '.join(wrong)}{near(wrong[0], known, others)}; there are: {listed(known)}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from cloister.evaluating.breaking import breakdown_json, steps_of
+from cloister.evaluating.breaking import breakdown_json, current_rows, steps_of
 from cloister.evaluating.over_seeds import broke_words, median_words, summed_up
 from cloister.evaluating.run import Ledger
 from cloister.evaluating.searches import Searched, broken_by, play_searches
@@ -321,6 +321,19 @@ def test_a_search_says_where_the_attack_did_nothing(row: dict[str, Any], words: 
     (one,) = breakdown_json(evaluation, steps, Bounds(), [whole], [line | row])["results"]
     assert words in breakdown_words(one, 3)[2]
     assert bool(words) == bool(one.get("in_vain"))
+
+
+def test_lines_of_what_was_edited_since_are_in_no_remark(tmp_path: Path) -> None:
+    """Before, a search counted what an attack of the same name had done before it was edited, and other seeds'."""
+    evaluation = replace(sample.evaluation, seeds=(0,))
+    folder = EvaluationFolder(tmp_path)
+    ledger = Ledger(evaluation, folder, folder.open(description(evaluation), resume=False))
+    for seed, key in ((0, None), (0, "as it was"), (7, None)):
+        cell = Cell("minus", "fedavg", 3.0, "Plain", seed)
+        row = {"key": key or ledger.key(cell), **{name: getattr(cell, name) for name in cell.__slots__}, "status": "done"}
+        ledger.rows[row["key"]] = row
+    (row,) = current_rows(evaluation, ledger)
+    assert (row["seed"], row["key"]) == (0, ledger.key(Cell("minus", "fedavg", 3.0, "Plain", 0)))
 
 
 def attacked(cell: Cell, late: float, success: float | None = None) -> dict[str, Any]:

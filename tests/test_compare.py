@@ -765,7 +765,7 @@ def test_a_mean_over_some_of_the_seeds_says_so_and_which_are_missing(tmp_path: P
         row.update({"status": "refused", "reason": "too few"})
     line = block_lines(found, "turned", "Plain")[1]
     assert (line.accuracy, line.instead) == ("refused", "refused: too few")
-    assert fits_words(found, fits(found)) == ""
+    assert fits_words(found, fits(found)).endswith("made for: nothing to tell it by: fitting on turned under Plain.")
 
 
 def test_a_method_without_a_result_where_it_fits_is_named(tmp_path: Path) -> None:

@@ -345,6 +345,14 @@ def test_a_misspelt_name_in_targets_and_limits_says_what_was_meant() -> None:
     assert f"not there: {defence}x; did you mean {defence!r}; there are: {defence}" in refused(limits={f"{defence}x": 1})
 
 
+def test_a_misspelt_name_in_limits_is_among_the_defences_of_that_evaluation() -> None:
+    """Before: "Multikrum: give it in algorithms.RobustFedAvg(rule=...)", of defences that the user named "Multi-Krum"."""
+    defences = {"FedAvg": FedAvg(), "Multi-Krum": RobustFedAvg(rule=Median())}
+    words = "Multikrum; did you mean 'Multi-Krum'; there are: FedAvg, Multi-Krum"
+    assert words in refused(defences=defences, limits={"Multikrum": 2})
+    assert "RobustFedAvg(rule" not in refused(defences=defences, limits={"Bulyan": 2})
+
+
 def test_a_sum_that_no_count_could_open_is_refused_with_its_numbers() -> None:
     """As `cloister run` does it; in a cell it was found out by a sum that was withheld, in words that named no number."""
     counted = replace(sample.scenario, algorithm=FedAvg(by_samples=True), protection=Masked(corrupt=1), rounds=1)

@@ -178,6 +178,24 @@ def test_what_breakdown_searches_found_is_put_together_over_the_seeds_of_all(tmp
         assert not (tmp_path / "no").exists()
 
 
+def test_what_is_said_beside_searches_is_of_all_folders(tmp_path: Path) -> None:
+    """Before, of the first alone: what another folder's seeds took of the accuracy without attack was not said."""
+    beside = (
+        {"taken": {"0": [3.0]}, "built_for": 4, "at_work": {"3": 2}},
+        {"taken": {"5": [2.0]}, "built_for": 2, "at_work": {"3": 3}, "in_vain": ["in 1 of 1 runs no attacker was at work"]},
+    )
+    for name, of, seeds in (("a", beside[0], (0, 1)), ("b", beside[1], (5, 6))):
+        changes = {"changes": {"seeds": seeds, "bounds": Bounds()}, "seeds_from": seeds[0]} if name == "b" else {}
+        made_up(tmp_path / name, TABLE, **changes)
+        path = searched(tmp_path / name, "IPM", {seeds[0]: 3}) / "breakdown.json"
+        found = json.loads(path.read_text())
+        path.write_text(json.dumps(found | {"results": [one | of for one in found["results"]]}))
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    (one,) = json.loads((tmp_path / "out" / "breakdown.json").read_text())["results"]
+    assert one["taken"] == {"0": [3.0], "5": [2.0]}
+    assert (one["built_for"], one["at_work"], one["in_vain"]) == (2, {"3": 3}, beside[1]["in_vain"])
+
+
 @pytest.mark.parametrize(("file", "words"), [("comparison.json", "cloister compare FILE"), ("search.json", "a larger --budget")])
 def test_what_is_not_put_together_is_refused_with_what_to_do_instead(tmp_path: Path, file: str, words: str) -> None:
     """Before: "does not say what was evaluated; run the evaluation again"."""

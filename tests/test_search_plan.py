@@ -1,6 +1,7 @@
 """The plan of a search on made-up defences whose breaks are known: what it finds, and that a kill loses nothing."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -19,7 +20,7 @@ from cloister.threat_models.search.choosing import Usual
 from cloister.threat_models.search.fields import Numbers
 from cloister.threat_models.search.forms import usual_forms
 from cloister.threat_models.search.found import Point, cheapest, cost_of, points_of, strength_of, worst
-from cloister.threat_models.search.plan import BATCH, Plan, hunt
+from cloister.threat_models.search.plan import BATCH, Plan, hunt, settled
 from cloister.threat_models.search.play import Harm, Sought, Try, harm, last_rounds
 from cloister.threat_models.search.space import Space
 
@@ -159,6 +160,30 @@ def test_what_breaks_on_the_searched_seed_alone_is_no_break() -> None:
     assert refuted
     assert all(set(point.held_out) <= {8, 9} for point in refuted)
     assert not any(point.breaks(plan.held_out) for point in points.values())
+
+
+@pytest.mark.parametrize(("there", "seeds"), [(0.5, [3, 1]), (0.0, [3])])
+def test_what_an_earlier_budget_left_open_is_played_on_every_seed_searched_first(there: float, seeds: list[int]) -> None:
+    """Before, on those held out alone, so that a break "on the seeds searched" was one on the first of them."""
+    plan = Plan(least=1, most=2, seeds=(0, 3), held_out=(1,), runs=9)
+    point = Point({"attack": "IPM", "IPM.eps": 0.5}, 2, {0: Harm(1.6, 0.08, 0.1, None, None)})
+    driven, asked = settled(plan, [point]), list[int]()
+    with suppress(StopIteration):
+        (one,) = next(driven)
+        while True:
+            asked += [] if one.is_clean or one.is_absent else [one.seed]
+            row = line(one, lambda _, __, seed: there if seed == 3 else 0.5)
+            (one,) = driven.send([row])
+    assert asked == seeds
+
+
+@pytest.mark.parametrize("seed", [3, 1])
+def test_a_point_without_a_result_on_a_seed_is_no_break(seed: int) -> None:
+    harms = {s: Harm(4.0, 0.2, 0.3, None, None) for s in (0, 1, 3)}
+    whole = Point({"attack": "IPM"}, 2, {s: harms[s] for s in (0, 3)}, {1: harms[1]})
+    assert whole.breaks([1])
+    kept = [{s: h for s, h in of.items() if s != seed} for of in (whole.searched, whole.held_out)]
+    assert not Point(whole.numbers, 2, *kept, {seed: "RuntimeError: no"}).breaks([1])
 
 
 @pytest.mark.long

@@ -148,11 +148,11 @@ def test_points_that_broke_the_seed_searched_alone_are_said_in_whole_sentences()
 def test_a_verdict_names_the_numbers_of_attackers_that_were_played_and_no_others() -> None:
     """Before: "by 1 to 8 of 8 clients" where the budget was spent on 2."""
     of = search([point(2, 0.01), failing(7, "refused")])
-    assert "No break found in 0 runs, 0 CPU seconds, by 2 of 8 clients, at 1 point;" in verdict(of)
+    assert "No break found in 0 runs, 0 CPU seconds, by 2 of 8 clients, at 1 point (1 more could not be played);" in verdict(of)
     assert tiles(of)[0].detail == "by 2 of 8 clients"
     assert played_by(search([point(n, 0.01) for n in (1, 2, 3, 5, 6, 8)])) == "1 to 3, 5, 6 and 8 of 8 clients"
     assert played_by(search([point(n, 0.01) for n in (1, 2)])) == "1 and 2 of 8 clients"
-    assert tiles(search([]))[0].detail == ""
+    assert tiles(search([]))[0].detail == "no point was played"
 
 
 # --- whose figures ----------------------------------------------------------------------------------------------------
@@ -243,7 +243,14 @@ def test_the_legend_of_a_searchs_picture_is_beside_its_line_and_not_over_it(monk
 @pytest.mark.parametrize(("accuracy", "chance"), [(0.106, True), (0.5, False)])
 def test_of_a_defence_that_learned_nothing_no_attack_says_anything(accuracy: float, chance: bool) -> None:
     """Before: "No break found", and each point "holds", with a learning rate of 1e-7."""
-    clean = {"attackers": 0, "status": "done", "accuracy": accuracy, "classes": 10, "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {
+        "attackers": 0,
+        "seed": 0,
+        "status": "done",
+        "accuracy": accuracy,
+        "classes": 10,
+        "cost": {"seconds": 1.0, "beside": 0.0},
+    }
     found = replace(search([point(1, 0.001), point(2, 0.0)]), rows=[clean])
     words = verdict(found)
     assert ("learned nothing without attack (10.6 %, as chance is 10.0 %): there was nothing to take" in words) == chance
@@ -277,7 +284,14 @@ def test_points_that_ended_in_an_error_are_in_the_verdict() -> None:
 
 def test_who_says_a_frequent_label_always_has_learned_nothing() -> None:
     """Before: "No break found in 24 runs" of two labels, where one is that of nine in ten records and was always said."""
-    clean = {"attackers": 0, "status": "done", "accuracy": 0.895, "classes": 2, "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {
+        "attackers": 0,
+        "seed": 0,
+        "status": "done",
+        "accuracy": 0.895,
+        "classes": 2,
+        "cost": {"seconds": 1.0, "beside": 0.0},
+    }
     at = replace(search([point(1, 0.001)]), rows=[clean | {"one_label": 0.895}])
     words = "learned nothing without attack (89.5 %, as always saying the most frequent label is 89.5 %)"
     assert f"{words}: there was nothing to take" in verdict(at)
@@ -301,7 +315,7 @@ def test_one_label_is_worth_what_it_is_to_clients_and_not_to_records() -> None:
 def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
     found = search([point(2, 0.01)])
     names = [f"A{k}" for k in range(8)]
-    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {"attackers": 0, "seed": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
     about = {**found.about, "attacks": [*map(str, found.played[0].numbers.values()), *names]}
     left = replace(found, about=about, rows=[clean] * about["runs"])
     assert unplayed_words(left) == " Not played, for want of budget: A0, A1, A2, A3, A4, A5 and 2 more."
@@ -314,7 +328,7 @@ def test_attacks_that_no_budget_was_left_for_are_named_and_counted() -> None:
 
 def test_what_got_no_run_is_said_beside_a_break_too() -> None:
     """Before: one's own attack was named, was played 0 times of 14, and neither headline nor report said so."""
-    clean = {"attackers": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
+    clean = {"attackers": 0, "seed": 0, "status": "failed", "cost": {"seconds": 1.0, "beside": 0.0}}
     broken = search([point(2, 0.5, 0.5, 0.5)], cheapest=2)
     broken = replace(broken, about={**broken.about, "attacks": ["IPM", "Drift"]})
     words = "Not played, as a break was found before: Drift."

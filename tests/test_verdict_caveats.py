@@ -1,6 +1,7 @@
 """Where less was played, or measured, than a verdict's "holds" would say: made-up tables in which it flattered."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from cloister.evaluating.verdict import verdict
 from cloister.fl.algorithms.fedavg import FedAvg
 from cloister.fl.algorithms.robust_fedavg import RobustFedAvg
 from cloister.fl.robust.coordinates import Median
+from cloister.protocol import Plain
 from cloister.threat_models.broken import CLEAN, LOWER
 from cloister.threat_models.evaluation import ABSENT
 
+from . import evaluation_sample as sample
 from .judged import finding
 from .test_verdict_sentences import edited
 from .test_verdicts import made_up
@@ -104,8 +107,20 @@ def test_groups_that_were_not_parted_without_the_attackers_data_are_said(tmp_pat
 
     words = verdict(edited(tmp_path, edit))
     assert "stayed in one cluster, where there were several without attack: a with 3 attackers on 2 of 3 seeds. What" in words
+    assert "floor" not in words, "Plain has none"
+    made_up(tmp_path / "floor", GOOD, changes={"protections": {"Plain": Plain(floor=3)}})
+    assert "(the protection's floor)" in verdict(edited(tmp_path / "floor", edit))
     assert "one cluster" not in verdict(edited(tmp_path, lambda row: row | {"clusters": {"count": 2}}))
     assert "one cluster" not in verdict(edited(tmp_path, lambda row: row | {"clusters": {"count": 1}}))
+
+
+def test_metrics_that_judge_nothing_are_said(tmp_path: Path) -> None:
+    """Before: not a word of them, in verdict or tables."""
+    training = replace(sample.scenario.training, metrics=("macro F1",))
+    changes = {"scenario": replace(sample.scenario, training=training)}
+    words = "Verdicts are by accuracy alone, and by what backdoors gain: macro F1, which the scenario measures too"
+    assert words in verdict(made_up(tmp_path / "more", GOOD, changes=changes))
+    assert "by accuracy alone" not in verdict(made_up(tmp_path / "none", GOOD))
 
 
 def test_who_learned_next_to_nothing_on_a_seed_says_so(tmp_path: Path) -> None:

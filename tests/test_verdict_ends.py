@@ -250,6 +250,18 @@ def test_attacks_that_leave_the_mean_unharmed_are_said_to_tell_little(tmp_path: 
         assert "No attack of this grid" not in said(name, mean, median)
 
 
+def test_of_a_mean_without_a_result_at_some_strength_it_is_not_said_that_nothing_takes_more_than_the_bound(
+    tmp_path: Path,
+) -> None:
+    defences = {"mean": FedAvg(), "median": RobustFedAvg(rule=Median())}
+    by = {(name, "X", float(s)): [0.89] * 3 for name in defences for s in (2, 3)}
+    made_up(tmp_path, {}, strengths=(2, 3), by_strength=by, limits={"mean": 0, "median": 3}, changes={"defences": defences})
+    assert "No attack of this grid" in verdict(edited(tmp_path, lambda row: row))
+    error = {"status": "failed", "reason": "RuntimeError: no"}
+    words = verdict(edited(tmp_path, lambda row: row | (error if (row["defence"], row["strength"]) == ("mean", 3) else {})))
+    assert "No attack of this grid" not in words
+
+
 def test_a_folder_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no folder .*nothere"):
         described_in(tmp_path / "nothere")

@@ -64,9 +64,12 @@ class LessPlayed(OfParts):
     def _plain(self) -> dict[str, list[Part]]:
         """By place, of whatever takes the mean of all updates, where no attack breaks it, while others hold."""
         t, so = self.truth, {}
+        at = {(p.place, p.defence, p.strength) for p in self.judged}
         for place in t.places:
-            plain = [p for p in self.judged if p.place == place and p.defence in ("FedAvg", "mean") and p.met]
-            whole = all(p.word in (HOLDS, UNCHANGED, REFUSED) for p in plain)
+            all_of = [d for d in ("FedAvg", "mean") if all((place, d, s) in at for s in t.strengths)]
+            plain = [p for p in self.judged if p.place == place and p.defence in all_of and p.met]
+            every = [p for p in self.judged if p.place == place and p.defence in ("FedAvg", "mean") and p.met]
+            whole = all(p.word in (HOLDS, UNCHANGED, REFUSED) for p in every)
             if plain and whole and any(p.place == place and p.defence not in ("FedAvg", "mean") for p in self.holding):
                 so[place] = plain
         return so

@@ -89,6 +89,8 @@ class WithoutAttack(OfParts):
 
     def _one_cluster(self, found: re.Match[str], note: str) -> None:
         self._same(self._joined(), found[1], note)
+        masked = any(" under Masked" in one for one in self._joined()) or [*self.truth.about["protections"]] == ["Masked"]
+        self.claim(("floor" in note) == masked, f"a floor is {masked}", note)
 
     def _no_absent(self) -> list[str]:
         t, said = self.truth, []

@@ -149,7 +149,7 @@ class Evaluation:
         for target in self.targets.values():
             check_target(target)
         if unknown := sorted(self.limits.keys() - self.defences.keys()):
-            raise ValueError(f"limits names defences that are not there: {not_there(unknown, self.defences)}")
+            raise ValueError(f"limits names defences that are not there: {not_there(unknown, self.defences, {})}")
         check_limits(self.limits, self.partitions.values() or (self.scenario.partition,))
 
     @property

@@ -98,22 +98,36 @@ class Search:
         return self._unsettled(point) and not point.without
 
     def without(self, point: Point) -> bool:
-        """Whether it broke the defence where it was searched, and has no result on one that was held out, as of an error."""
+        """Whether it broke the defence where it was searched, and has no result on another seed, as of an error."""
         return self._unsettled(point) and bool(point.without)
 
     def _unsettled(self, point: Point) -> bool:
         return point.suspected and not point.refuted() and not point.breaks(self.about["held_out"])
 
+    def undecided(self, point: Point) -> bool:
+        """Whether it broke nothing on the seeds searched that have a result, and another of these has none."""
+        return bool(self.missing(point)) and not (point.failed or point.suspected)
+
+    def missing(self, point: Point) -> list[int]:
+        """Seeds that are searched on which it has no result."""
+        return [seed for seed in self.about["seeds"] if seed in point.without]
+
+    @property
+    def own(self) -> list[Row]:
+        """Lines of the seeds that are searched or held out now, and not of those that an earlier search had."""
+        seeds = {*self.about["seeds"], *self.about["held_out"]}
+        return [row for row in self.rows if row["seed"] in seeds]
+
     def absent(self, count: int) -> float | None:
         """Accuracy of the loyal clients without the attackers' data: mean over the runs with so many attackers."""
-        seen = [row["accuracy"] for row in self.rows if row["attackers"] == count and try_of(row).is_absent and is_measure(row)]
+        seen = [row["accuracy"] for row in self.own if row["attackers"] == count and try_of(row).is_absent and is_measure(row)]
         return sum(seen) / len(seen) if seen else None
 
     def of_clean(self) -> tuple[Point, float] | None:
         """The point that takes most of the accuracy without attack, whatever is missing without the attackers' data, and how
         much, in the mean of its seeds; None where none takes anything of it.
         """
-        done = [row for row in self.rows if row["status"] == "done" and row.get("of")]
+        done = [row for row in self.own if row["status"] == "done" and row.get("of")]
         clean = {row["seed"]: row for row in done if row["attackers"] == 0}
         taken: dict[Key, list[float]] = {}
         for row in done:
@@ -131,7 +145,7 @@ class Search:
         """That the defence learned nothing without attack, so that there was nothing to take; empty where it learned. Who says
         the most frequent label always has learned nothing, however frequent that is.
         """
-        clean = [row for row in self.rows if row["attackers"] == 0 and row["status"] == "done"]
+        clean = [row for row in self.own if row["attackers"] == 0 and row["status"] == "done"]
         return nothing_words(sum(row["accuracy"] for row in clean) / max(1, len(clean)), clean)
 
     def growth(self) -> list[tuple[int, float, float]]:
@@ -168,7 +182,20 @@ def read_search(folder: Path) -> Search:
         )
     own = [row for row in rows.values() if row.get("about") == about["about"] and _is_of(row, about["own"])]
     points = points_of(own, about["seeds"], about["held_out"], sought_in(about))
+    found = found if _is_still(found, points, about["held_out"]) else {}
     return Search(folder.resolve().name, about, own, len(rows) - len(own), points, found)
+
+
+def _is_still(found: Row, points: Mapping[Key, Point], held_out: Sequence[int]) -> bool:
+    """Whether what a search wrote when it ended is so of its lines now: one that went on, and was stopped, may have found a
+    break since, or one by fewer attackers, or have other seeds held out.
+    """
+    breaks = [point for point in points.values() if point.breaks(held_out)]
+    best = found.get("cheapest")
+    if not found or best is None:
+        return not breaks
+    same = any(point.attackers == best["attackers"] and point.numbers == best["numbers"] for point in breaks)
+    return same and min(point.attackers for point in breaks) >= best["attackers"]
 
 
 def _is_of(row: Row, own: Mapping[str, str]) -> bool:
@@ -189,6 +216,7 @@ def curve(search: Search) -> list[dict[str, Any]]:
                 "failed": len(search.at(count)) - len(points),
                 "broken": any(p.breaks(search.about["held_out"]) for p in points),
                 "unconfirmed": any(search.unconfirmed(p) or search.without(p) for p in points),
+                "undecided": sum(map(search.undecided, points)),
                 "nothing": bool(search.nothing),
                 "absent": search.absent(count),
                 "loss": max((p.loss for p in points), default=None),
@@ -204,7 +232,8 @@ def found_words(row: Mapping[str, Any]) -> str:
         return "yes"
     if row["unconfirmed"] or row["failed"] == row["tried"]:
         return "unconfirmed" if row["unconfirmed"] else "not played"
-    return "nothing to take" if row.get("nothing") else "none found"
+    less = [f"{n} {words}" for n, words in ((row["failed"], "not played"), (row.get("undecided"), "not on every seed")) if n]
+    return ", ".join(["nothing to take" if row.get("nothing") else "none found", *less])
 
 
 def gained_of(point: Point) -> float | None:

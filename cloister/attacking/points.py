@@ -29,7 +29,7 @@ def point_rows(search: Search) -> list[dict[str, Any]]:
     verdict: "breaks" if it does on every seed that was held out too. seconds: of CPU, of its runs.
     """
     holds = "nothing to take" if search.nothing else "no break"
-    return [_row(search, point, holds) for point in sorted(search.points.values(), key=lambda p: -p.severity)]
+    return [_row(search, point, holds) for point in sorted(search.points.values(), key=lambda p: (bool(p.failed), -p.severity))]
 
 
 def _row(search: Search, point: Point, holds: str) -> dict[str, Any]:
@@ -82,18 +82,21 @@ def verdict_of(search: Search, point: Point, holds: str) -> str:
         return "not played"
     if point.breaks(search.about["held_out"]):
         return "breaks"
+    if search.undecided(point):
+        return f"{holds} on {_seeds(point.searched)}, no result on {_seeds(search.missing(point))}"
     if not point.suspected:
         return holds
     there = [seed for seed, harm in point.held_out.items() if harm.severity > 1]
+    searched = _seeds(point.searched) if search.missing(point) else search.seed_searched
     if point.without and not point.refuted():
         also = f" and on {_seeds(there)}" if there else ""
-        return f"breaks on {search.seed_searched}{also}, no result on {_seeds(point.without)}"
+        return f"breaks on {searched}{also}, no result on {_seeds(point.without)}"
     if not there:
-        return f"breaks on {search.seed_searched}, " + ("not on others" if point.refuted() else "others not tried")
+        return f"breaks on {searched}, " + ("not on others" if point.refuted() else "others not tried")
     rest = point.held_out if point.refuted() else search.about["held_out"]
     left = _seeds(seed for seed in rest if seed not in there)
     end = f"not on {left}" if point.refuted() else f"{left} not tried"
-    return f"breaks on {search.seed_searched} and on {_seeds(there)}, {end}"
+    return f"breaks on {searched} and on {_seeds(there)}, {end}"
 
 
 def _seeds(seeds: Iterable[int]) -> str:
@@ -108,8 +111,9 @@ def no_break(search: Search, point: Point) -> str:
         return ""
     if search.unconfirmed(point):
         return "not known to be a break, as not tried on every seed held out"
-    if search.without(point):
-        return f"not known to be a break, as it has no result on {_seeds(point.without)}"
+    if search.without(point) or search.undecided(point):
+        left = search.missing(point) if search.undecided(point) else point.without
+        return f"not known to be a break, as it has no result on {_seeds(left)}"
     return "no break, as it does not hold on other seeds" if point.suspected else "no break"
 
 

@@ -64,9 +64,9 @@ def render(search: Search) -> str:
 def tiles(search: Search) -> list[Tile]:
     """The numbers of the headline."""
     about, cheapest = search.about, search.found.get("cheapest")
-    none = "nothing to take" if search.nothing else "none found"
+    none = "nothing to take" if search.nothing else "none found" if search.played else "not known"
     attackers = none if cheapest is None else f"{cheapest['attackers']} of {about['clients']}"
-    of = "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else ""
+    of = "clients that attack" if cheapest else f"by {played_by(search)}" if search.played else "no point was played"
     if (one := search.unsettled) is not None:
         attackers, of = f"{one.attackers} of {about['clients']}", "so far: the search was stopped"
     worst = max(search.played, key=lambda p: p.loss, default=None)

@@ -1,5 +1,6 @@
 """A search on the terminal, as JSON, and in a sentence. It never says that a defence is safe."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,9 @@ from ..threat_models.search.found import Point, given_up, worst, worst_searched
 from .data import Search, curve, found_words
 from .points import counts_words, figures_words, played_by, point_rows, shown, unplayed, unplayed_words, with_interval
 from .words import said
+
+GOALS = {"any": "", "accuracy": " of accuracy, which alone was sought,", "backdoor": " by a backdoor, which alone was sought,"}
+"""What kind of break was not found."""
 
 
 def verdict(search: Search) -> str:
@@ -35,9 +39,15 @@ def verdict(search: Search) -> str:
             nothing = "tried that could be played, which says nothing of the defence" if search.points else "tried yet"
             return f"Nothing was {nothing} ({spent})."
         points = f"{len(search.played)} point{'s' * (len(search.played) != 1)}"
+        failed = len(search.points) - len(search.played)
+        points += f" ({failed} more could not be played)" if failed else ""
         held = f" {search.refuted} broke {search.seed_searched}, and did not hold on all others." if search.refuted else ""
         if cut := [point for point in search.points.values() if search.without(point)]:
-            held += f" {len(cut)} broke {search.seed_searched}, and had no result on another ({cut[0].why.rstrip('.')})."
+            held += f" {len(cut)} broke {search.seed_searched}{_as_far(search, cut)}, and had no result on another"
+            held += f" ({cut[0].why.rstrip('.')})."
+        if little := [point for point in search.played if search.undecided(point)]:
+            held += f" {len(little)} had no result on one of the seeds searched ({little[0].why.rstrip('.')}), and"
+            held += f" {'is' if len(little) == 1 else 'are'} not known to be no break."
         held += (
             f" {search.open} broke {search.seed_searched} and could not be tried on all others: a larger budget says more."
             if search.open
@@ -47,10 +57,11 @@ def verdict(search: Search) -> str:
             return (
                 f"{about['defence']} {search.nothing}: there was nothing to take, and {len(search.played)}"
                 f" point{'s' * (len(search.played) != 1)} in {spent} say nothing of it; more rounds, or another learning rate."
+                f"{held}"
             )
         return (
-            f"No break found in {spent}, by {played_by(search)}, at {points}; this does not say that there is"
-            f" none.{held}{unplayed_words(search)} The worst{_in_the_mean(search)}: {_did(most)} by {most.attackers},"
+            f"No break{GOALS[about['goal']]} found in {spent}, by {played_by(search)}, at {points}; this does not say that there"
+            f" is none.{held}{unplayed_words(search)} The worst{_in_the_mean(search)}: {_did(most)} by {most.attackers},"
             f" {said(most.numbers)}.{_worse_where_searched(search, most)}{_of_clean(search, most)}{_erred(search)}"
         )
     seeds = ", ".join(map(str, about["held_out"]))
@@ -61,6 +72,11 @@ def verdict(search: Search) -> str:
         f" {cheapest['after_seconds']:.0f} CPU seconds.{_with_fewer(search, by)}"
         f"{unplayed_words(search)}{yet}"
     )
+
+
+def _as_far(search: Search, cut: Sequence[Point]) -> str:
+    """That some of these points broke the seeds searched as far as those have a result; empty where all have."""
+    return " that have a result" if any(map(search.missing, cut)) else ""
 
 
 def _in_the_mean(search: Search) -> str:
@@ -103,7 +119,8 @@ def _erred(search: Search) -> str:
         return ""
     several = f"{len(erred)} points ended" if len(erred) > 1 else "1 point ended"
     return (
-        f" {several} in an error, first {said(erred[0].numbers)} by {erred[0].attackers}: {erred[0].why.rstrip('.')}. Where it"
+        f" {several} in an error, first {said(erred[0].numbers)} by {erred[0].attackers}:"
+        f" {(erred[0].error or erred[0].why).rstrip('.')}. Where it"
         " is the defence's, an attacker stops the run with it, which counts for no break here."
     )
 
@@ -119,9 +136,11 @@ def _of_clean(search: Search, worst: Point) -> str:
     point, taken = found
     if point.loss > bound:
         return ""
+    mean = " in the mean" if len(point.seen) > 1 else ""
+    by = f"{point.attackers}, {said(point.numbers)}"
     return (
-        f" Of the accuracy without attack {in_points(taken)} points were taken, by {point.attackers}, {said(point.numbers)};"
-        " of that without these clients' data, by which a break is told, no more than the bound in the mean. If the defence has"
+        f" Of the accuracy without attack {in_points(taken)} points were taken{mean}, by {by};"
+        f" of that without these clients' data, by which a break is told, no more than the bound{mean}. If the defence has"
         " less then as it gives up without them, and not for want of their data, it is a break."
     )
 
@@ -130,17 +149,22 @@ def _with_fewer(search: Search, attackers: int) -> str:
     """What was seen with fewer attackers than the cheapest break has, as sentences; empty where nothing was played."""
     weaker = [p for p in search.played if p.attackers < attackers]
     left, refuted = sum(map(search.unconfirmed, weaker)), [p for p in weaker if p.refuted()]
-    cut = sum(map(search.without, weaker))
+    cut, little = sum(map(search.without, weaker)), sum(map(search.undecided, weaker))
     if not weaker:
         least = search.about["least"]
+        if tried := [p for p in search.points.values() if p.attackers < attackers]:
+            counts = counts_words(p.attackers for p in tried)
+            points = f"{len(tried)} point{'s' * (len(tried) != 1)}"
+            return f" With fewer ({counts}), none of {points} could be played ({tried[0].why.rstrip('.')})."
         return f" Fewer ({least:g} to {attackers - 1}) were not tried: a larger budget says more." if attackers > least else ""
     fewer = f"With fewer ({counts_words(p.attackers for p in weaker)})"
-    if not (left or refuted or cut):
+    if not (left or refuted or cut or little):
         return f" {fewer}, none was found in {len(weaker)} point{'s' * (len(weaker) != 1)}."
     told = (
         [f"{left} broke {search.seed_searched} and could not be tried on all others (a larger budget says more)"] if left else []
     )
     told += [f"{cut} broke {search.seed_searched} and had no result on another"] if cut else []
+    told += [f"{little} had no result on one of the seeds searched"] if little else []
     told += [f"{len(refuted)} broke {search.seed_searched} and did not hold on all others"] if refuted else []
     top = worst(refuted)
     words = f" {fewer}, {len(weaker)} {'point was' if len(weaker) == 1 else 'points were'} tried, of which {'; '.join(told)}"

@@ -72,8 +72,11 @@ def unsummed_words(found: Found) -> list[str]:
             rows = [row for row in found.lines(Spot(data, method, protection)) if row.get("nothing_summed")]
             if rows:
                 seeds = ", ".join(str(row["seed"]) for row in rows)
-                of = f"{method} on {data} under {protection}"
-                said.append(f"{of} (seed{'s' * (len(rows) != 1)} {seeds}: {rows[0]['nothing_summed']})")
+                of, why = (
+                    f"{method} on {data} under {protection}",
+                    "; ".join(dict.fromkeys(str(r["nothing_summed"]) for r in rows)),
+                )
+                said.append(f"{of} (seed{'s' * (len(rows) != 1)} {seeds}: {why})")
     return [f"In no round was an update summed, so that accuracies are of clients alone: {'; '.join(said)}."] if said else []
 
 
@@ -92,10 +95,12 @@ def withheld_words(found: Found) -> list[str]:
             first, counts = rows[0]["first_withheld"], [row["withheld"] for row in rows]
             least = f"{min(counts)} to " if min(counts) < max(counts) else ""
             seeds = f"seed{'s' * (len(rows) != 1)} {', '.join(str(row['seed']) for row in rows)}"
-            why = f"in round {first['round']}{', of a slot' if first['slot'] else ''}: {first['reason']}"
+            same = all(row["first_withheld"] == first for row in rows)
+            where = f"round {first['round']}" if same else f"round {first['round']} of seed {rows[0]['seed']}"
+            why = f"first in {where}{', of a slot' if first['slot'] else ''}: {first['reason']}"
             said.append(f"{method} on {data} under {protection} in {least}{max(counts)} of {rounds} rounds ({seeds}; {why})")
-            ways[first["may_help"]] = None
-            of_slots |= first["slot"]
+            ways |= dict.fromkeys(row["first_withheld"]["may_help"] for row in rows)
+            of_slots |= any(row["first_withheld"]["slot"] for row in rows)
     later = " A model whose slot stayed shut is as it was, and clients may go by others for good." if of_slots else ""
     words = f"Sums were withheld by the protection, and what was in them moved no model: {'; '.join(said)}.{later}"
     return [f"{words} What may help: {'; '.join(ways)}."] if said else []

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 
 from ..fl.runs.held_alone import GO_ON
@@ -103,6 +104,16 @@ class Found:
         whole = {row["seed"]: int(row.get("clients", 0)) for row in self.lines(replace(spot, attack=None))}
         return next(filter(None, (_unscored(row, whole.get(row["seed"], 0)) for row in self.lines(spot))), "")
 
+    def partly_served(self, spot: Spot) -> bool:
+        """Whether some line of a spot has an accuracy, and not of every client."""
+        whole = {row["seed"]: int(row.get("clients", 0)) for row in self.lines(replace(spot, attack=None))}
+        return any(_missing(row, whole.get(row["seed"], 0)) > 0 for row in self.lines(spot))
+
+    def lacks(self, spot: Spot) -> str:
+        """What a mean of a spot's lines is not over, in words: "seeds", "clients", "seeds and clients", or nothing."""
+        known = [v for v in self.by_seed(spot, "accuracy", "mean").values() if isfinite(v)]
+        return " and ".join(["seeds"] * (len(known) < len(self.seeds)) + ["clients"] * self.partly_served(spot))
+
     def searched(self, name: str) -> str:
         """How many configurations of a method were searched, of how many that each may have; a dash without a search."""
         search = self.about["search"]
@@ -125,12 +136,16 @@ def _unscored(row: Row, clients: int) -> str:
 
     clients: how many there are; those that attack are measured in no run.
     """
-    known = row["accuracy"]["of"]
     if metric(row, "accuracy", "mean") != metric(row, "accuracy", "mean"):
         return f"partial: no accuracy with seed {row['seed']}"
-    loyal = clients - len(row.get("members") or ())
-    missing = loyal - len(known) if known else 0
+    missing, loyal = _missing(row, clients), clients - len(row.get("members") or ())
     return f"partial: {missing} of {loyal} clients have no model with seed {row['seed']}" if missing > 0 else ""
+
+
+def _missing(row: Row, clients: int) -> int:
+    """How many clients that are measured have no accuracy, of a run in which some have."""
+    known = row["accuracy"]["of"]
+    return clients - len(row.get("members") or ()) - len(known) if known else 0
 
 
 def read_comparison(folder: Path) -> Found:

@@ -1,7 +1,7 @@
 """The lines of a comparison's table: of each method on a data set under a protection, every column as number and as words."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -19,7 +19,7 @@ ALL_UPDATES = "all updates"
 @dataclass(frozen=True, slots=True)
 class Line:
     """One method in one block. numbers: every column's, over the seeds; None where there is none. words: every column's, as
-    shown. instead: why there is no result, whole; empty where there is one.
+    shown. instead: why there is no result, whole; empty where there is one. lacks: what its mean is not over (`Found.lacks`).
     """
 
     data: str
@@ -29,15 +29,14 @@ class Line:
     words: Mapping[str, str]
     standing: Standing | None
     instead: str
+    lacks: str = ""
 
     @property
     def accuracy(self) -> str:
         """The mean accuracy; where it is not over all seeds and clients, why in a word, behind it or in its place."""
-        words, status = self.words["accuracy"], self.instead.partition(":")[0]
         if self.numbers["accuracy"] is None:
-            return status or DASH
-        missing = "clients" if status == "partial" else "seeds"
-        return f"{words}, not all {missing}" if status else words
+            return self.instead.partition(":")[0] or DASH
+        return self.words["accuracy"] + not_all(self.lacks)
 
     @property
     def best(self) -> bool:
@@ -59,6 +58,11 @@ COLUMNS: Mapping[str, str] = {
     "undecided": "undecided pairs",
 }
 """Columns with a number by their key; those of the comparison's own measures and of attacks come after them."""
+
+
+def not_all(lacks: str) -> str:
+    """What stands behind a mean that is not over all of something; empty of one that is."""
+    return f", not all {lacks}" if lacks else ""
 
 
 def columns(found: Found) -> dict[str, str]:
@@ -92,6 +96,7 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
         "withheld": found.over_seeds(spot, "withheld"),
     }
     words = {key: say(numbers[key]) for key, say in _SAID.items()}
+    words["over_yardstick"] += not_all(_over_lacks(found, spot)) if numbers["over_yardstick"] else ""
     for name in found.measures:
         numbers[f"measure {name}"] = found.over_seeds(spot, "measures", name)
         words[f"measure {name}"] = _percent(numbers[f"measure {name}"])
@@ -109,7 +114,7 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
     words["searched"] = found.searched(spot.method)
     words["settings"] = _settings(found, spot)
     words["verdict"] = DASH if standing is None else standing.words
-    return Line(spot.data, spot.protection, spot.method, numbers, words, standing, found.without(spot))
+    return Line(spot.data, spot.protection, spot.method, numbers, words, standing, found.without(spot), found.lacks(spot))
 
 
 def holds_updates(row: Row) -> bool:
@@ -164,6 +169,12 @@ def _over(found: Found, spot: Spot) -> Spread | None:
     return spread(v - base.get(seed, nan) for seed, v in found.by_seed(spot, "accuracy", "mean").items())
 
 
+def _over_lacks(found: Found, spot: Spot) -> str:
+    """What that is not over, of the method's runs or of the yardstick's."""
+    both = [found.lacks(spot), found.lacks(replace(spot, method=found.about["yardstick"]))]
+    return " and ".join(what for what in ("seeds", "clients") if any(what in of for of in both))
+
+
 def _undecided(row: Row) -> float:
     """The share of pairs of clients that were never decided; NaN where none is."""
     pairs = metric(row, "compared", "pairs")
@@ -188,11 +199,14 @@ def _attacked(found: Found, under: Spot, numbers: Mapping[str, Spread | None]) -
         return DASH
     if accuracy is None:
         return found.without(under).partition(":")[0] or DASH
-    missing = "clients" if found.partial(under) else "seeds"
-    some = f", not all {missing}" if found.without(under) else ""
-    words = f"{_percent(accuracy)} ({_signed(_negative(numbers[f'lost {under.attack}']))}){some}"
-    success = numbers[f"success {under.attack}"]
-    return words if success is None else f"{words}, opens {100 * success.mean:.0f} %"
+    lost, success = numbers[f"lost {under.attack}"], numbers[f"success {under.attack}"]
+    words = f"{_percent(accuracy)} ({_signed(_negative(lost))}{_on(lost, accuracy)}){not_all(found.lacks(under))}"
+    return words if success is None else f"{words}, opens {100 * success.mean:.0f} %{_on(success, accuracy)}"
+
+
+def _on(of: Spread | None, accuracy: Spread) -> str:
+    """On how many seeds a number is, where on fewer than the accuracy beside it; empty where on as many, or on none."""
+    return f" on {of.count} of {accuracy.count} seeds" if of is not None and of.count < accuracy.count else ""
 
 
 def _negative(spot: Spread | None) -> Spread | None:

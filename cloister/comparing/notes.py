@@ -3,15 +3,16 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, isfinite
 
 from ..threat_models.broken import points as in_points
 from .caveats import caveats
-from .data import Found, Spot
+from .data import Found
 from .lines import ALL_UPDATES, DAGGER, STAR, points
 from .scale import played_words, scale_words
-from .verdict import Paired, paired
+from .verdict import Paired, paired, pairs_of, whole_of
 
+EQUAL = 1e-9
+"""By so much equal means may differ, as they are reckoned."""
 SECOND_HAND = f"{DAGGER} The method's paper is known by what others say of it alone."
 
 
@@ -84,37 +85,46 @@ class Fit:
 
 
 def fits(found: Found) -> list[Fit]:
-    """Every method with a result on every seed wherever its card says that it fits, against the yardstick if it has as many."""
-    yardstick, margin, pairs = found.about["yardstick"], float(found.about["margin"]), comb(len(found.methods), 2)
-    rows = []
-    for data, protection in found.blocks if yardstick in found.methods else ():
-        own = Spot(data, yardstick, protection)
-        base = {} if found.without(own) else found.by_seed(own, "accuracy", "mean")
-        for method in (m for m in found.methods if data in found.method(m)["fits"]):
-            spot = Spot(data, method, protection)
-            of = {} if found.without(spot) else found.by_seed(spot, "accuracy", "mean")
-            pair = paired(of, base, pairs, margin)
-            rows += [Fit(method, data, protection, pair)] if isfinite(pair.gap) else []
+    """Every method with a result on every seed and of every client wherever its card says that it fits, against the yardstick if
+    it has as many: by the intervals that the table's verdicts are by.
+    """
+    yardstick, margin, rows = found.about["yardstick"], float(found.about["margin"]), []
+    for data, protection in found.blocks:
+        whole = whole_of(found, data, protection)
+        for method in _fitting(found, data) if yardstick in whole else ():
+            if method in whole:
+                pair = paired(whole[method], whole[yardstick], pairs_of([*whole]), margin)
+                rows.append(Fit(method, data, protection, pair))
     return rows
 
 
+def _fitting(found: Found, data: str) -> list[str]:
+    """Methods whose cards say that they fit a data set, but for the yardstick: that is as good as itself."""
+    return [m for m in found.methods if data in found.method(m)["fits"] and m != found.about["yardstick"]]
+
+
 def fits_words(found: Found, rows: Sequence[Fit]) -> str:
-    """Whether methods reach the yardstick where their cards say they fit; empty where none says so."""
-    if not rows:
+    """Whether methods reach the yardstick where their cards say they fit; empty where none says so, or no yardstick is played,
+    and before every cell is there.
+    """
+    places = [(m, *block) for block in found.blocks for m in _fitting(found, block[0])]
+    if not places or not found.complete or found.about["yardstick"] not in found.methods:
         return ""
     short = [
-        f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})" for f in rows if f.pair.gap < 0
+        f"{f.method} on {f.data} under {f.protection} ({points(f.pair.gap)}, {_below(f.pair)})"
+        for f in rows
+        if f.pair.gap < -EQUAL
     ]
-    words = f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for"
     clear = sum(f.pair.outcome == "win" for f in rows)
-    words += f": {len(rows) - len(short)} of {len(rows)} in the mean"
+    words = f"{len(rows) - len(short)} of {len(rows)} in the mean"
     chance = "which one seed does not tell from chance" if len(found.seeds) == 1 else f"{clear} of them by more than chance"
     words += f", {chance}" if len(rows) > len(short) else ""
     words += f"; below it: {', '.join(short)}" if short else ""
     known = {(f.method, f.data, f.protection) for f in rows}
-    places = [(m, *block) for block in found.blocks for m in found.methods if block[0] in found.method(m)["fits"]]
     nothing = [f"{m} on {data} under {protection}" for m, data, protection in places if (m, data, protection) not in known]
-    return words + (f"; nothing to tell it by: {', '.join(nothing)}." if nothing else ".")
+    told = [words] if rows else []
+    told += [f"nothing to tell it by: {', '.join(nothing)}"] if nothing else []
+    return f"As good as {found.about['yardstick']} or better on data of the kind that a method is made for: {'; '.join(told)}."
 
 
 def _below(pair: Paired) -> str:

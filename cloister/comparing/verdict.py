@@ -6,8 +6,9 @@ one. A win is an interval on one side of 0. A tie is one that holds 0 and lies w
 number of seeds at which, were mean and deviation of the differences to stay what they are, it would be a win or a tie.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
 from typing import Literal
@@ -68,20 +69,27 @@ def paired(one: Mapping[int, float], other: Mapping[int, float], pairs: int, mar
 
 
 def _half(deviation: float, n: int, pairs: int) -> float:
-    return float(_halves(deviation, np.array([n]), pairs)[0])
+    """Half an interval's length."""
+    return _quantile(n, pairs) * deviation / sqrt(n)
 
 
-def _halves(deviation: float, n: NDArray[np.int64], pairs: int) -> NDArray[np.float64]:
-    """Half an interval's length at each number of seeds."""
-    found: NDArray[np.float64] = student.ppf(1 - LEVEL / pairs / 2, n - 1) * deviation / np.sqrt(n)
+@cache
+def _quantile(n: int, pairs: int) -> float:
+    return float(student.ppf(1 - LEVEL / pairs / 2, n - 1))
+
+
+@cache
+def _halves(pairs: int) -> NDArray[np.float64]:
+    """The same at a deviation of 1, of 2 seeds up to `MOST`."""
+    counts = np.arange(2, MOST + 1)
+    found: NDArray[np.float64] = student.ppf(1 - LEVEL / pairs / 2, counts - 1) / np.sqrt(counts)
     return found
 
 
 def _needed(deviation: float, reach: float, n: int, pairs: int) -> int | None:
     """The least number of seeds whose interval is shorter than `reach` on each side; None where that is beyond `MOST`."""
-    counts = np.arange(n + 1, MOST + 1)
-    enough = counts[_halves(deviation, counts, pairs) < reach]
-    return int(enough[0]) if len(enough) else None
+    enough = np.flatnonzero(_halves(pairs)[n - 1 :] * deviation < reach)
+    return n + 1 + int(enough[0]) if len(enough) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,18 @@ def undecided_words(pair: Paired) -> str:
     return f"undecided, about {pair.needed} seeds needed" if pair.needed else f"undecided, over {MOST} seeds needed"
 
 
+def whole_of(found: Found, data: str, protection: str) -> dict[str, dict[int, float]]:
+    """Accuracies by seed of every method of a block that has a result with every seed and of every client."""
+    spots = {m: Spot(data, m, protection) for m in found.methods}
+    known = {m: found.by_seed(spot, "accuracy", "mean") for m, spot in spots.items() if not found.without(spot)}
+    return {m: of for m, of in known.items() if all(map(isfinite, of.values()))}
+
+
+def pairs_of(methods: Sequence[str]) -> int:
+    """How many intervals are to hold together where these are compared."""
+    return max(1, comb(len(methods), 2))
+
+
 def standings(found: Found, data: str, protection: str) -> dict[str, Standing]:
     """Of every method of a block that has a result with every seed and of every client; nothing of the others, who would be
     paired with too few, or with means over other clients.
@@ -126,10 +146,9 @@ def standings(found: Found, data: str, protection: str) -> dict[str, Standing]:
     """
     if any(len(found.cells.get(Spot(data, m, protection), ())) < len(found.seeds) for m in found.methods):
         return {}
-    known = {m: found.by_seed(Spot(data, m, protection), "accuracy", "mean") for m in found.methods}
-    whole = {m: of for m, of in known.items() if not found.without(Spot(data, m, protection)) and all(map(isfinite, of.values()))}
+    whole = whole_of(found, data, protection)
     means = {m: sum(of.values()) / len(of) for m, of in whole.items()}
-    pairs, margin = max(1, comb(len(whole), 2)), float(found.about["margin"])
+    pairs, margin = pairs_of([*whole]), float(found.about["margin"])
     duels: dict[tuple[str, str], Paired] = {}
     for one, other in combinations(whole, 2):
         duels[one, other] = paired(whole[one], whole[other], pairs, margin)
@@ -150,10 +169,8 @@ def headline(found: Found) -> str:
     """The comparison in a few sentences; no verdict before every cell is there."""
     if not found.complete:
         return "No verdict: not every cell is played yet."
-    if len(found.seeds) == 1:
-        said = [_highest(found, *block) for block in found.blocks]
-        return f"{ONE_SEED} Highest mean accuracy {'; '.join(said)}.{''.join(_apart(found, *block) for block in found.blocks)}"
-    return " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
+    said = " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
+    return f"{ONE_SEED} {said}" if len(found.seeds) == 1 else said
 
 
 def _under(found: Found, data: str, protection: str) -> str:
@@ -167,6 +184,8 @@ def _under(found: Found, data: str, protection: str) -> str:
         if len(means) > 1:
             best, worst = max(means, key=lambda m: means[m]), min(means, key=lambda m: means[m])
             words = f"loyal clients have from {best}, {100 * means[best]:.1f} %, to {worst}, {100 * means[worst]:.1f} %"
+            if means[best] == means[worst]:
+                words = f"loyal clients have {100 * means[best]:.1f} % by {names_words([*means])}"
         apart = ", ".join(_some(found, spot) for m, spot in spots.items() if m not in means)
         if len(means) > 1 or apart:
             said.append(f" Under {attack} {words}{f'; not compared: {apart}' if apart else ''}.")
@@ -176,18 +195,19 @@ def _under(found: Found, data: str, protection: str) -> str:
 def _some(found: Found, spot: Spot) -> str:
     """A method that has no result on some seed, or of some client, with what there is of it."""
     of = found.over_seeds(spot, "accuracy", "mean")
-    there = f"{100 * of.mean:.1f} % on {of.count} of {len(found.seeds)} seeds" if of else "no result"
-    partly = of is not None and of.count == len(found.seeds)
-    return f"{spot.method} ({'not of every client' if partly else there})"
+    partly = "not of every client" if found.partly_served(spot) else ""
+    if of is None:
+        return f"{spot.method} (no result)"
+    there = f"{100 * of.mean:.1f} % on {of.count} of {len(found.seeds)} seeds" if of.count < len(found.seeds) else ""
+    return f"{spot.method} ({', '.join(filter(None, (there, partly)))})"
 
 
 def sentences(found: Found) -> Said:
     """The same as a page has it: where there are several blocks, a line for each."""
     if not found.complete or len(found.blocks) == 1:
         return Said(((headline(found), ()),))
-    one = len(found.seeds) == 1
-    lines = tuple(f"{_highest(found, *block)}.{_apart(found, *block)}" if one else _said(found, *block) for block in found.blocks)
-    return Said(((f"{ONE_SEED} Highest mean accuracy:" if one else "Highest mean accuracy:", lines),))
+    first = f"{ONE_SEED} Highest mean accuracy:" if len(found.seeds) == 1 else "Highest mean accuracy:"
+    return Said(((first, tuple(_said(found, *block) for block in found.blocks)),))
 
 
 def _place(found: Found, data: str, protection: str) -> str:
@@ -195,31 +215,38 @@ def _place(found: Found, data: str, protection: str) -> str:
     return f"{where} without attack" if found.attacks else where
 
 
-def _highest(found: Found, data: str, protection: str) -> str:
+def _highest(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:
     """Who has the highest mean of a block."""
-    best = [m for m, s in standings(found, data, protection).items() if s.best]
+    best = [m for m, s in judged.items() if s.best]
     spot = found.over_seeds(Spot(data, best[0], protection), "accuracy", "mean") if best else None
-    who = " and ".join(filter(None, (", ".join(best[:-1]), *best[-1:])))
-    return f"{_place(found, data, protection)}: {f'{who}, {100 * spot.mean:.1f} %' if spot else 'nobody has a result'}"
+    nobody = "nobody has a result on every seed and of every client"
+    return f"{_place(found, data, protection)}: {f'{names_words(best)}, {100 * spot.mean:.1f} %' if spot else nobody}"
 
 
-def _apart(found: Found, data: str, protection: str) -> str:
+def names_words(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _apart(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:
     """Who has no result on some seed, or of some client, and so is compared with nobody, with what there is of it."""
-    judged, said = standings(found, data, protection), []
-    for method in found.methods if judged else ():
-        if method not in judged:
-            said.append(_some(found, Spot(data, method, protection)))
+    said = [_some(found, Spot(data, method, protection)) for method in found.methods if method not in judged]
     return f" Not compared, as not every seed and client has a result: {', '.join(said)}." if said else ""
 
 
 def _said(found: Found, data: str, protection: str) -> str:
-    """Whom the best of a block leaves behind, with whom it ties, and whom seeds do not tell from it."""
-    of = {m: s.against.outcome for m, s in standings(found, data, protection).items() if s.against and not s.best}
+    """Whom the best of a block leaves behind, with whom it ties, and whom seeds do not tell from it, which one seed says of
+    nobody; and what is said under attack.
+    """
+    judged = standings(found, data, protection)
+    of = {m: s.against.outcome for m, s in judged.items() if s.against and not s.best}
     others = {outcome: [m for m, o in of.items() if o == outcome] for outcome in ("loss", "tie", "undecided")}
     words = [f"behind it: {', '.join(others['loss'])}"] if others["loss"] else []
     words += [f"tied with it: {', '.join(others['tie'])}"] if others["tie"] else []
     told = f"{len(found.seeds)} seeds cannot tell it from: "
     words += [told + ", ".join(others["undecided"])] if others["undecided"] else []
-    highest, apart = _highest(found, data, protection), _apart(found, data, protection)
+    highest, apart = _highest(found, data, protection, judged), _apart(found, data, protection, judged)
     under = _under(found, data, protection)
+    if len(found.seeds) == 1 or not judged:
+        return f"{highest}.{apart}{under}"
     return f"{highest}; {'; '.join(words) or ('no other is compared' if apart else 'there is no other')}.{apart}{under}"

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ..progress import shown
 from ..tables_out import print_table
 from ..threat_models.breakdown import Steps
 from ..threat_models.broken import Bounds
-from ..threat_models.evaluation import Evaluation, search_key
+from ..threat_models.evaluation import ABSENT, Cell, Evaluation, search_key
 from ..threat_models.evaluation_check import check_strengths
 from .beside_search import beside
 from .data import place_words
@@ -124,9 +124,22 @@ def played_breakdown(asked: AskedBreakdown, ledger: Ledger, hands: Crew, *, quie
     named = asked.attacks, asked.defences, asked.protections
     searches = play_searches(ledger, hands, asked.steps, *named, asked.bounds)
     searched = _watch_searches(searches, asked.count, quiet)
-    found = breakdown_json(asked.evaluation, asked.steps, asked.bounds, searched, [*ledger.rows.values()])
+    found = breakdown_json(asked.evaluation, asked.steps, asked.bounds, searched, current_rows(asked.evaluation, ledger))
     ledger.folder.write_json("breakdown.json", found)
     return found
+
+
+def current_rows(evaluation: Evaluation, ledger: Ledger) -> list[Row]:
+    """Lines of the evaluation as it is now: not of seeds that it had, nor of an attack or a defence before it was edited."""
+    names: dict[str, set[Any]] = {
+        "attack": {None, ABSENT, *evaluation.attacks},
+        "defence": {*evaluation.defences},
+        "seed": {*evaluation.seeds},
+        "protection": {*evaluation.named_protections},
+        "partition": {*(evaluation.partitions or ("",))},
+    }
+    there = [row for row in ledger.rows.values() if all(row.get(name, "") in known for name, known in names.items())]
+    return [row for row in there if row["key"] == ledger.key(Cell(*(row[f.name] for f in fields(Cell))))]
 
 
 def steps_of(evaluation: Evaluation, given: Mapping[str, float | None]) -> Steps:

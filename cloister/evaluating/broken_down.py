@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..tables_out import as_html, as_text, frame_of, write_rows
-from .over_seeds import least_words, summed_up
+from .over_seeds import greatest, least_words, summed_up
 from .report import write_evaluation_report
 from .tables import breakdown_lines, breakdown_table
 
@@ -62,7 +62,7 @@ class BrokenDown:
 
         found = self._found
         rows = [one for one in found["results"] if one["median"] is not None][::-1]
-        top = found["steps"]["most"]
+        top = greatest(found)
         figure = Picture(figsize=(7.2, 1.4 + 0.35 * len(rows)), layout="constrained")
         axes = figure.subplots()
         for k, one in enumerate(rows):

@@ -72,9 +72,19 @@ def _of_clean(grid: Grid, one: Finding) -> str:
     )
 
 
+def by_accuracy_alone(grid: Grid) -> list[str]:
+    """That the scenario's other metrics are in no table of an evaluation, and judge nothing."""
+    training = (grid.about.get("scenario") or {}).get("training") or {}
+    names = [of if isinstance(of, str) else str(of.get("type", "one of your own")) for of in training.get("metrics") or ()]
+    return [
+        f"Verdicts are by accuracy alone, and by what backdoors gain: {', '.join(names)}, which the scenario measures too, judges"
+        " nothing here and is in no table; `cloister run` shows it."
+    ] * bool(names)
+
+
 def not_parted(grid: Grid) -> list[str]:
     """Who had several clusters without attack and one without the attackers' data: what that costs is no attack's doing."""
-    said = []
+    said, floors = [], False
     for spot, rows in grid.cells.items():
         if spot.attack != ABSENT:
             continue
@@ -83,11 +93,18 @@ def not_parted(grid: Grid) -> list[str]:
         if whole := sum(before > 1 and after == 1 for before, after in pairs):
             place = f" under {spot.protection}" if len(grid.protections) > 1 else ""
             said.append(f"{spot.defence}{place} with {at(grid, spot.strength or 0.0)} on {whole} of {len(pairs)} seeds")
+            floors |= not _sums_any(grid, rows)
     return [
         "Without the attackers' data all clients stayed in one cluster, where there were several without attack:"
-        f" {', '.join(said)}. What that costs is no attack's doing; those that are left of a group may be fewer than its sums"
-        " need (the protection's floor)."
+        f" {', '.join(said)}. What that costs is no attack's doing"
+        + ("; those that are left of a group may be fewer than its sums need (the protection's floor)." if floors else ".")
     ] * bool(said)
+
+
+def _sums_any(grid: Grid, rows: Sequence[Row]) -> bool:
+    """Whether the protection of these lines makes sums of however few clients: `Plain` has no floor unless it is given one."""
+    described = str(grid.about["protections"].get(rows[0]["protection"], "")) if rows else ""
+    return described.startswith("Plain") and "floor=" not in described.replace("floor=1,", "").replace("floor=1)", "")
 
 
 def little_on_some_seeds(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .best import strengths_without_result
 from .data import Grid
 from .judging import SPENT, Finding
 from .loss_words import lost_in_the_mean, names_words, verb_of
@@ -12,12 +13,15 @@ UNDEFENDED = frozenset({"FedAvg", "FedProx"})
 
 
 def harm_nobody(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
-    """That no attack takes more than the bound from a mean, which defends nothing, where others are said to hold."""
+    """That no attack takes more than the bound from a mean, which defends nothing, where others are said to hold; of a mean with
+    a result at every strength, as what lacks may have broken it.
+    """
     said: dict[str, str] = {}
     for place, several in found.items():
-        plain = [one for one in several if one.attackers and _undefended(grid.about["defences"].get(one.defence))]
-        others = [one for one in several if one not in plain]
-        whole = all(one.holds or one.word in SPENT for one in plain)
+        undefended = [one for one in several if one.attackers and _undefended(grid.about["defences"].get(one.defence))]
+        plain = [one for one in undefended if not strengths_without_result(grid, several, one.defence, place)]
+        others = [one for one in several if one not in undefended]
+        whole = all(one.holds or one.word in SPENT for one in undefended)
         if not (plain and whole and any(one.holds for one in others)):
             continue
         names = list(dict.fromkeys(one.defence for one in plain))

@@ -122,8 +122,25 @@ def _searched(folders: Sequence[Path], seeds: Sequence[int]) -> dict[str, Any]:
     results = []
     for one, known in by.values():
         of = [seed for _, seed in sorted(known.values(), key=lambda pair: order.get(pair[1]["seed"], len(order)))]
-        results.append({**one, "seeds": of})
+        results.append(
+            {**one, **_beside([r for about in found.values() for r in about["results"] if r["of"] == one["of"]]), "seeds": of}
+        )
     return dict(summed_up({**found[first], "results": results}))
+
+
+def _beside(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is said beside one search, of all folders: which strengths take more than the bound, for how many attackers a defence
+    is built, how many there were at most, and where attacks did nothing.
+    """
+    built = [one["built_for"] for one in several if one.get("built_for") is not None]
+    at_work: dict[str, int] = {}
+    for one in several:
+        for strength, count in (one.get("at_work") or {}).items():
+            at_work[strength] = max(count, at_work.get(strength, 0))
+    taken = {seed: of for one in several for seed, of in (one.get("taken") or {}).items()}
+    vain = list(dict.fromkeys(words for one in several for words in one.get("in_vain") or ()))
+    found: dict[str, Any] = {"built_for": min(built), "at_work": at_work} if built else {}
+    return found | ({"taken": taken} if taken else {}) | ({"in_vain": vain} if vain else {})
 
 
 def measured(row: Row) -> dict[str, Any]:

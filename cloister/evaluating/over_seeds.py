@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from ..fl.runs.results_folder import Row
-from ..threat_models.breakdown import median_interval
+from ..threat_models.breakdown import Steps, median_interval
 
 
 def over_seeds(seeds: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -32,6 +32,26 @@ def summed_up(found: Row) -> Row:
     for the median, a strength that nobody tried.
     """
     return {**found, "results": [{**one, **over_seeds(one["seeds"])} for one in found.get("results", ())]}
+
+
+def greatest(found: Mapping[str, Any]) -> float:
+    """The greatest strength that searches may try: of steps of 2 from 1, up to 6, that is 5."""
+    steps = Steps(**found["steps"])
+    return steps.at(len(steps) - 1)
+
+
+def breaks_within(one: Mapping[str, Any]) -> bool:
+    """Whether half of the seeds or more that were searched break at a strength that was tried."""
+    return one["median"] is not None and one["median"]["median"] is not None
+
+
+def beyond_words(one: Mapping[str, Any]) -> str:
+    """That the median is of more attackers in a round than the defence is built for; empty where nothing says so."""
+    limit = one.get("built_for")
+    if limit is None or not breaks_within(one):
+        return ""
+    median = one["median"]["median"]
+    return f"beyond the {limit} that it is built for" if one.get("at_work", {}).get(f"{median:g}", median) > limit else ""
 
 
 def median_words(one: Mapping[str, Any], most: float) -> str:

@@ -22,7 +22,7 @@ from ..threat_models.chance import NOTHING
 from .cells import METRICS, lasting
 from .data import Grid, Spot
 from .judging import SPENT, Finding, findings, seeds_words, without_words
-from .over_seeds import broke_words
+from .over_seeds import broke_words, greatest
 from .tables import NOT_PLAYED, absent_of, breakdown_words, by_words, clean_of, clean_words, without_result
 
 WORDS = {"unmoved": "the rule had no result", "lost": "nothing was learned"}
@@ -192,7 +192,7 @@ def breakdowns(grid: Grid) -> dict[str, Any]:
     steps = grid.breakdown["steps"]
     rows = []
     for one in grid.breakdown["results"]:
-        median, interval, remarks = breakdown_words(one, steps["most"])
+        median, interval, remarks = breakdown_words(one, greatest(grid.breakdown))
         names = {key: one[key] for key in ("attack", "defence", "protection")}
         said = {
             "broke": broke_words(one),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 from ..fl.runs.results_folder import Row
 from ..grids.spread import metric
@@ -114,8 +115,8 @@ class _Searches:
                 if (answer := self._known(asked)) is None:
                     yield asked, one.clean
                     return
-                if answer["status"] != "done":
-                    self._end(of, None, f"at strength {answer['strength']:g}: {answer['reason']}")
+                if why := without_result(answer):
+                    self._end(of, None, f"at strength {answer['strength']:g}: {why}")
                     return
                 absent = self._absent(asked, answer)
                 if absent is not None and (beside := self._known(absent)) is None:
@@ -145,6 +146,14 @@ class _Searches:
     def _end(self, of: Cell, found: Found | None, reason: str) -> None:
         by = self.running[of].by if of in self.running else {}
         self.ended.append(Searched(str(of.attack), of.defence, of.protection, of.seed, found, reason, of.partition, by))
+
+
+def without_result(row: Row) -> str:
+    """Why a cell says nothing of whether it breaks the defence; empty where it does."""
+    if row["status"] != "done":
+        return str(row["reason"])
+    known = isfinite(metric(row, "accuracy", "late")) and isfinite(metric(row, "clean", "late"))
+    return "" if known else "it has no accuracy"
 
 
 def broken_by(row: Row, absent: Row | None, bounds: Bounds, chance: float | None = None) -> str:

@@ -16,7 +16,7 @@ from ..threat_models.evaluation_check import ATTACKERS
 from .data import Grid
 from .judging import SPENT, Finding, Harm, findings
 from .learning import at_chance, close_to_chance
-from .over_seeds import broke_words, least_words, median_words, searched
+from .over_seeds import beyond_words, breaks_within, broke_words, greatest, least_words, median_words, searched
 
 NOT_PLAYED, NEVER_MOVED = "not played yet", "never moved"
 NAMED = 3
@@ -207,7 +207,7 @@ def breakdown_table(found: Mapping[str, Any]) -> Table:
     table.add_column("breaks by")
     table.add_column("remarks")
     for one in found["results"]:
-        median, interval, remarks = breakdown_words(one, found["steps"]["most"])
+        median, interval, remarks = breakdown_words(one, greatest(found))
         names = one["attack"], one["defence"], one["protection"]
         table.add_row(*names, broke_words(one), median, interval, by_words(one), remarks)
     return table
@@ -232,12 +232,10 @@ def breakdown_words(one: Mapping[str, Any], most: float) -> tuple[str, str, str]
     remarks = sorted({seed["reason"] for seed in one["seeds"] if seed["reason"]})
     if one["median"] is None:
         return DASH, DASH, "; ".join(remarks)
-    if "nothing" in one:
+    if "nothing" in one and not breaks_within(one):
         return DASH, DASH, "; ".join([one["nothing"], *remarks])
-    of, limit = one["median"], one.get("built_for")
-    met = None if of["median"] is None else one.get("at_work", {}).get(f"{of['median']:g}", of["median"])
-    if limit is not None and met is not None and met > limit:
-        remarks.insert(0, f"beyond the {limit} that it is built for")
+    of = one["median"]
+    remarks = [*filter(None, [one.get("nothing", ""), beyond_words(one)]), *remarks]
     remarks += [*_taken(one), *(one.get("in_vain") or ())]
     low, high = (f"over {most:g}" if of[k] is None else f"{of[k]:g}" for k in ("low", "high"))
     if not one["single"]:

@@ -13,6 +13,7 @@ from .behind_means import earlier_peaks, single_clients
 from .best import strengths_without_result, which_is_best
 from .by_strength import by_strength
 from .caveats import (
+    by_accuracy_alone,
     diverged_without_attack,
     in_vain,
     little_on_some_seeds,
@@ -40,7 +41,7 @@ from .not_seen import (
     without_some,
     works_without,
 )
-from .over_seeds import least_words, median_words, searched
+from .over_seeds import beyond_words, breaks_within, greatest, least_words, median_words, searched
 from .tables import reasons
 
 
@@ -72,7 +73,7 @@ def sentences(grid: Grid) -> Said:
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
     less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
-    less += tuple(f"{capital(words)}." for words in grid.about.get("doubts") or ())
+    less += (*by_accuracy_alone(grid), *(f"{capital(words)}." for words in grid.about.get("doubts") or ()))
     less += (
         *unusable(grid),
         *nobody_at_work(grid),
@@ -99,19 +100,20 @@ def _searched(grid: Grid) -> tuple[str, tuple[str, ...]]:
     by: dict[tuple[str, str], list[str]] = {}
     found = grid.breakdown
     for one in found.get("results", ()):
-        median = "no result" if one["median"] is None else median_words(one, found["steps"]["most"])
-        said = one.get("nothing") or f"{median} by {one['attack']}{_fewer(one)}{_little(one)}"
+        median = "no result" if one["median"] is None else median_words(one, greatest(found))
+        said = f"{median} by {one['attack']}{_fewer(one)}{_little(one)}"
+        if "nothing" in one:
+            said = f"{said} (yet it {one['nothing']})" if breaks_within(one) else one["nothing"]
         if said not in (known := by.setdefault((one["defence"], one["protection"]), [])):
             known.append(said)
     if not by:
         return "", ()
     counts = sorted({len(searched(one["seeds"])) for one in found["results"]} - {0}) or [0]
     least, most = counts[0], counts[-1]
-    first = (
-        f"The {least_words(found)} that break each defence, from {found['steps']['least']:g} to {found['steps']['most']:g} tried"
-    )
+    tried = f"some from {found['steps']['least']:g} to {greatest(found):g} tried"
     few = f"{least} to " if least < most else ""
-    first += f", median of {few}{most} seeds." if most > 1 else ", of one seed."
+    of = f"median of {few}{most} seeds" if most > 1 else "of one seed" if most else "of which no search has a result"
+    first = f"The {least_words(found)} that break each defence, {tried}, {of}."
     places = {protection for _, protection in by}
     return first, tuple(f"{d}{f' under {p}' if len(places) > 1 else ''}: {', '.join(of)}." for (d, p), of in by.items())
 
@@ -124,10 +126,14 @@ def _fewer(one: Mapping[str, Any]) -> str:
 
 
 def _little(one: Mapping[str, Any]) -> str:
-    """Why what was tried of an attack says little, in brackets; empty where nothing is wrong with it, or it broke the defence."""
-    if one["median"] is None or one["median"]["median"] is not None or not one.get("in_vain"):
+    """What a median alone does not say, in brackets: that it is beyond what the defence is built for, that strengths tried fit no
+    single crossing, and, where most seeds hold, why what was tried says little; empty where there is nothing to say.
+    """
+    if one["median"] is None:
         return ""
-    return f" ({'; '.join(one['in_vain'])})"
+    told = [*filter(None, [beyond_words(one)]), *(["not monotone"] if not one["single"] else [])]
+    told += () if breaks_within(one) else one.get("in_vain") or ()
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _measured(found: Mapping[str, Sequence[Finding]]) -> list[str]:

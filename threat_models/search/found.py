@@ -24,8 +24,8 @@ MULTIPLY = (".factor", ".scale")
 class Point:
     """A point of the space with a number of attackers. searched, held_out: harm by seed, of those seeds that have a result.
 
-    without: why others have none, by seed. erred: whether one of these was an error, and no refusal of the protection's. seconds:
-    of CPU, of its runs.
+    without: why others have none, by seed. erred: whether one of these was an error, and no refusal of the protection's; error:
+    the first that was. seconds: of CPU, of its runs.
     """
 
     numbers: Numbers
@@ -35,6 +35,7 @@ class Point:
     without: dict[int, str] = field(default_factory=dict)
     erred: bool = False
     seconds: float = 0.0
+    error: str = ""
 
     @property
     def why(self) -> str:
@@ -69,8 +70,14 @@ class Point:
         return self.severity_searched > 1
 
     def breaks(self, seeds: Sequence[int]) -> bool:
-        """Whether it breaks the defence there and on every one of these seeds, which were held out."""
-        return self.suspected and all(seed in self.held_out and self.held_out[seed].severity > 1 for seed in seeds)
+        """Whether it breaks the defence there and on every one of these seeds, which were held out, and each seed that it was
+        played on has a result: nobody knows a mean of which a seed is missing.
+        """
+        return (
+            self.suspected
+            and not self.without
+            and all(seed in self.held_out and self.held_out[seed].severity > 1 for seed in seeds)
+        )
 
     def refuted(self) -> bool:
         """Whether it was suspected, and does not hold on a seed that was held out."""
@@ -107,6 +114,7 @@ def points_of(rows: Iterable[Row], seeds: Sequence[int], held_out: Sequence[int]
         else:
             point.without[one.seed] = str(row["reason"])
         point.erred |= row["status"] == "failed"
+        point.error = point.error or (str(row["reason"]) if row["status"] == "failed" else "")
         point.seconds += float(row["cost"]["seconds"])
     return found
 

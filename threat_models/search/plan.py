@@ -326,13 +326,20 @@ def hunt(space: Space, plan: Plan) -> Hunt:
 
 
 def settled(plan: Plan, points: Iterable[Point]) -> Hunt:
-    """Plays what an earlier budget left open: points that broke the defence where they were searched, on the seeds held out."""
+    """Plays what an earlier budget left open: points that broke the defence where they were searched, on what is left of these
+    seeds, and on those held out.
+    """
     waiting = [p for p in points if p.suspected and not (p.refuted() or p.without) and not p.breaks(plan.held_out)]
     for point in sorted(waiting, key=lambda p: -p.severity):
-        for seed in plan.held_out:
+        seen = [of.severity for of in point.searched.values()]
+        for seed in (*(s for s in plan.seeds if s not in point.searched), *plan.held_out):
+            if sum(seen) <= len(seen):
+                break  # it does not break the defence in the mean of the seeds searched
             one = Try(point.numbers, point.attackers, seed)
             (clean,) = yield [one.clean]
             (absent,) = yield [one.absent]
             (row,) = yield [one]
-            if harm(row, clean, absent, plan.sought).severity <= 1:
+            severity = harm(row, clean, absent, plan.sought).severity
+            if seed in plan.held_out and severity <= 1:
                 break
+            seen += [] if seed in plan.held_out else [severity]
