@@ -5,7 +5,7 @@ Run it:  python examples/swapped_labels.py                             digits, D
          python examples/swapped_labels.py --methods "hardened FLIC" --seeds 51 52 53
 
 For each seed the two labels and the two sets of clients by which the bound of `threat_models/swap_theory.py` is largest; each set
-is corrupt in a run of its own, trains honestly on data in which the two labels have changed places, and sees nothing of others.
+is corrupt in a run of its own, works honestly on data in which the two labels have changed places, and sees nothing of others.
 Bound: on the mean of the loyal in one of the two runs, by what FedAvg has right of the two labels without the corrupt. Loss:
 accuracy of the loyal clients without attack, or with the attackers silent, whichever is lower, minus that under attack, as means
 of the last ten of 40 rounds; in brackets of the clients that hold neither label. What came out:
@@ -33,6 +33,7 @@ from cloister.fl.robust.weiszfeld import GeometricMedian
 from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.forged_choices import Pretended
 from cloister.threat_models.label_attacks import SwappedLabels
 from cloister.threat_models.membership import ALWAYS, Fixed
 from cloister.threat_models.swap_theory import Swap, swap_of
@@ -50,8 +51,8 @@ def losses(
     base: Scenario, clean: Mapping[int, float], members: Sequence[int], swap: Swap, data: Path | None
 ) -> tuple[float, float]:
     """Of accuracy: the loyal clients', and those of them that hold neither label."""
-    corrupt = Fixed(tuple(members))
-    attacked, _ = played(replace(base, adversary=Adversary(members=corrupt, data=SwappedLabels(*swap.labels))), data)
+    corrupt, swapped = Fixed(tuple(members)), SwappedLabels(*swap.labels)
+    attacked, _ = played(replace(base, adversary=Adversary(members=corrupt, data=swapped, choice=Pretended(swapped))), data)
     absent, _ = played(replace(base, adversary=Adversary(members=corrupt, silent=ALWAYS)), data)
 
     def lost(ids: Sequence[int]) -> float:

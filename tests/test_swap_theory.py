@@ -27,6 +27,7 @@ from cloister.fl.runs.scenario import Scenario
 from cloister.fl.runs.simulation import Simulation
 from cloister.protocol import Masked, Plain
 from cloister.threat_models.adversary import Adversary
+from cloister.threat_models.forged_choices import Pretended
 from cloister.threat_models.label_attacks import SwappedLabels, relabelled
 from cloister.threat_models.membership import ALWAYS, Fixed
 from cloister.threat_models.swap_theory import Swap, swap_of, worst_swap
@@ -78,7 +79,8 @@ def swap() -> Swap:
 
 
 def against(scenario: Scenario, members: tuple[int, ...], labels: tuple[int, int]) -> Scenario:
-    return replace(scenario, adversary=Adversary(members=Fixed(members), data=SwappedLabels(*labels)))
+    swapped = SwappedLabels(*labels)
+    return replace(scenario, adversary=Adversary(members=Fixed(members), data=swapped, choice=Pretended(swapped)))
 
 
 def rounds_of(scenario: Scenario, ids: tuple[int, ...]) -> Iterator[dict[int, NDArray[np.float32]]]:

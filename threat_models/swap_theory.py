@@ -1,18 +1,19 @@
 """What no method can promise where few clients hold a label: a lower bound on what the loyal lose, below half of the clients too.
 
 **Statement.** Some clients, the blind, hold no example of two labels; the others are split into two sets, `first` and `second`.
-Play two runs of one method on the same data by the same seed: in one `first` are corrupt and train honestly on data in which
-the two labels have changed places (`SwappedLabels`), in the other `second` do the same. If the method knows nothing of what
-labels mean, that is if renaming the two in all data and tests renames the predictions and changes nothing else, then a blind
-client is served the same model in both runs but for the names, and no test of the two labels is right in both. Let P be their
-share of the tests, and let models be right on the share `right` of those in either run if the corrupt do not answer. Then on
-these tests alone a blind client loses P (2 right - 1) in both runs together, at the least, and half of it in one of them.
+Play two runs of one method on the same data by the same seed: in one `first` are corrupt and do all honestly, training and
+choices (`Pretended`), on data in which the two labels have changed places (`SwappedLabels`), in the other `second` do the same.
+If the method knows nothing of what labels mean, that is if renaming the two in all data and tests renames the predictions and
+changes nothing else, then a blind client is served the same model in both runs but for the names, and no test of the two labels
+is right in both. Let P be their share of the tests, and let models be right on the share `right` of those in either run if the
+corrupt do not answer. Then on these tests alone a blind client loses P (2 right - 1) in both runs together, at the least, and
+half of it in one of them.
 
 **Proof.** Rename the two labels in the second run, in all data and in the tests. Now `first` hold the two labels swapped and
-`second` train on them as they are, as in the first run; the blind hold neither. So every client trains on the examples that it
-trains on in the first run, honestly: all that clients send is the same, whoever of them is called corrupt, and so is all that a
-blind client is served, its own choices and its own training included. A test of the two labels has one true name in the first run
-and the other in the second, so that one prediction is right in at most one of them.
+`second` work on them as they are, as in the first run; the blind hold neither. So every client works on the examples that it
+works on in the first run, honestly: all that clients send is the same, whoever of them is called corrupt, and so is all that a
+blind client is served, its own choices and its own training included. A test of the two labels has one true name in the first
+run and the other in the second, so that one prediction is right in at most one of them.
 
 **In the mean of the loyal.** If no other client loses anything, the mean loss in one of the runs is at least
 blind P (2 right - 1) / (2 blind + first + second). If all loyal clients are served one model it is P (2 right - 1) / 2.
