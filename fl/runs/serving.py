@@ -40,6 +40,7 @@ from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
+from .too_few import wait_for_enough
 from .vitals import Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
@@ -98,8 +99,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     def begin(hosts: LinkedHosts) -> Listener:
         return started(expected, listening, journal, hosts, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
-    def due() -> None:
+    def due(fewest: int) -> None:
         if hosts.listener is not None:
+            wait_for_somebody(hosts.listener, len(clients), listening.wait)
+            wait_for_enough(hosts.listener, clients, fewest, listening.wait)
             wait_for_somebody(hosts.listener, len(clients), listening.wait)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
