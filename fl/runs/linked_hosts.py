@@ -32,7 +32,8 @@ class LinkedHosts:
     attempts at the run's seed, of which it is told why the last came to nothing, are to end.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
-    before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
+    before there is one. unanswered: how often each did not answer in time, when the first round of this life began. perhaps: of
+    `Linked.without`, those that were sent a model and may have it, as they were there and gave no answer to it.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class LinkedHosts:
         self.unanswered: dict[int, int] | None = None
         self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
+        self.perhaps: tuple[int, ...] = ()
         self._journal = journal
         self._due, self._more = due, more
         self._absent: Mapping[int, int] = {}  # as `unanswered`, when this round began
@@ -122,8 +124,14 @@ class LinkedHosts:
 
     def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
         """The run is over: hand each client its model, or say which of those that it holds it is."""
+        there = self._there()
         self.linked.finish(models)
         self.words.begin()  # also where all have answered: they are to be told that it is over
+        there |= self._there()
+        self.perhaps = tuple(i for i in self.linked.without or () if i in models and i in there)
+
+    def _there(self) -> set[int]:
+        return set() if self.listener is None else {*self.listener.present()}
 
 
 def who_left(listener: Listener) -> str:

@@ -192,7 +192,8 @@ def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) ->
         absent = {str(client): times for client, times in sorted(linked.absent.items())}
         found = {"unanswered": absent, "late": linked.late, "life": life}
         if linked.without is not None:
-            found["without_model"] = list(linked.without)
+            found["without_model"] = [i for i in linked.without if i not in hosts.perhaps]
+            found |= {"perhaps_without_model": list(hosts.perhaps)} if hosts.perhaps else {}
         if barred := [client for client in listener.barred() if client >= 0]:
             found["sent_away"] = barred
         before: dict[str, Any] = {}
