@@ -5,22 +5,13 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import (
-    NO_CLIENT,
-    OF_CLIP,
-    OF_FLOOR,
-    OF_HELPERS,
-    OF_NO_UPDATE,
-    OF_TRAINING,
-    PAST_BUDGET,
-    UNREADABLE,
-    Fault,
-)
+from ...protocol.core.errors import NO_CLIENT, OF_CLIP, OF_FLOOR, OF_HELPERS, OF_TRAINING, PAST_BUDGET, Fault
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import State
 from .scenario import Scenario
+from .spoilt_sum import spoilt_by, whose_it_is
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -101,9 +92,9 @@ def why_lost(
         return Lost()
     if first and below:
         floor = below[-1].floor
-        spoilt = _spoilt(below[-1], faults)
+        spoilt = spoilt_by(below[-1], faults)
         if spoilt and not unused:
-            words = f"{spoilt}, and there is no other sum; {_whose(scenario)}"
+            words = f"{spoilt}, and there is no other sum; {whose_it_is(scenario)}"
         else:
             words = (
                 _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor, scenario)
@@ -145,7 +136,7 @@ def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
     """Why a sum was not opened, by the faults of its round: neither a budget that is spent nor an input that is none is what the
     sum itself tells.
     """
-    if spoilt := _spoilt(sum_, faults := [*faults]):
+    if spoilt := spoilt_by(sum_, faults := [*faults]):
         return spoilt
     spent = _spent(faults)
     if spent and not sum_.clients and not sum_.shut:  # who cannot pay is not asked
@@ -153,24 +144,6 @@ def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
     if (of := spent & {*sum_.clients}) and len(sum_.clients) - len(of) < sum_.floor:
         return f"the privacy budget of {len(of)} of {len(sum_.clients)} clients allows no more"
     return sum_.words
-
-
-def _spoilt(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
-    """What the server found in a sum that it opened, and that is none of updates; empty where it did not."""
-    why = (f.reason for f in _seen(faults) if UNREADABLE in f.reason or OF_NO_UPDATE in f.reason)
-    of = next((reason for reason in why if f" {sum_.name} " in reason), "")
-    few = len(sum_.clients)
-    return f"a sum over {few} client{'s' * (few != 1)} was spoilt by an input that is no update ({of})" if of else ""
-
-
-def _whose(scenario: Scenario) -> str:
-    """Whose input spoils a sum, as far as it can be told under this protection, and what helps."""
-    out = "in a new run, leave clients out in turn until its sums can be read, and look at what the one left out runs"
-    how = type(scenario.protection).__name__
-    named = " unless the method compares updates" if hasattr(scenario.protection, "max_norm") else ""
-    return (
-        f"whose it is cannot be told under {how}{named}: see that all run the same release and the agreed scenario; else, {out}"
-    )
 
 
 def _too_few(sum_: BelowFloor, enough: bool, scenario: Scenario) -> str:
