@@ -232,7 +232,10 @@ def test_a_journal_of_another_client_is_not_gone_on_from(tmp_path):
     try:
         opened(Permuted(), processes)
         journal = InFile(tmp_path / "client 3.journal")
-        with pytest.raises(ValueError, match="not the journal of client 2"):
+        with pytest.raises(
+            ValueError,
+            match="not the journal of client 2 in this run: it is another client's, or of another run; give the folder",
+        ):
             Driven(2, mine_lasting(2), transforming_clients(Permutation), journal)
         assert (tmp_path / "client 3.journal").stat().st_mode & 0o777 == 0o600
     finally:

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from cloister.fl.runs.linked_hosts import LinkedHosts
 from cloister.fl.runs.presence import PRESENCE, Presence, ranges
 from cloister.protocol.links.terms import grpc_or_words
 from cloister.reporting.report import write_report
@@ -63,6 +65,21 @@ def test_who_was_revoked_after_the_last_round_is_said_to_be():
     assert without_model(run) == [("client 1", ""), ("client 3, whose certificate is revoked", "")]
 
 
+def test_who_was_there_and_did_not_say_that_it_has_its_model_is_not_said_to_have_none():
+    """Killed between its model and its answer, it may have it."""
+    linked, here = SimpleNamespace(without=None), SimpleNamespace(present=lambda: (0, 1, 2))
+    linked.finish = lambda models: setattr(linked, "without", (1, 3, 4))
+    hosts = SimpleNamespace(linked=linked, words=SimpleNamespace(begin=lambda: None), listener=here)
+    hosts._there = lambda: LinkedHosts._there(hosts)
+    LinkedHosts.finished(hosts, dict.fromkeys((0, 1, 3), ()))
+    assert hosts.perhaps == (1,)  # 3 was not there, and 4 was handed none
+    link = {"without_model": [3, 4], "perhaps_without_model": [1]}
+    rounds = [{"round": 0, "clusters": {"0": [0, 1, 3]}}]
+    run = Run("r", {}, {}, rounds, splits=(), similarities=(), pairs=(), answers=(), tree=(), privacy={}, link=link)
+    assert without_model(run, "perhaps_without_model") == [("client 1", "")]
+    assert without_model(run) == [("client 3", ""), ("client 4", "")]
+
+
 @pytest.mark.trains
 @pytest.mark.long
 def test_the_coordinators_report_says_who_was_there(tmp_path):
@@ -95,6 +112,10 @@ def test_the_coordinators_report_says_who_was_there(tmp_path):
     model.parent.mkdir(exist_ok=True)
     model.touch()
     assert without_model(run) == [("client-1", f"models/{model.name}"), ("client-3", f"models/{model.name}")]
+    (found.folder / "link.json").write_text(json.dumps({"without_model": [], "perhaps_without_model": [1]}))
+    page = write_report(found.folder).read_text()
+    assert "they may have it:</p>\n<ul><li>client-1: its cluster" in page
+    assert "Not there to be handed a model" not in page
     assert sorted(said_of_terms(run)) == [
         f"client-3, from round 0 on: seed is 7 there, {DASH} at the coordinator",
         "client-3, from round 0 on: training.lr is 0.2 there, 0.1 at the coordinator",

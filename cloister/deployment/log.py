@@ -7,17 +7,23 @@ from dataclasses import dataclass, field
 from ..fl.runs.declines import why_declined
 from ..fl.runs.experiment import Round
 
+WHY_NOT_SUMMED = (
+    "what it sends is of no use to others, or they refuse it: see its own log and record, and whether it runs this release;"
+    " a client that does not follow the protocol looks like that"
+)
+
 
 @dataclass(slots=True)
 class Told:
     """What was said last, so that a change is said once. stopped: clients whose cluster learns nothing, with its name. apart: in
-    none. declined: who sat out, and why.
+    none. declined: who sat out, and why. not_summed: who answers, and is in no sum.
     """
 
     log: logging.Logger
     stopped: Mapping[int, str] = field(default_factory=dict)
     apart: frozenset[int] = field(default_factory=frozenset)
     declined: frozenset[tuple[int, str]] = field(default_factory=frozenset)
+    not_summed: frozenset[int] = field(default_factory=frozenset)
 
     def round(self, done: Round) -> None:
         """A line for the round that is over, which is counted from 0, and one for each change."""
@@ -39,4 +45,9 @@ class Told:
         for client, reason in done.declined:
             if (client, reason) not in self.declined:
                 self.log.warning("declined", extra={"client": client, "round": done.round - 1, "why": why_declined(reason)})
+        for client in sorted(done.not_summed.keys() - self.not_summed):
+            self.log.warning(
+                "answers, and is in no sum", extra={"client": client, "rounds": done.not_summed[client], "why": WHY_NOT_SUMMED}
+            )
+        self.not_summed = frozenset(done.not_summed)
         self.stopped, self.apart, self.declined = now, apart, self.declined | {*done.declined}

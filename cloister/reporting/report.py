@@ -148,6 +148,7 @@ def render(run: Run) -> str:
         there=(there := who_was_there(run)),
         revocations=any(revoked for _, _, revoked in there),
         without_model=without_model(run),
+        perhaps=without_model(run, "perhaps_without_model"),
         differing=differing(run),
         below_floor=in_ranges([row | {"cluster": of_cluster(row)} for row in run.summary.get("below_floor") or []]),
         fell_back=sorted_ids(run.summary.get("fell_back") or []),

@@ -7,7 +7,7 @@ from typing import Any
 from .headline import MADE_OWN, turned_down_in_words, unmoved_in_words
 from .panels import has_clusters, looks_for_splits
 from .pauses import Pause, pauses
-from .run_data import Run, client_ids, final_clusters, number, round_of
+from .run_data import Run, client_ids, final_clusters, number, round_of, sorted_ids
 from .who_chose import in_slots, unnamed_in_words
 from .who_was_there import in_ranges, never_there
 
@@ -53,10 +53,21 @@ def stood_still(run: Run) -> list[str]:
     found += [f"Not split: {words}." for words in turned_down_in_words(run.rounds)]
     if math.isfinite(life := number(run.link.get("life"))) and life > 1:
         found.append(f"The coordinator was started {life:.0f} times for this run, which went on where it was.")
+    found += not_summed_in_words(run)
     found += unnamed_in_words(run)
     if apart := run.summary.get("apart"):
         found.append(f"In no cluster, and without a model of one: {', '.join(run.client(i) for i in apart)}.")
     return found
+
+
+def not_summed_in_words(run: Run) -> list[str]:
+    """A sentence on clients that answered to the end, with nothing that a sum could have."""
+    told = run.summary.get("not_summed")
+    if not isinstance(told, dict) or not told:
+        return []
+    clients = ", ".join(f"{run.client(i)} (answered in {told[i]} rounds)" for i in sorted_ids(told))
+    why = "What such a client sends is of no use to others, or they refuse it, as where it does not follow the protocol"
+    return [f"There, and in no sum of the last rounds: {clients}. {why}; see its own log and record."]
 
 
 def unanswered_in_words(run: Run) -> list[str]:

@@ -46,13 +46,14 @@ def revoked_in(run: Run, client: str) -> list[tuple[int, int]]:
     return ranges(right, len(run.rounds))["revoked"].get(int(client), []) if client.isdecimal() else []
 
 
-def without_model(run: Run) -> list[tuple[str, str]]:
+def without_model(run: Run, key: str = "without_model") -> list[tuple[str, str]]:
     """Of each client that the coordinator could hand no model at the end: its name, and that of the file of its cluster's model,
-    empty where there is none, and of one that was revoked.
+    empty where there is none, and of one that was revoked. key: of link.json; "perhaps_without_model" names those that were sent
+    one and did not say that they have it.
     """
     last = (run.rounds[-1].get("clusters") or {}) if run.rounds else {}
     files = {str(i): f"models/{str(name).replace(' ', '-')}.safetensors" for name, members in last.items() for i in members}
-    found = [(i, files.get(i, "")) for i in sorted_ids(run.link.get("without_model") or [])]
+    found = [(i, files.get(i, "")) for i in sorted_ids(run.link.get(key) or [])]
     gone = {*_sent_away(run)}
     there = [(i, file if file and i not in gone and (Path(run.path) / file).is_file() else "") for i, file in found]
     return [(f"{run.client(i)}{', whose certificate is revoked' * (i in gone)}", file) for i, file in there]

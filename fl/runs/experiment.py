@@ -26,11 +26,12 @@ from .feasibility import check_feasible, doubts
 from .held_alone import OTHERWISE_READ
 from .hosts import Hosts
 from .lost_round import NothingLearned, unanswered, why_withheld
+from .not_summed import counted, not_summed, to_tell
 from .objective_check import loss_doubts
 from .origin import ORIGIN, origin, other_data
 from .outweighing import outweighed
 from .privacy import spent
-from .round_lines import metrics, similarities, splits
+from .round_lines import fault_lines, metrics, similarities, splits
 from .rule_check import rule_doubts
 from .run_folder import RunFolder
 from .scenario import Scenario, described
@@ -59,7 +60,7 @@ class Round:
     are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
     clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
     many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster. declined: who sat
-    out, and why.
+    out, and why. not_summed: in how many rounds a client answered and was in no sum, of those of whom it is to be told.
     """
 
     round: int
@@ -70,6 +71,7 @@ class Round:
     stopped: tuple[Standstill, ...] = ()
     unplaced: tuple[int, ...] = ()
     declined: tuple[tuple[int, str], ...] = ()
+    not_summed: Mapping[int, int] = field(default_factory=dict)
 
 
 def run(
@@ -140,7 +142,9 @@ def run(
         if simulation.weighing is not None:
             simulation.weighing.kept.restore(checkpoint.clients)
         simulation.watch.restore(checkpoint.account, *read_account(folder.read("account.jsonl")))
-        progress = Progress(checkpoint.extra["seconds"], checkpoint.extra["before"], dict(checkpoint.extra.get("stopped", [])))
+        extra = checkpoint.extra
+        stopped, in_vain = dict(extra.get("stopped", [])), dict(extra.get("in vain", []))
+        progress = Progress(extra["seconds"], extra["before"], stopped, in_vain)
         simulation.went = dict(checkpoint.extra.get("went by", []))
         if hosts is None:  # else somebody has looked after who was silent
             simulation.in_vain = checkpoint.extra.get("in_vain", 0)
@@ -177,11 +181,12 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
             hosts.admit(simulation.view)
         simulation.step()
     finally:  # also when the round came to nothing, and the faults say why
-        faults = [{"round": t, "client": f.blame, **f.as_dict()} for f in record.faults[known:]]
-        folder.append("faults.jsonl", faults)
+        noted = len(record.faults)
+        folder.append("faults.jsonl", fault_lines(t, record.faults[known:noted]))
     state: State = simulation.state
     last = state.round == scenario.rounds
     evaluated = simulation.evaluate() if last or state.round % scenario.evaluate_every == 0 else None
+    folder.append("faults.jsonl", fault_lines(t, record.faults[noted:]))  # of scores that are none
     took = time.perf_counter() - started
     progress.seconds += took
     now = record.traffic
@@ -210,6 +215,10 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
         why=why,
     )
     progress.stopped = {of.cluster: of.since for of in stopped if not of.gone}
+    in_vain = set[int]()
+    if hosts is not None:
+        in_vain = not_summed(record.asked[asked:], record.opened[opened:], record.faults[known:], missed)
+    progress.in_vain = counted(progress.in_vain, in_vain, record.opened[opened:])
     privacy = spent(simulation.ledgers)
     epsilon = {unit: of["epsilon_worst"] for unit, of in privacy.items()}
     line = metrics(simulation, t, evaluated) | traffic | {"below_floor": below, "seconds": took}
@@ -232,6 +241,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     extra: dict[str, Any] = {"seconds": progress.seconds, "before": progress.before, "in_vain": simulation.in_vain}
     extra |= {"went by": sorted(simulation.went.items())} if simulation.went else {}
     extra |= {"stopped": sorted(progress.stopped.items())} if progress.stopped else {}
+    extra |= {"in vain": sorted(progress.in_vain.items())} if progress.in_vain else {}
     extra |= {"spent on training": spending} if (spending := simulation.spending.save()) else {}
     memory = simulation.corrupted.save() if simulation.corrupted is not None else {}
     snapshot, account = simulation.view.harness.save(), simulation.watch.save()
@@ -243,4 +253,4 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     count = len(simulation.clusters)
     apart = in_no_cluster(simulation)
     told = line.get("accuracy_mean"), numbers_of(line, count), stopped, apart, declined(record.faults[known:])
-    return Round(state.round, scenario.rounds, count, *told)
+    return Round(state.round, scenario.rounds, count, *told, to_tell(progress.in_vain, state.round))

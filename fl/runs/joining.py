@@ -6,7 +6,7 @@ does not take part.
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import cbor2
 from ...protocol.core.errors import Refused
 from ...protocol.drivers.journal import InFile
 from ...protocol.links.dialled import Dialled
+from ...protocol.links.terms import LinkRevoked
 from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
@@ -31,6 +32,8 @@ from .member import JOURNAL, LOG, MODEL, Member, OwnRecord, lines_of
 from .scenario import Scenario
 
 log = logging.getLogger("cloister.joining")
+LAST_TRIES = 15.0
+"""Seconds in which a client that has its final model tries to tell the coordinator so, which may be gone for good."""
 ITS_OWN = "for a reason that its own log and record have"
 """What a coordinator is told of a client that leaves over anything but the terms: words of its data and machine are its own."""
 
@@ -49,9 +52,9 @@ def join(
 
     folder: of this client, mode 0700: its journal, from which it goes on after a crash, its record and its final model. own: its
     data; None for its share of the scenario's. data: folder of data sets. aside: its link to a second server, where the run has
-    one. tells: whether it says how well it predicts, where it is asked. Where the run is over (`is_over`), nothing is said.
-    Raises Refused, also where the coordinator says of others what the directory does not; LinkRefused, LinkRevoked,
-    ConnectionError and ValueError.
+    one. tells: whether it says how well it predicts, where it is asked. Where the run is over (`is_over`), nothing is said; who
+    was killed when it had its model says that it has it, and ends likewise where nobody is there any more. Raises Refused, also
+    where the coordinator says of others what the directory does not; LinkRefused, LinkRevoked, ConnectionError and ValueError.
     """
     if isinstance(scenario.protection, TwoServer) and aside is None:
         raise Refused("under TwoServer a client has a link to a second server too: give --second HOST:PORT, where that listens")
@@ -64,6 +67,8 @@ def join(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_over(folder):
         return
+    if is_handed(folder):
+        link.give_up_after(LAST_TRIES)
     record = OwnRecord(folder / LOG)
     record.alone()
     record.add(started=True)
@@ -105,6 +110,12 @@ def join(
                 raise Refused(f"this client leaves: {answer.refused[0][1]}")
         record.add(ended=True, **({"why": link.why} if link.why else {}))
     except Exception as error:
+        if isinstance(error, ConnectionError) and not isinstance(error, LinkRevoked) and is_handed(folder):
+            record.add(ended=True)
+            log.warning(
+                "the run is over", extra={"why": f"this client has its final model, and nothing more is to be had: {error}"}
+            )
+            return
         _tell(link, record, error)
         record.left(error)
         raise
@@ -136,6 +147,15 @@ def _declined(answer: Said, before: Collection[str]) -> set[str]:
     return {answer.declined}
 
 
+def is_handed(folder: Path) -> bool:
+    """Whether the client of this folder has the model that it was handed when its run was over."""
+    return any(map(_handed, lines_of(folder / LOG))) and (folder / MODEL).is_file()
+
+
+def _handed(line: Mapping[str, Any]) -> bool:
+    return (line.get("received") or {}).get("what") == "final" or line.get("told") == "final"
+
+
 def is_over(folder: Path, client: int | None = None) -> bool:
     """Whether the client of this folder took part to the end of its run, and has its model.
 
@@ -147,7 +167,7 @@ def is_over(folder: Path, client: int | None = None) -> bool:
     for found in lines_of(folder / LOG):
         ended = (ended or "ended" in found) and "joined" not in found
         whose = found.get("client", whose) if "joined" in found else whose
-        handed = handed or (found.get("received") or {}).get("what") == "final" or found.get("told") == "final"
+        handed = handed or _handed(found)
     if client is not None and whose not in (None, client):
         raise ValueError(f"{folder} is the folder of client {whose}, and this is client {client}: give its own as --folder")
     return ended and handed and (folder / MODEL).is_file()

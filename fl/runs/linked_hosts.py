@@ -16,6 +16,7 @@ from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from .attempts import LONGEST_PAUSE, SECOND_PAUSE
 from .served_journal import ServedJournal
+from .too_few import Rests
 
 log = logging.getLogger("cloister.serving")
 HELPERS = (SECOND_SERVER, DEALER)
@@ -26,12 +27,13 @@ NOT_THERE, NOT_IN_TIME = "was not there", "did not answer in time"
 
 class LinkedHosts:
     """Where clients are: behind a listener's links, whose words are journalled. listening: begins the links. run: the run's name.
-    due: raises where a second server or dealer that the run needs, or every client, is away, and stays away; more: where fewer
-    clients than so many are there, and do not come, or where attempts at the run's seed, of which it is told why the last came to
-    nothing, are to end.
+    due: told how few clients a sum may have, waits while fewer are there, and raises where a second server or dealer that the run
+    needs, or every client, is away, and stays away; more: where fewer clients than so many are there, and do not come, or where
+    attempts at the run's seed, of which it is told why the last came to nothing, are to end.
 
     scores: as in `Listening`. entropy, and who is enrolled: as in the journal. round: that is played, or is next. listener: None
-    before there is one. unanswered: how often each did not answer in time, when the first round of this life began.
+    before there is one. unanswered: how often each did not answer in time, when the first round of this life began. perhaps: of
+    `Linked.without`, those that were sent a model and may have it, as they were there and gave no answer to it.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class LinkedHosts:
         clients: tuple[int, ...],
         run: bytes,
         listening: Callable[["LinkedHosts"], Listener],
-        due: Callable[[], None] = lambda: None,
+        due: Callable[[int], None] = lambda fewest: None,
         more: Callable[[int, str], None] = lambda clients, why: None,
         halt: Halt | None = None,
         scores: bool = False,
@@ -50,10 +52,12 @@ class LinkedHosts:
         self.unanswered: dict[int, int] | None = None
         self.words = Journalled(journal.setup, lambda: listening(self), halt)
         self.linked = Linked(self.words, clients, journal.enrolled)
+        self.perhaps: tuple[int, ...] = ()
         self._journal = journal
         self._due, self._more = due, more
         self._absent: Mapping[int, int] = {}  # as `unanswered`, when this round began
         self._in_vain = 0  # rounds in a row in which the second server or the dealer did not answer
+        self._rests, self._clients = Rests(), clients
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
         """All clients."""
@@ -79,16 +83,17 @@ class LinkedHosts:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
         missed = self.missed().keys() & {*HELPERS}
         self._absent = dict(self.linked.absent)
+        self._rests.before(view.record)
         if not self.words.replaying:
             self.words.begin()
-            self._due()
+            self._due(view.record.least)
             self._rest(missed)
         for fault in view.harness.part(Clients).admit():
             view.record.fault(fault.blame, fault.reason)
 
     def _rest(self, missed: Collection[int]) -> None:
-        """Before a round that follows one in which these servers did not answer: without a rest a run would be over while one
-        that is connected, and stands still, is looked after. Raises Halted.
+        """Before a round that follows one in which these servers did not answer, or too few clients: without a rest a run would
+        be over while one that is connected, and stands still, is looked after. Raises Halted.
         """
         self._in_vain = self._in_vain + 1 if missed else 0
         if missed and self.listener is not None:
@@ -96,6 +101,8 @@ class LinkedHosts:
             words = {"parties": [name_of(party) for party in sorted(missed)], "seconds": seconds}
             log.warning("no answer in the last round: the next one waits", extra=words)
             self.listener.pause(seconds)
+        elif self.listener is not None:
+            self._rests.rest(self.listener, self._clients)
 
     def begin(self, round: int, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises Diverged, and ValueError where the journal does not go on from there, or where
@@ -117,8 +124,14 @@ class LinkedHosts:
 
     def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
         """The run is over: hand each client its model, or say which of those that it holds it is."""
+        there = self._there()
         self.linked.finish(models)
         self.words.begin()  # also where all have answered: they are to be told that it is over
+        there |= self._there()
+        self.perhaps = tuple(i for i in self.linked.without or () if i in models and i in there)
+
+    def _there(self) -> set[int]:
+        return set() if self.listener is None else {*self.listener.present()}
 
 
 def who_left(listener: Listener) -> str:

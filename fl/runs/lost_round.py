@@ -11,6 +11,7 @@ from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import State
 from .scenario import Scenario
+from .spoilt_sum import spoilt_by, whose_it_is
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -91,7 +92,13 @@ def why_lost(
         return Lost()
     if first and below:
         floor = below[-1].floor
-        words = _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor, scenario)
+        spoilt = spoilt_by(below[-1], faults)
+        if spoilt and not unused:
+            words = f"{spoilt}, and there is no other sum; {whose_it_is(scenario)}"
+        else:
+            words = (
+                _unusable(unused, floor, scenario) if unused else _too_few(below[-1], len(below[-1].clients) >= floor, scenario)
+            )
         hopeless = sum(len(c.members) for c in clusters) < floor
     elif own and {f.blame for f in own} <= (spent := {*declined, *_spent(own)}):
         hopeless = first and spent >= set(clients)
@@ -126,7 +133,11 @@ def _spent(faults: Iterable[Fault]) -> set[int]:
 
 
 def why_withheld(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
-    """Why a sum was not opened, by the faults of its round: a budget that is spent is not what the sum itself tells."""
+    """Why a sum was not opened, by the faults of its round: neither a budget that is spent nor an input that is none is what the
+    sum itself tells.
+    """
+    if spoilt := spoilt_by(sum_, faults := [*faults]):
+        return spoilt
     spent = _spent(faults)
     if spent and not sum_.clients and not sum_.shut:  # who cannot pay is not asked
         return f"the privacy budget of {len(spent)} clients allows no more"

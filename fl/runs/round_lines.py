@@ -1,16 +1,22 @@
 """What is written of a round: its metrics, the similarities among which groups were looked for, and splits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isnan
 from typing import Any
 
 import numpy as np
 
+from ...protocol.core.errors import Fault
 from ..algorithms.algorithm import Measured, State
 from ..clustering.separation import separation_gap
 from .evaluation import ModelScore
 from .simulation import Simulation
 from .verdicts import agreement
+
+
+def fault_lines(t: int, faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    """Of faults.jsonl."""
+    return [{"round": t, "client": f.blame, **f.as_dict()} for f in faults]
 
 
 def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, ModelScore] | None) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
+from .too_few import wait_for_enough
 from .vitals import Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
@@ -98,8 +99,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
     def begin(hosts: LinkedHosts) -> Listener:
         return started(expected, listening, journal, hosts, OtherTerms(out, terms_of(scenario), lambda: hosts.round))
 
-    def due() -> None:
+    def due(fewest: int) -> None:
         if hosts.listener is not None:
+            wait_for_somebody(hosts.listener, len(clients), listening.wait)
+            wait_for_enough(hosts.listener, clients, fewest, listening.wait)
             wait_for_somebody(hosts.listener, len(clients), listening.wait)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
@@ -189,7 +192,8 @@ def _write_link(out: Path, listener: Listener, hosts: LinkedHosts, life: int) ->
         absent = {str(client): times for client, times in sorted(linked.absent.items())}
         found = {"unanswered": absent, "late": linked.late, "life": life}
         if linked.without is not None:
-            found["without_model"] = list(linked.without)
+            found["without_model"] = [i for i in linked.without if i not in hosts.perhaps]
+            found |= {"perhaps_without_model": list(hosts.perhaps)} if hosts.perhaps else {}
         if barred := [client for client in listener.barred() if client >= 0]:
             found["sent_away"] = barred
         before: dict[str, Any] = {}

@@ -21,9 +21,10 @@ from .diverged import diverged, guess_of
 from .evaluation import ScoringJob, accuracies
 from .feasibility import NOISE_OF, doubts
 from .generality import ensemble_accuracy, fall_back, models_of_clients
+from .not_summed import to_tell
 from .outweighing import outweighed
 from .privacy import headline, ran_out, spent
-from .round_lines import scores
+from .round_lines import fault_lines, scores
 from .rule_check import rule_doubts
 from .run_folder import RunFolder, machine, versions
 from .simulation import Simulation
@@ -34,11 +35,14 @@ from .verdicts import agreement, clearness, metric_of, over_clients
 
 @dataclass(slots=True)
 class Progress:
-    """What the summary needs from rounds that are over; kept in checkpoints. stopped: since when, by cluster."""
+    """What the summary needs from rounds that are over; kept in checkpoints. stopped: since when, by cluster. in_vain: see
+    `counted` of not_summed.py.
+    """
 
     seconds: float = 0.0
     before: float | None = None
     stopped: Mapping[str, int] = field(default_factory=dict)
+    in_vain: Mapping[int, int] = field(default_factory=dict)
 
 
 def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dict[str, Any]:
@@ -49,8 +53,9 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
     lines = folder.read("metrics.jsonl")
     final = lines[-1]
     if "accuracy" not in final:  # stopped between two evaluations, and resumed to end there
-        logged = len(simulation.view.record.log)
+        logged, known = len(simulation.view.record.log), len(simulation.view.record.faults)
         final |= scores(simulation.evaluate())
+        folder.append("faults.jsonl", fault_lines(state.round - 1, simulation.view.record.faults[known:]))
         folder.append("disclosure.jsonl", [entry.as_dict() for entry in simulation.view.record.log[logged:]])
     models = {name: c.model for name, c in state.clusters.items()}
     models |= {f"tree {name}": node.model for name, node in state.tree.items()}
@@ -103,6 +108,7 @@ def finish(simulation: Simulation, folder: RunFolder, progress: Progress) -> dic
         **({"nothing_summed": why} if simulation.corrupted is None and (why := nothing_summed(lines, answers, faults)) else {}),
         "below_floor": [row for line in lines for row in line["below_floor"]],
         **({"stopped": dict(progress.stopped)} if progress.stopped else {}),
+        **({"not_summed": {str(i): n for i, n in told.items()}} if (told := to_tell(progress.in_vain, state.round)) else {}),
         **({"adapts": True} if hasattr(scenario.algorithm, "adapt") else {}),
         **({"apart": apart} if (apart := in_no_cluster(simulation)) else {}),
         "faults": len(faults),

@@ -14,6 +14,8 @@ PAST_BUDGET = "past its budget"
 """In the reason of a fault: a client's privacy budget does not allow what it was asked for, and nothing of it was."""
 OF_HELPERS = "or a server or the dealer lies"
 """In the reason of a fault that is laid to a client, and could be of those who compute for it."""
+UNREADABLE, OF_NO_UPDATE = "cannot be read: ", "is out of range: some client's share is not of an update"
+"""In the reason of a sum that some client spoilt, and nobody can tell which."""
 OF_ITSELF = (OF_CLIP, OF_FLOOR, OF_TRAINING, OF_SPLIT, PAST_BUDGET)
 """What a client says of itself alone: by these words a round's end is explained, and they are nobody's to say of another."""
 

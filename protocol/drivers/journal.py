@@ -13,6 +13,24 @@ from typing import Protocol
 
 LEAST_ROOM = 1 << 16
 """Bytes: with fewer on its disk SQLite may not say that it is full."""
+NO_ROOM = "no room is left there: make some, and give the same command again"
+NOT_WRITABLE = (
+    "let the user that this command runs as read and write it, and its folder (owner, permissions, a disk that is mounted to be"
+    " read alone), and give the same command again"
+)
+DAMAGED = (
+    "it is damaged, and this party cannot go on with this run: an older copy in its place is refused. Keep the folder, and"
+    " take part in the next run, with a new folder"
+)
+_WHAT_HELPS = {
+    "readonly": NOT_WRITABLE,
+    "unable to open": NOT_WRITABLE,
+    "malformed": DAMAGED,
+    "not a database": DAMAGED,
+    "disk I/O": f"where its disk is in order, {DAMAGED}",
+    "locked": "another process has it open: stop that one first",
+}
+"""By a part of what SQLite says."""
 
 
 class Journal(Protocol):
@@ -56,8 +74,12 @@ class InFile:
     """
 
     def __init__(self, path: Path) -> None:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         self._path = path
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except (PermissionError, IsADirectoryError) as error:
+            what = DAMAGED if isinstance(error, IsADirectoryError) else NOT_WRITABLE
+            raise OSError(f"the journal {path}: {error.strerror}; {what}") from error
         with self._in_words():
             self._file = sqlite3.connect(path, isolation_level=None)
             self._file.execute("PRAGMA journal_mode = WAL")
@@ -90,5 +112,5 @@ class InFile:
             yield
         except sqlite3.DatabaseError as error:
             full = "full" in str(error) or shutil.disk_usage(self._path.parent).free < LEAST_ROOM
-            room = "; no room is left there: make some, and give the same command again" if full else ""
-            raise OSError(f"the journal {self._path}: {error}{room}") from error
+            what = NO_ROOM if full else next((words for of, words in _WHAT_HELPS.items() if of in str(error)), "")
+            raise OSError(f"the journal {self._path}: {error}{'; ' * bool(what)}{what}") from error

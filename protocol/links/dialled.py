@@ -118,6 +118,10 @@ class Dialled:
         """What is known of the run."""
         return self._seen
 
+    def give_up_after(self, seconds: float) -> None:
+        """Try no longer than this, or than `patience` where that is shorter."""
+        self._patience = min(self._patience, seconds)
+
     def start(self, seen: ClientRun | None = None) -> bytes:
         """Connect; what the coordinator says first. seen: what an earlier life of this process knew. Raises LinkRefused,
         LinkRevoked, ConnectionError.

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..core.errors import Refused
+from ..core.errors import UNREADABLE, Refused
 from ..core.session import SERVER, Session
 from ..drivers.in_process import no_work
 from ..drivers.roles import Deadline, Party
@@ -101,7 +101,7 @@ class MaskedSessions:
 
     def unreadable(self, label: str, error: ValueError) -> None:
         """Put on record that a sum holds what no inputs have."""
-        self._run.record.fault(SERVER, f"the masked sum {label} cannot be read: {error}")
+        self._run.record.fault(SERVER, f"the masked sum {label} {UNREADABLE}{error}")
 
     def sum_in(self, label: str, ended: Unmasked | NoSum) -> Unmasked | None:
         """The sum that a session ended with; None, and a fault on record, if it has none."""

@@ -107,7 +107,8 @@ class Record:
         """Enter a published sum, with the weights of those that are in it."""
         kind = kind_of(updates.name.rpartition("/")[2])
         there = {i: row[i] for i in answer.clients if i in row}
-        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient))
+        lost = tuple(i for i in row if row[i] and i not in there)
+        self.opened.append(Opened(updates.round, updates.cluster, kind, there, times_samples, answer.recipient, lost=lost))
 
     def open_slots(self, round: int, name: str, answers: Iterable[Sum | BelowFloor]) -> None:
         """Enter the published sums of slots."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.errors import OF_HELPERS
+from ..core.errors import OF_HELPERS, OF_NO_UPDATE
 from ..core.session import SERVER
 from ..parts.models import Models
 from ..parts.run import Run
@@ -83,10 +83,7 @@ class SharedSums:
             total = terms.decode(ended.total, unit)
             norm = float(np.linalg.norm(total))
         if norm > math.fsum(abs(q) for q in whole.values()) * unit * terms.radius * terms.step * (1 + 1e-9):
-            reason = (
-                f"the sum {label} is out of range: some client's share is not of an update, as a Gram question says, {OF_HELPERS}"
-            )
-            record.fault(SERVER, reason)
+            record.fault(SERVER, f"the sum {label} {OF_NO_UPDATE}, as a Gram question says, {OF_HELPERS}")
             return None
         weight = math.fsum(row.values())
         mean = (total / weight).astype(np.float32)

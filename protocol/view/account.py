@@ -69,7 +69,8 @@ class Opened:
     """One published sum. row: its weights other than 0, of the clients that are in it; times their samples if `times_samples`.
 
     to: who can open it: the server, the clients of the cluster, or of a personal sum the one client. slot: of a sum into a slot,
-    its number; then the row has a 1 for everybody who may be in it, and only whoever measures a run knows the shares.
+    its number; then the row has a 1 for everybody who may be in it, and only whoever measures a run knows the shares. lost: who
+    was to be in it, and is not.
     """
 
     round: int
@@ -79,3 +80,4 @@ class Opened:
     times_samples: bool = False
     to: Owner | int = "server"
     slot: int | None = None
+    lost: tuple[int, ...] = ()

@@ -117,8 +117,12 @@ class Driven:
             of, kept, enrolled, seed = cbor2.loads(begun)
         except (TypeError, ValueError, cbor2.CBORDecodeError):
             raise ValueError("a journal whose beginning is not what a client stored") from None
-        if of != [id, setup.run] or not isinstance(setup.entropy, KeptEntropy):
-            raise ValueError(f"not the journal of client {id} in this run, or a client whose secrets do not last")
+        if of != [id, setup.run]:
+            whose = "in this run: it is another client's, or of another run"
+            instead = "give the folder that this client began this run with, or in a run that it has not begun an empty one"
+            raise ValueError(f"not the journal of client {id} {whose}; {instead}")
+        if not isinstance(setup.entropy, KeptEntropy):
+            raise ValueError(f"client {id} has a journal, and secrets that do not last: it cannot go on from there")
         if listed is not None and enrolled and _clients(enrolled) != _clients(listed.enrolled):
             raise ValueError(
                 "the coordinator names other clients of this run than when this one joined it: it goes on without this one"

@@ -1,0 +1,87 @@
+"""Rounds to which fewer clients came than a sum needs, while others may be back: they are waited for."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from cloister.fl.runs.member import Member
+from cloister.fl.runs.too_few import Rests, wait_for_enough
+from cloister.protocol.links.dialled import Dialled
+from cloister.protocol.links.pauses import LONGEST_PAUSE
+from cloister.protocol.links.terms import Limits, grpc_or_words
+
+from .served import SMALL, played
+from .test_served_to_nobody import Links
+
+grpc_or_words()
+
+
+@pytest.mark.long
+@pytest.mark.trains
+def test_a_run_waits_for_those_whom_its_sums_need_and_goes_on_with_them(tmp_path, monkeypatch, caplog):
+    """Before: the rounds that were left were over in no time, with one client there, and none of them had a sum."""
+    works, answer, slow = Member._works, Dialled.answer, {1: False, 2: False, 3: False}
+
+    def worked(member, workers, client, jobs):
+        if slow.get(client) is False:
+            slow[client] = True
+        yield from works(member, workers, client, jobs)
+
+    def slowly(link, number, data):
+        if slow.get(link.standing.party):
+            slow[link.standing.party] = None
+            time.sleep(5.0)
+        answer(link, number, data)
+
+    monkeypatch.setattr(Member, "_works", worked)
+    monkeypatch.setattr(Dialled, "answer", slowly)
+    found = played(replace(SMALL, rounds=6), tmp_path, limits=Limits(at_most=2.0))
+    assert "too few are there for a sum" in caplog.messages
+    assert [line["round"] for line in found.read("metrics.jsonl") if line["below_floor"]] == [0]
+
+
+def test_those_are_waited_for_without_whom_there_is_no_sum_and_who_may_be_back(caplog):
+    links = Links(there=(-2, 0, 1), come=(2,))
+    wait_for_enough(links, range(5), 3, 90.0)
+    assert links.waited == [(3, 90.0), (5, LONGEST_PAUSE + 5.0)]
+    (line,) = [of for of in caplog.records if of.message == "too few are there for a sum"]
+    assert (line.there, line.need, line.waits_for) == (["client-0", "client-1"], 3, ["client-2", "client-3", "client-4"])
+    caplog.clear()
+    links = Links(there=(0, 1, 2), behind=(1, 2))
+    wait_for_enough(links, range(3), 3, 9.0)
+    assert links.waited == [(3, 9.0)]  # and then it is played with those that there are
+    assert caplog.messages == ["too few are there for a sum", "too few came"]
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        Links(there=(0, 1, 2)),  # as many as a sum needs
+        Links(there=(-2,)),  # nobody, who is waited for otherwise
+        Links(there=(0, 1), revoked=(2, 3, 4)),  # who is left is too few for good
+    ],
+)
+def test_nobody_else_is_waited_for(links):
+    wait_for_enough(links, range(5), 3, 9.0)
+    assert not links.waited
+
+
+def test_after_rounds_without_a_sum_the_next_one_waits_longer_each_time_while_somebody_is_away(caplog):
+    """As many may be there as a sum needs, and no cluster or cohort has so many of them."""
+    rests, record, links = Rests(), SimpleNamespace(below_floor=[], opened=[]), Links(there=(0, 1, 2, 3))
+    rests.before(record)
+    rests.rest(links, range(6))
+    for _ in range(9):
+        record.below_floor.append("a sum")
+        rests.before(record)
+        rests.rest(links, range(6))
+    assert links.waited == [(5, seconds) for seconds in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0)]
+    assert caplog.records[-1].waits_for == ["client-4", "client-5"]
+    rests.rest(Links(there=range(6)), range(6))  # all are there
+    record.opened.append("a sum")
+    record.below_floor.append("of another cluster")
+    rests.before(record)
+    rests.rest(links, range(6))
+    assert len(links.waited) == 9
