@@ -32,11 +32,13 @@ def new_context(parameters: CkksParameters) -> Any:
     return context
 
 
-def read_context(data: bytes, parameters: CkksParameters, *, products: bool = False, secret: bool = False) -> Any:
+def read_context(
+    data: bytes, parameters: CkksParameters, *, products: bool = False, secret: bool = False, again: bool = True
+) -> Any:
     """The context in `data`: a public key, and with it what is asked for and nothing else. Raises InvalidContext.
 
-    products: the keys that they need. secret: the secret key. The library sees no bytes but those that it would write itself for
-    some keys of these parameters (`ckks_bytes`).
+    products: the keys that they need. secret: the secret key. again: whether keys for products are made of it. The library sees
+    no bytes but those that it would write itself for some keys of these parameters (`ckks_bytes`).
     """
     import tenseal  # here, so that who needs none of it does not load it
 
@@ -49,7 +51,7 @@ def read_context(data: bytes, parameters: CkksParameters, *, products: bool = Fa
             raise InvalidContext("bytes hold a secret key; ask for the public context and replace the key")
         fields = [written.head, wrapped(_PUBLIC, written.public(public, products))]
         if secret:
-            fields.append(wrapped(_SECRET, written.secret(rest)))
+            fields.append(wrapped(_SECRET, written.secret(rest, again)))
         return tenseal.context_from(b"".join(fields), n_threads=1)
     except InvalidContext:
         raise
@@ -163,13 +165,13 @@ class _Written:
             raise UnexpectedBytes("bytes behind the keys")
         return found
 
-    def secret(self, data: memoryview) -> bytes:
-        """The same of the field with the secret key."""
+    def secret(self, data: memoryview, again: bool) -> bytes:
+        """The same of the field with the secret key. again: whether keys for products are made of it."""
         inner, rest = unwrapped(data, _SECRET)
         key, behind = unwrapped(inner, _KEY)
         if rest or behind != self.regenerated:
             raise UnexpectedBytes("bytes behind the secret key")
-        return wrapped(_KEY, self.objects.read(key, self.secret_key)) + self.regenerated
+        return wrapped(_KEY, self.objects.read(key, self.secret_key)) + self.regenerated * again
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from .ckks import ERROR, MOST_DIGITS, SUMS, PublicContext
 from .ckks_ciphertexts import EncryptedVector, encrypted, read_vector
 from .ckks_common import with_common_half
-from .ckks_contexts import InvalidContext, new_context, read_context, serialised
+from .ckks_contexts import (
+    InvalidContext,
+    key_primes_of,
+    new_context,
+    public_key_of,
+    read_context,
+    secret_key_of,
+    serialised,
+)
 from .ckks_parameters import CkksParameters
 
 
@@ -77,10 +85,10 @@ class SecretContext:
 
     @classmethod
     def from_secret_bytes(cls, data: bytes, parameters: CkksParameters, /) -> Self:
-        """The context of another key holder's `secret_bytes`. Raises InvalidContext."""
+        """The context of another key holder's `secret_bytes`, to open things: no keys for products. Raises InvalidContext."""
         if len(data) > parameters.secret_bytes:
             raise InvalidContext("bytes are not a secret context")
-        return cls(parameters, read_context(data, parameters, secret=True))
+        return cls(parameters, read_context(data, parameters, secret=True, again=False))
 
     @property
     def fits(self) -> bool:
@@ -90,6 +98,14 @@ class SecretContext:
         values = np.where(np.arange(self.parameters.slots) % 2, -1.0, 1.0)
         opened = self.decrypt(encrypted(self._context, self.parameters, values))
         return bool((np.abs(opened._values - values) < ERROR).all())
+
+    @property
+    def errs(self) -> bool:
+        """Whether its public key is off by an error in every place: whoever divides one that is not has the secret key."""
+        b, a = public_key_of(self._context, self.parameters).astype(object)
+        s = secret_key_of(self._context, self.parameters).astype(object)
+        primes = np.array(key_primes_of(self.parameters), dtype=object)[:, None]
+        return bool(((b + a * s) % primes).all())
 
     def read(self, data: bytes, length: int, /) -> EncryptedVector:
         """Fresh or summed ciphertexts of `length` values. Raises InvalidCiphertext."""

@@ -459,7 +459,15 @@ ENCRYPTED = {
     "key request": KeyRequest("encrypted key/sums", bytes(range(16)), 3, "root", (1, 5, 900), 1),
     "offered key": OfferedKey(b"public key", b"", bytes(range(32)), b"sealed key and its tag"),
     "sum request": EncryptedSumRequest(
-        *session_fields(SESSION).values(), floats([0.0] * 6), 1, 10, 1, b"public key", bytes(range(32)), bytes(range(32, 64))
+        *session_fields(SESSION).values(),
+        floats([0.0] * 6),
+        1,
+        10,
+        1,
+        b"public key",
+        bytes(range(32)),
+        b"sealed key and its tag",
+        bytes(range(32, 64)),
     ),
     "encrypted input": EncryptedInput(b"ciphertexts"),
     "encrypted sum": EncryptedSum(
@@ -478,7 +486,7 @@ ENCRYPTED = {
         *session_fields(SESSION).values(), (1, 900), (0, 2), 3, 5, bytes(32), b"sealed key and its tag", b"ciphertexts"
     ),
     "sketch request": SketchRequest(
-        *session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32)), bytes(range(32, 64))
+        *session_fields(SESSION).values(), 16, 5, b"public key", bytes(range(32)), b"sealed key and its tag", bytes(range(32, 64))
     ),
     "score request": ScoreRequest(
         *session_fields(SESSION).values(),

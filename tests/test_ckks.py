@@ -100,8 +100,9 @@ def test_a_secret_context_can_be_handed_to_another_key_holder(products, products
     other = SecretContext.from_secret_bytes(products.secret_bytes(), PRODUCTS)
     encrypted = products_public.encrypt([3.0, 4.0])
     assert other.decrypt(encrypted).rounded(6) == pytest.approx([3, 4])
-    own = other.public().encrypt([3.0, 4.0])
-    assert products.decrypt(inner_product(own, own)).rounded(3) == pytest.approx([25])
+    own = products_public.encrypt([3.0, 4.0])
+    assert other.decrypt(inner_product(own, own)).rounded(3) == pytest.approx([25])
+    assert other.encrypting_bytes() == products.encrypting_bytes()
 
 
 def test_another_key_opens_nothing(sums):

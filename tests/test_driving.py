@@ -145,7 +145,7 @@ def test_no_frame_ends_a_clients_program(maker, frames):
             work = task("update", 0, ("init",))[0]
             session = Session(frame[0], RUN, 0, "root", CLIENTS, 2)
             weights = struct.pack(">d", 1.0) * len(CLIENTS)
-            asked = EncryptedSumRequest(*session.fields, weights, 0, D, 0, bytes(32), bytes(32), work)
+            asked = EncryptedSumRequest(*session.fields, weights, 0, D, 0, bytes(32), bytes(32), bytes(64), work)
             frame = session.digest, asked
         sent(client, *frame)
     assert sent(client, *task("update", 1, ("init",)))[0] in (["Upload"], ["Ready"])

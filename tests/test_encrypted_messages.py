@@ -91,7 +91,7 @@ MESSAGES = {
     KeyRequest: sessions().map(lambda head: KeyRequest(*head)),
     OfferedKey: st.builds(OfferedKey, some, st.binary(max_size=40), octets[32], sealed),
     EncryptedSumRequest: st.builds(
-        lambda head, *rest: EncryptedSumRequest(*head, *rest), weighted(), ids, some, octets[32], octets[32]
+        lambda head, *rest: EncryptedSumRequest(*head, *rest), weighted(), ids, some, octets[32], sealed, octets[32]
     ),
     EncryptedInput: st.builds(EncryptedInput, parts),
     EncryptedSum: st.builds(lambda head, *rest: EncryptedSum(*head, *rest), weighted(), rosters, ids, octets[32], sealed, parts),
@@ -108,7 +108,14 @@ MESSAGES = {
         parts,
     ),
     SketchRequest: st.builds(
-        lambda head, *rest: SketchRequest(*head, *rest), sessions(), st.integers(1, 2**20), ids, some, octets[32], octets[32]
+        lambda head, *rest: SketchRequest(*head, *rest),
+        sessions(),
+        st.integers(1, 2**20),
+        ids,
+        some,
+        octets[32],
+        sealed,
+        octets[32],
     ),
     ScoreRequest: score_requests(),
     RoundedScores: st.builds(RoundedScores, words, words),
@@ -160,14 +167,17 @@ def test_all_kinds_have_vectors_and_the_schema_names_their_fields():
 
 HEAD = ("encrypted sum", bytes(16), 0, "root", (1, 2), 2)
 BROKEN = [
-    (EncryptedSumRequest, (*HEAD, bytes(15), 0, 1, 0, b"key", bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 2, 1, 0, b"key", bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 0, 0, b"key", bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, -1, b"key", bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"", bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, bytes(409_601), bytes(32), bytes(32))),
-    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(31), bytes(32))),
-    (EncryptedSumRequest, (*HEAD[:4], (2, 1), 2, bytes(16), 0, 1, 0, b"key", bytes(32), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(15), 0, 1, 0, b"key", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 2, 1, 0, b"key", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 0, 0, b"key", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, -1, b"key", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, bytes(409_601), bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(31), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD[:4], (2, 1), 2, bytes(16), 0, 1, 0, b"key", bytes(32), bytes(17), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(32), bytes(16), bytes(32))),
+    (EncryptedSumRequest, (*HEAD, bytes(16), 0, 1, 0, b"key", bytes(32), bytes(819_217), bytes(32))),
+    (SketchRequest, (*HEAD, 1, 0, b"key", bytes(32), bytes(16), bytes(32))),
     (KeyRequest, (*HEAD[:2], -1, *HEAD[3:])),
     (KeyRequest, (*HEAD[:5], 0)),
     (OfferedKey, (b"key", bytes(22_429_697), bytes(32), bytes(17))),
@@ -184,8 +194,8 @@ BROKEN = [
     (OpenSlots, (*HEAD, (), (0,), 1, 0, bytes(32), bytes(17), bytes(5))),
     (OpenSlots, (*HEAD, (1, 2), (0,), 1, 0, bytes(32), bytes(16), bytes(5))),
     (OpenSlots, (*HEAD, (1, 2), (0,), 0, 0, bytes(32), bytes(17), bytes(5))),
-    (SketchRequest, (*HEAD, 0, 0, b"key", bytes(32), bytes(32))),
-    (SketchRequest, (*HEAD, 1, 0, b"key", bytes(32), bytes(31))),
+    (SketchRequest, (*HEAD, 0, 0, b"key", bytes(32), bytes(17), bytes(32))),
+    (SketchRequest, (*HEAD, 1, 0, b"key", bytes(32), bytes(17), bytes(31))),
     (ScoreRequest, (*HEAD, 2, 0, 3, 0, bytes(32), bytes(17), (bytes(5),) * 2)),
     (ScoreRequest, (*HEAD, 1, 1, 3, 0, bytes(32), bytes(17), (bytes(5),) * 2)),
     (ScoreRequest, (*HEAD, 1, 0, 9, 0, bytes(32), bytes(17), (bytes(5),))),

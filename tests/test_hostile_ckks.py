@@ -11,14 +11,24 @@ import tenseal
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
 from cloister.crypto.ckks_bytes import wrapped
 from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext, Uncomputable, add, inner_product
-from cloister.crypto.ckks_contexts import InvalidContext, key_primes_of, new_public_key, public_key_of
+from cloister.crypto.ckks_contexts import InvalidContext, key_primes_of, new_public_key, public_key_of, secret_key_of
 from cloister.crypto.ckks_secret import SecretContext
 from cloister.crypto.ckks_told import numbers_of
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Received
-from cloister.protocol.encrypted.keys import AskingKey, KeyName, RelayedKey, checked_public, hash_of, offer, server_step, tag_of
-from cloister.protocol.encrypted.messages import OfferedKey
+from cloister.protocol.encrypted.keys import (
+    AskingKey,
+    KeyName,
+    RelayedKey,
+    checked_key,
+    hash_of,
+    offer,
+    sealed_secret,
+    server_step,
+    tag_of,
+)
+from cloister.protocol.encrypted.messages import OfferedKey, SketchRequest
 from cloister.protocol.wire.codec import Envelope
 
 from .encrypted_session import another_key
@@ -115,13 +125,22 @@ def test_a_context_that_names_more_than_it_holds_is_refused(products):
 NAME = KeyName(bytes(16), "sums", 0, "root")
 
 
-def said_of(name: KeyName, key: EncryptingContext) -> ProtocolError:
-    """What a client that is to encrypt says of a key that client 1 offers, rightly tagged."""
-    tag = tag_of(bytes(32), name.context(1, hash_of(key.to_bytes())))
-    with pytest.raises(ProtocolError) as refused:
-        checked_public(bytes(32), name, 1, key.to_bytes(), tag)
-    assert refused.value.blame == 1
-    return refused.value
+def asking(name: KeyName, holder: int, key: bytes, secret: bytes, tag: bytes | None = None) -> SketchRequest:
+    """What a client is asked under a key, tagged and sealed by whoever made it."""
+    context = name.context(holder, hash_of(key))
+    sealed = sealed_secret(bytes(32), context, secret)
+    fields = name.session((1, 2)).fields
+    return SketchRequest(*fields, 16, holder, key, tag_of(bytes(32), context) if tag is None else tag, sealed, bytes(32))
+
+
+def said_of(name: KeyName, key: EncryptingContext, secret: SecretContext | None = None) -> str:
+    """What a client that is to encrypt says of a key that client 1 offers, rightly tagged; empty where it takes it."""
+    asked = asking(name, 1, key.to_bytes(), b"none" if secret is None else secret.secret_bytes())
+    try:
+        checked_key(bytes(32), name, asked)
+    except ProtocolError as error:
+        return str(error) if error.blame == 1 else f"blame on {error.blame}"
+    return ""
 
 
 def with_public_key(secret: SecretContext, first=None, second=None) -> SecretContext:
@@ -152,7 +171,7 @@ def plus(secret: SecretContext, polynomial: np.ndarray) -> np.ndarray:
 def test_under_a_public_key_of_such_numbers_nobody_encrypts(numbers):
     key = EncryptingContext.from_bytes(public_key(SUMS, *numbers), SUMS)
     assert not key.hides
-    assert "no half follows" in str(said_of(NAME, key))
+    assert "no half follows" in (said_of(NAME, key))
 
 
 @pytest.mark.parametrize("of", ["nothing", "another maker", "another round", "another purpose"])
@@ -167,7 +186,7 @@ def test_half_of_a_public_key_is_that_of_its_name(of):
     secret = secret if of == "nothing" else secret.under(other[of])
     assert secret.fits
     assert secret.public().encrypting().hides
-    assert "no half follows" in str(said_of(NAME, secret.public().encrypting()))
+    assert "no half follows" in (said_of(NAME, secret.public().encrypting()))
     offered = OfferedKey(secret.encrypting_bytes(), b"", bytes(32), bytes(64))
     session = NAME.session((1, 2))
     with pytest.raises(ProtocolError, match="no half follows") as refused:
@@ -183,7 +202,30 @@ def test_a_key_whose_other_half_hides_nothing_is_refused(where):
     if where != "everywhere":
         values[:2] = 2.0**18
     first = last_prime_times(secret, values).astype(np.uint64)
-    assert "hides nothing" in str(said_of(NAME, with_public_key(secret, first).public().encrypting()))
+    assert "hides nothing" in (said_of(NAME, with_public_key(secret, first).public().encrypting()))
+
+
+def test_a_key_whose_error_is_none_is_refused():
+    """Whoever divides it has the secret key: the server read every input, and nobody was at fault."""
+    secret = another_key(SUMS).under(NAME.label(1))
+    assert not said_of(NAME, secret.public().encrypting(), secret)
+    b, a = public_key_of(secret._context, SUMS)
+    s, primes = secret_key_of(secret._context, SUMS).astype(object), np.array(key_primes_of(SUMS), object)[:, None]
+    bare = with_public_key(secret, (-a.astype(object) * s % primes).astype(np.uint64))
+    assert bare.fits
+    assert "hides nothing" in said_of(NAME, bare.public().encrypting(), bare)
+    half = with_public_key(secret, np.where(np.arange(SUMS.degree) % 2, b, public_key_of(bare._context, SUMS)[0]))
+    assert "does not open" in said_of(NAME, half.public().encrypting(), half)
+
+
+def test_a_key_that_does_not_open_is_refused_before_anything_is_encrypted_under_it():
+    """Under one with a large multiple of what is drawn added anybody read inputs by rounding; garbage cost all rounds."""
+    secret = another_key(SUMS).under(NAME.label(1))
+    public = secret.public().encrypting()
+    assert "cannot be used" in said_of(NAME, public)
+    assert "does not open" in said_of(NAME, public, another_key(SUMS).under(NAME.label(1)))
+    large = with_public_key(secret, plus(secret, last_prime_times(secret, np.full(SUMS.slots, 2.0**20))))
+    assert "does not open" in said_of(NAME, large.public().encrypting(), large)
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
@@ -235,7 +277,7 @@ def test_what_a_key_hides_is_asked_of_who_encrypts_and_of_nobody_that_plays_agai
     again = RelayedKey.unpacked(name, keyed.key.packed)
     assert again.hash == keyed.key.hash
     with pytest.raises(ProtocolError, match="hides nothing"):
-        checked_public(bytes(32), name, 3, again.encrypting, again.tag)
+        checked_key(bytes(32), name, asking(name, 3, again.encrypting, secret.secret_bytes(), again.tag))
 
 
 def test_a_secret_key_without_its_public_key_is_refused(products):

@@ -20,7 +20,7 @@ from ..wire.messages import Task
 from .client_opening import open_counts, open_scores, open_slots, open_sum
 from .client_phases import SKETCH, SUM, IdleEncryptor, Invitation, OwingSummand, Sketching, joined, old, weighting_of
 from .keys import PROTOCOL as KEY
-from .keys import KeyName, Purpose, checked_public, offer
+from .keys import KeyName, Purpose, checked_key, offer
 from .messages import (
     EncryptedInput,
     EncryptedSum,
@@ -102,7 +102,7 @@ def _begin_sum(state: IdleEncryptor, digest: bytes, request: EncryptedSumRequest
     if request.length != state.length_of(session):
         raise ProtocolError(f"a sum of {request.length} coordinates where {state.length_of(session)} belong", SERVER)
     weighting = weighting_of(request)
-    key = checked_public(state.seed, state.key("sums", session), request.holder, request.encrypting, request.tag)
+    key = checked_key(state.seed, state.key("sums", session), request)
     return OwingSummand(idle, session, key, weighting), (spent, Perform(_task(session)))
 
 
@@ -110,5 +110,5 @@ def _begin_sketch(state: IdleEncryptor, digest: bytes, request: SketchRequest) -
     idle, session, spent = joined(state, digest, request, SKETCH)
     if request.length != state.sketch(digest).k:
         raise ProtocolError(f"a sketch of {request.length} coordinates is not the one agreed on", SERVER)
-    key = checked_public(state.seed, state.key("products", session), request.holder, request.encrypting, request.tag)
+    key = checked_key(state.seed, state.key("products", session), request)
     return Sketching(idle, session, key), (spent, Perform(_task(session)))

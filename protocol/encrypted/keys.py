@@ -27,7 +27,7 @@ from ..core.errors import ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
-from .messages import KeyRequest, OfferedKey
+from .messages import EncryptedSumRequest, KeyRequest, OfferedKey, SketchRequest
 
 PROTOCOL = "encrypted key"
 TRIES = 8
@@ -90,17 +90,20 @@ def offer(seed: bytes, name: KeyName, me: int, secret: SecretContext) -> Offered
     return OfferedKey(encrypting, evaluating, tag_of(seed, context), sealed_secret(seed, context, secret.secret_bytes()))
 
 
-def checked_public(seed: bytes, name: KeyName, holder: int, encrypting: bytes, tag: bytes) -> EncryptingContext:
-    """The public key that a client made for this. Raises ProtocolError blaming the server for any other."""
-    if not hmac.compare_digest(tag, tag_of(seed, name.context(holder, hash_of(encrypting)))):
+def checked_key(seed: bytes, name: KeyName, asked: EncryptedSumRequest | SketchRequest) -> EncryptingContext:
+    """The public key that a client is to encrypt under, which some client made for this, and whose secret key opens what it
+    encrypts and is not open itself. Raises ProtocolError blaming the server for another one, and the maker for one of no use.
+    """
+    holder, public = asked.holder, hash_of(asked.encrypting)
+    if not hmac.compare_digest(asked.tag, tag_of(seed, name.context(holder, public))):
         raise ProtocolError(f"a public key without its maker's tag: client {holder} made it so, or no client made it", SERVER)
     try:
-        key = EncryptingContext.from_bytes(encrypting, name.parameters)
+        key = EncryptingContext.from_bytes(asked.encrypting, name.parameters)
     except InvalidContext as error:
         raise ProtocolError(f"a key that cannot be used: {error}", holder) from None
     if not key.follows(name.label(holder)):
         raise ProtocolError(f"a key that cannot be used: {CHOSEN}", holder)
-    if not key.hides:
+    if not key.hides or not opened_secret(seed, name, holder, public, asked.sealed).errs:
         raise ProtocolError("a key that cannot be used: a public key that hides nothing", holder)
     return key
 

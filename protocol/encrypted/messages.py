@@ -47,8 +47,8 @@ class OfferedKey:
 class EncryptedSumRequest(SessionFields):
     """Server to client: encrypt your vector times your weight. weights: a binary64 for each client of the roster, big-endian.
 
-    times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key.
-    work: digest of the session that the vector was made in.
+    times_samples: 1 where the weight counts once per sample, else 0. length: of the vector. holder: who made the key, whose
+    sealed secret is with it, as a client looks at a key before it encrypts. work: digest of the session that the vector is of.
     """
 
     kind: ClassVar[int] = 62
@@ -58,6 +58,7 @@ class EncryptedSumRequest(SessionFields):
     holder: int
     encrypting: bytes = field(repr=False)
     tag: bytes
+    sealed: bytes = field(repr=False)
     work: bytes
 
     def __post_init__(self) -> None:
@@ -69,6 +70,7 @@ class EncryptedSumRequest(SessionFields):
         integer(self.holder, 0, MAX_ID, "holder")
         octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
         octets(self.tag, 32, 32, "tag")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ class SketchRequest(SessionFields):
     holder: int
     encrypting: bytes = field(repr=False)
     tag: bytes
+    sealed: bytes = field(repr=False)
     work: bytes
 
     def __post_init__(self) -> None:
@@ -178,6 +181,7 @@ class SketchRequest(SessionFields):
         integer(self.holder, 0, MAX_ID, "holder")
         octets(self.encrypting, 1, ENCRYPTING_BYTES, "public key")
         octets(self.tag, 32, 32, "tag")
+        octets(self.sealed, OVERHEAD_BYTES + 1, SEALED_BYTES, "sealed key")
 
 
 @dataclass(frozen=True, slots=True)

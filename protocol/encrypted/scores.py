@@ -87,7 +87,7 @@ class ProductsOpened:
 def invite(state: CollectingCiphertexts) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its sketch."""
     s, key = state.session, state.key
-    request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag, state.work)
+    request = SketchRequest(*s.fields, state.length, key.holder, key.encrypting, key.tag, key.sealed, state.work)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 

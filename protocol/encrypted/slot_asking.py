@@ -97,6 +97,7 @@ class EncryptedSlotSums:
             few = f"no slot was chosen by {how.floor} clients: {list(ended.counts)}"
             raise Refused(OTHERWISE if any(how.chosen(ended.counts)) else few)
         if not held or not ended.weights:
+            self._holders.behind(key)
             raise Refused(f"the open slots of {label} were not opened")
         return ended, session.digest
 

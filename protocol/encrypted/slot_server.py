@@ -31,6 +31,11 @@ class SlotPlan:
     work: bytes = bytes(32)
 
     @property
+    def fewest(self) -> int:
+        """Members that have to open it: as many as a sum has clients, or all."""
+        return min(self.session.threshold, len(self.members))
+
+    @property
     def weights(self) -> bytes:
         """One for every client: shares are part of what is encrypted."""
         return struct.pack(">d", 1.0) * len(self.session.roster)
@@ -86,7 +91,7 @@ def invite(plan: SlotPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     key = plan.key
     terms = plan.weights, 0, plan.slots.length
-    request = EncryptedSumRequest(*plan.session.fields, *terms, key.holder, key.encrypting, key.tag, plan.work)
+    request = EncryptedSumRequest(*plan.session.fields, *terms, key.holder, key.encrypting, key.tag, key.sealed, plan.work)
     return tuple(Send(Envelope(plan.session.digest, SERVER, client, request)) for client in plan.session.roster)
 
 
@@ -142,8 +147,8 @@ def _send_slots(state: Counting) -> tuple[OpeningSlots | SlotsSummed | Shortfall
     Who lies about a count so shuts a slot, and cannot have a small one sent to itself.
     """
     plan, key = state.plan, state.plan.key
-    if not state.reports:
-        return Shortfall(plan.session, "count", 0, 1), ()
+    if (have := len(state.reports)) < plan.fewest:
+        return Shortfall(plan.session, "count", have, plan.fewest), ()
     found, blame = most_said(state.reports)
     counts = tuple(int(n) for n in found)
     opened = tuple(k for k in range(plan.slots.count) if all(k in plan.slots.chosen(told) for told in state.reports.values()))
@@ -157,7 +162,8 @@ def _send_slots(state: Counting) -> tuple[OpeningSlots | SlotsSummed | Shortfall
 
 
 def _summed(state: OpeningSlots) -> SlotsSummed:
-    said, others = most_said(state.reports) if state.reports else ((), ())
+    """What most said, if enough did: sums that few have could be anything, and be gone with them."""
+    said, others = most_said(state.reports) if len(state.reports) >= state.plan.fewest else ((), ())
     weights = dict(zip(state.opened, said, strict=True)) if said else {}
     blame = tuple(sorted({*state.blame, *others}))
     return SlotsSummed(state.plan.session, state.alive, state.counts, state.opened, weights, blame)

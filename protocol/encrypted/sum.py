@@ -86,7 +86,7 @@ def invite(plan: SumPlan) -> tuple[Effect, ...]:
     """The server's first move: every client of the roster is asked for its input."""
     s, key = plan.session, plan.key
     terms = (plan.weights, int(plan.weighting.times_samples), plan.length)
-    request = EncryptedSumRequest(*s.fields, *terms, key.holder, key.encrypting, key.tag, plan.work)
+    request = EncryptedSumRequest(*s.fields, *terms, key.holder, key.encrypting, key.tag, key.sealed, plan.work)
     return tuple(Send(Envelope(s.digest, SERVER, client, request)) for client in s.roster)
 
 
@@ -128,8 +128,11 @@ def _send_sum(state: AddingSummands) -> tuple[OpeningSum | Shortfall, tuple[Effe
 
 
 def _agreed(state: OpeningSum) -> MeanOpened | Shortfall:
-    """The weight that most members found."""
-    if not state.weights:
-        return Shortfall(state.plan.session, "open", 0, 1, state.alive)
+    """The weight that most members found, if as many opened it as a sum has clients: one that few have could be anything, and be
+    gone with them.
+    """
+    plan = state.plan
+    if (have := len(state.weights)) < (need := min(plan.session.threshold, len(plan.members))):
+        return Shortfall(plan.session, "open", have, need, state.alive)
     (weight,), others = most_said(state.weights)
     return MeanOpened(state.plan.session, state.alive, weight, tuple(sorted(state.weights)), others)

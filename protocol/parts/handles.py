@@ -109,6 +109,7 @@ class Handles:
         missing = {name: set(clients) - self.known.get(name, set()) for name, clients in wanted.items()}
         while missing := {name: clients for name, clients in missing.items() if clients}:
             self._run.network.allow(4 * len(self._run.setup.initial) + 1024 + HEAD_BYTES)
+            holders = {name: len(self.known.get(name, ())) for name in missing}
             lent = self._lent(missing)
             for name, word in lent.items():
                 clients = sorted(missing[name])
@@ -118,7 +119,8 @@ class Handles:
                     for i in clients:
                         self._run.record.disclose(self.round, "clients", "models", about, d, HANDED, i)
                     self.known[name] |= held
-            missing = {name: clients for name, clients in missing.items() if name not in lent and self.known.get(name)}
+            more = {name for name in missing if name not in lent and len(self.known.get(name, ())) < holders[name]}
+            missing = {name: missing[name] for name in more}
 
     def hand_out_after(self, wanted: Mapping[str, Iterable[int]]) -> None:
         """The same when the round is over, of which nobody has to be told again that it is."""
@@ -167,14 +169,17 @@ class Handles:
         return set()
 
     def _lent(self, missing: Mapping[str, set[int]]) -> Mapping[str, Lent]:
-        """These models, from whoever holds them; who does not answer is taken not to hold them."""
+        """These models, from whoever holds them; who does not answer is taken not to hold them where another does, and is asked
+        again another time where none does.
+        """
         serving = self._serving or {}
         found = {n: Lent(n, SERVER, b"", to_bytes(serving[n])) for n in missing if n in serving}
         asked = {name: min(self.known[name]) for name in missing if name not in found and self.known.get(name)}
         if asked:
             found |= self._play([(i, Lend(name)) for name, i in asked.items()], asked).lent
             for name in asked.keys() - found.keys():
-                self.known[name].discard(asked[name])
+                if len(self.known[name]) > 1:
+                    self.known[name].discard(asked[name])
         return found
 
     def _play(
