@@ -338,3 +338,12 @@ def test_algorithms_run_as_under_plain_where_the_similarities_allow_one_answer(a
     assert not ours.view.record.faults
     for mine, others in zip(ours.state.models, plain.state.models, strict=True):
         assert np.abs(ours.view.harness.observe(mine) - plain.view.harness.observe(others)).max() < 1e-6
+
+
+def test_a_sum_that_one_member_says_it_opened_is_of_no_use():
+    """It may be anything: who said so, and lent nothing, had the only model of the run, or of a group."""
+    view = open_view(tap=lambda frame: [frame] if frame.kind != "SumOpened" or frame.sender == 3 else [])
+    updates = view.train(0, root())["root"]
+    answer = view.sums(updates, {"m": Weights(dict.fromkeys(MEMBERS, 1.0))})["m"]
+    assert isinstance(answer, BelowFloor)
+    assert any("failed at stage open: 1 of 3 were there" in fault.reason for fault in view.record.faults)

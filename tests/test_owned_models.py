@@ -283,6 +283,23 @@ def test_a_lender_that_does_not_answer_is_not_the_last(protection):
 
 
 @pytest.mark.parametrize("protection", OWNED, ids=repr)
+def test_the_last_that_holds_a_model_is_asked_again(protection):
+    """It was taken not to hold it for one lost message, and was told to forget it: the run had no model any more."""
+    away = []
+    wire = Wire(
+        lambda f: [] if (f.kind == "Holds" and f.sender and not away) or (f.kind == "Lend" and f.receiver in away) else [f]
+    )
+    view = open_view(protection, wire)
+    moved = one_round(view, 0, Model("init"))  # which client 0 alone is known to hold
+    away.append(0)
+    view.train(1, {"root": Assignment(moved, CLIENTS, CLIENTS)})
+    view.harness.retire([moved], [])
+    away[:] = [99]
+    view.train(2, {"root": Assignment(moved, CLIENTS, CLIENTS)})
+    assert all(np.array_equal(model_of(view, i, moved), model_of(view, 0, moved)) for i in CLIENTS)
+
+
+@pytest.mark.parametrize("protection", OWNED, ids=repr)
 def test_a_model_that_nobody_says_it_made_is_refused_after_three_times(protection):
     wire = Wire(lambda f: [] if f.kind == "Holds" else [f])
     view = open_view(protection, wire)
