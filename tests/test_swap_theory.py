@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -163,46 +162,56 @@ def test_no_method_is_below_the_bound_in_both_runs(name: str) -> None:
     assert np.mean(lost) >= np.mean(bounds) - 0.01
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_worst_is_what_trying_all_finds(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(30))
+def test_the_worst_is_of_sets_that_can_be(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    clients, labels, corrupt = int(rng.integers(2, 9)), int(rng.integers(2, 5)), int(rng.integers(1, 5))
+    clients, labels = int(rng.integers(2, 9)), int(rng.integers(2, 5))
     counts = rng.integers(0, 3, (clients, labels)) * rng.integers(0, 2, (clients, labels))
-    tests, right = rng.dirichlet(np.ones(labels)), float(rng.uniform(0.6, 1))
-    corrupt = min(corrupt, clients)
-    found, best = worst_swap(counts, corrupt, tests, right), 0.0
-    for a, b in combinations(range(labels), 2):
-        holders = [i for i in range(clients) if counts[i, a] or counts[i, b]]
-        blind = clients - len(holders)
-        for size in range(1, len(holders)):
-            if max(size, len(holders) - size) <= corrupt and blind:
-                loyal = (blind + size, blind + len(holders) - size)
-                best = max(best, blind * (tests[a] + tests[b]) * (2 * right - 1) / sum(loyal))
-    assert (0.0 if found is None else found.loss) == pytest.approx(best)
-    if found is not None:
-        held = counts[:, list(found.labels)].sum(axis=1) > 0
-        assert sorted((*found.blind, *found.first, *found.second)) == list(range(clients))
-        assert not held[list(found.blind)].any()
-        assert held[[*found.first, *found.second]].all()
-        assert 0 < len(found.first) <= corrupt
-        assert 0 < len(found.second) <= corrupt
-        assert found.loss <= found.alike <= 0.5
+    corrupt, tests = int(rng.integers(1, clients + 1)), rng.dirichlet(np.ones(labels))
+    found = worst_swap(counts, corrupt, tests)
+    if found is None:
+        return
+    held = counts[:, list(found.labels)]
+    assert sorted((*found.blind, *found.first, *found.second)) == list(range(clients))
+    assert not held[list(found.blind)].any()
+    for corrupted in (found.first, found.second):
+        assert 0 < len(corrupted) <= corrupt
+        assert held[list(corrupted)].any(axis=1).all()
+        assert held[list(corrupted)].any(axis=0).all(), "the other run learns both labels without them"
+    assert found.share == pytest.approx(tests[list(found.labels)].sum())
+
+
+@pytest.mark.parametrize(("first", "second"), [(1.0, 1.0), (0.9, 0.7), (0.5, 0.5), (0.3, 0.4)])
+def test_the_bounds_are_those_of_the_statement(first: float, second: float) -> None:
+    """By two loyal means of which one is at least half of both, in the worst case that either run's loss is equal."""
+    swap = Swap((0, 1), blind=(0, 1, 2), first=(3, 4), second=(5, 6, 7), share=0.3)
+    together = max(0.0, 0.3 * (first + second - 1))
+    assert swap.alike(first, second) == pytest.approx(together / 2)
+    at = np.linspace(0, together, 10001)  # what a blind client loses in the first run; in the second the rest
+    worse = np.maximum(3 * at / (3 + 3), 3 * (together - at) / (3 + 2))
+    assert swap.loss(first, second) == pytest.approx(worse.min(), abs=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("counts", "corrupt", "tests", "right"),
+    ("counts", "corrupt", "tests"),
     [
-        (np.ones(3, int), 1, np.ones(3) / 3, 1.0),
-        (np.ones((3, 2), int), 1, np.ones(3) / 3, 1.0),
-        (-np.ones((3, 2), int), 1, np.ones(2) / 2, 1.0),
-        (np.ones((3, 2), int), 0, np.ones(2) / 2, 1.0),
-        (np.ones((3, 2), int), 4, np.ones(2) / 2, 1.0),
-        (np.ones((3, 2), int), 1, np.ones(2) / 2, 0.5),
+        (np.ones(3, int), 1, np.ones(3) / 3),
+        (np.ones((3, 2), int), 1, np.ones(3) / 3),
+        (-np.ones((3, 2), int), 1, np.ones(2) / 2),
+        (np.ones((3, 2), int), 0, np.ones(2) / 2),
+        (np.ones((3, 2), int), 4, np.ones(2) / 2),
     ],
 )
-def test_what_cannot_be_is_refused(counts: NDArray[np.int64], corrupt: int, tests: NDArray[np.float64], right: float) -> None:
-    with pytest.raises(ValueError, match=r"counts are|corrupt is|right is"):
-        worst_swap(counts, corrupt, tests, right)
+def test_what_cannot_be_is_refused(counts: NDArray[np.int64], corrupt: int, tests: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match=r"counts are|corrupt is"):
+        worst_swap(counts, corrupt, tests)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        Swap((0, 1), (0,), (1,), (2,), 0.5).loss(1.2, 1.0)
+
+
+def test_a_label_that_one_set_alone_holds_makes_no_pair() -> None:
+    """Without it nobody could learn the label, so that there would be nothing to lose."""
+    assert worst_swap(np.array([[9, 0, 0], [0, 9, 0], [0, 0, 9]]), 1, np.full(3, 1 / 3)) is None
 
 
 def test_where_all_hold_all_there_is_no_pair() -> None:
