@@ -53,7 +53,7 @@ METHODS: dict[str, Algorithm] = {
 
 @dataclass(frozen=True)
 class Played:
-    """Of each loyal client, by id: accuracy, mean of the last rounds, and the share of tests of the two labels right in the end."""
+    """Of each loyal client, by id: accuracy, mean of the last rounds, and the share of tests of the two labels right at last."""
 
     accuracy: Mapping[int, float]
     right: Mapping[int, float]
