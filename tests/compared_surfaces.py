@@ -20,7 +20,7 @@ from cloister.comparing.verdict import headline, sentences
 
 from .compared_oracle import Reader
 from .compared_tables import Compare
-from .compared_truth import Block
+from .compared_truth import Block, troubled
 from .verdict_tables import Row
 from .verdict_truth import mean_of, number
 from .verdict_words import near, outside_brackets
@@ -31,6 +31,8 @@ GIVEN = (
     "ARI: ", "Span: ",
 )  # fmt: skip
 """How notes begin that say what columns mean, and nothing of results."""
+
+GUESS = "always saying the most frequent label"
 
 
 class Surfaces(Reader):
@@ -109,13 +111,21 @@ class Surfaces(Reader):
             r"What could not come to anything: (.+): no group is as large as a sum\.": lambda w: self._who("doubts", w),
             r"In no round was an update summed, so that accuracies are of clients alone: (.+)\.":
                 lambda w: self._who("nothing_summed", w),
-            r"Training diverged, or came to nothing: (.+?)\. A smaller .+": lambda w: self._who("diverged", w),
+            r"Training diverged: (.+?)\. A smaller training\.lr, or inputs of one scale, may help\.":
+                lambda w: self._who("diverged", w),
+            r"Training came to nothing, with loss and accuracy of a guess: (.+)\.": self._nothing,
+            r"Learned nothing without attack: (.+)\.": self._at_chance,
             r"Sums were withheld by the protection, and what was in them moved no model: (.+)\. What may help: more clients\.":
                 self._withheld,
         }  # fmt: skip
-        due = {"doubts": "What could", "nothing_summed": "In no round", "diverged": "Training div", "first_withheld": "Sums were"}
+        due = {
+            "doubts": "What could", "nothing_summed": "In no round", "diverged": "Training div", "first_withheld": "Sums were",
+            "nothing": "Training came",
+        }  # fmt: skip
+        at_chance = any(note.startswith("Learned nothing") for note in said)
+        self.claim(at_chance == bool(self.so.at_chance()), f"at chance: {self.so.at_chance()}", str(said))
         for name, start in due.items():
-            there = any(row.get(name) for spot, rows in self.so.of.items() if spot[2] is None for row in rows.values())
+            there = any(troubled(row, name) for spot, rows in self.so.of.items() if spot[2] is None for row in rows.values())
             self.claim(any(note.startswith(start) for note in said) == there, f"{name} is {there}", str(said))
         for note in said:
             form = next((form for form in readings if re.fullmatch(form, note)), None)
@@ -128,7 +138,7 @@ class Surfaces(Reader):
 
     def _told(self, name: str) -> dict[str, list[Row]]:
         t = self.so
-        rows = {(b, m): [r for r in t.done(b, m) if r.get(name)] for b in t.blocks for m in t.methods}
+        rows = {(b, m): [r for r in t.done(b, m) if troubled(r, name)] for b in t.blocks for m in t.methods}
         return {f"{m} on {b[0]} under {b[1]}": of for (b, m), of in rows.items() if of}
 
     def _who(self, name: str, words: str) -> None:
@@ -139,6 +149,28 @@ class Surfaces(Reader):
             seeds = re.findall(r"\d+", (re.search(r" \(seeds? ([\d, ]+)", one) or ["", ""])[1])
             so_ = [str(row["seed"]) for row in so.get(place, ())]
             self.claim(name == "doubts" or seeds == so_, f"seeds {so_}", one)
+
+    def _nothing(self, words: str) -> None:
+        places, remedy = self._remedied(words)
+        self._who("nothing", places)
+        self.claim(remedy == all(map(self.so.learned, {b for b, _ in self.so.spots("nothing")})), "others learned", words)
+
+    def _at_chance(self, words: str) -> None:
+        places, remedy = self._remedied(words)
+        so = {f"{m} on {b[0]} under {b[1]}": mean for (b, m), mean in self.so.at_chance().items()}
+        told = [re.fullmatch(rf"(.+) \((\d+\.\d) %, as {GUESS} is 12\.0 %\)", one) for one in outside_brackets(places)]
+        self.claim([one[1] if one else "" for one in told] == [*so], f"at chance: {so}", words)
+        self.claim(all(one and near(one[2], so.get(one[1], 9.0)) for one in told), f"at chance: {so}", words)
+        self.claim(remedy == all(map(self.so.learned, {b for b, _ in self.so.at_chance()})), "others learned", words)
+
+    def _remedied(self, words: str) -> tuple[str, bool]:
+        """The places, and whether others are said to have learned."""
+        found = re.fullmatch(r"(.+?)\. (Others here learned from the same data, so look at the method first, and at its"
+                             r" training\.lr|More rounds, or another training\.lr, may help)", words)  # fmt: skip
+        if found is None:
+            self.claim(False, "no reading of a remedy", words)
+            return words, False
+        return found[1], found[2].startswith("Others")
 
     def _withheld(self, words: str) -> None:
         so = self._told("first_withheld")

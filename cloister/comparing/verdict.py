@@ -1,9 +1,10 @@
-"""Who is better, said only where seeds can tell: paired intervals that hold for all pairs of a table at once.
+"""Who is better, said only where seeds can tell: paired intervals that hold for all pairs of a block at once.
 
 For each pair of methods the differences of their mean accuracies, seed by seed, have Student's t interval; each at level
 1 - 0.05 / pairs (Bonferroni), so that with 95 % confidence all of them hold, whichever pair is looked at, also that with the best
-one. A win is an interval on one side of 0. A tie is one that holds 0 and lies within the margin. All else is undecided, with the
-number of seeds at which, were mean and deviation of the differences to stay what they are, it would be a win or a tie.
+one. A block is one data set under one protection; of several together nothing is claimed. A win is an interval on one side of 0.
+A tie is one that holds 0 and lies within the margin. All else is undecided, with the number of seeds at which, were mean and
+deviation of the differences to stay what they are, it would be a win or a tie.
 """
 
 from collections.abc import Mapping, Sequence
