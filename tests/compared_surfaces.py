@@ -28,7 +28,7 @@ from .verdict_words import near, outside_brackets
 GIVEN = (
     "\u2020 The method's paper",
     "Scale of all numbers: ", "Command: ", "Nothing was searched", "Verdict against the highest mean",
-    "ARI: ", "Span: ",
+    "ARI: ", "Span: ", "Hyper-parameters: ",
 )  # fmt: skip
 """How notes begin that say what columns mean, and nothing of results."""
 
@@ -45,7 +45,7 @@ class Surfaces(Reader):
         if len(told) > 1:
             lines = [f"Highest mean accuracy {line}" for line in told[1:]]
             told = [told[0].removesuffix("Highest mean accuracy:").strip(), *lines]
-        joined = " ".join(filter(None, told))
+        joined = " ".join(filter(None, [*told, *sentences(found).notes]))
         self.claim(joined == words, f"page: {joined}", words)
         self.claim(as_json(found)["verdict"] == words, "json", words)
         known = {b: block_lines(found, *b) for b in t.blocks}
@@ -73,6 +73,10 @@ class Surfaces(Reader):
         of = t.accuracies(block, method)
         self.claim(row["accuracy_seeds"] == (str(len(of)) if of else ""), "csv's seeds", str(row))
         self.claim(not of or abs(float(row["accuracy_mean"]) - mean_of(of)) < 1e-5, "csv's mean", str(row))
+        for attack in t.attacks:
+            by = {len(one["members"]) for one in t.done(block, method, attack)}
+            told = row[f"attackers_{attack}_mean"]
+            self.claim(told == (str(*by) if by else ""), f"csv's attackers: {by}", told)
         self.claim((row["status"] == "done") == t.whole(block, method), f"csv's status: {row['status']}", method)
         if t.yardstick in t.methods and t.yardstick != method:
             gap, whole = t.over(block, method)
@@ -107,7 +111,8 @@ class Surfaces(Reader):
     def notes(self, found: Found) -> None:
         said = [note for note in footnotes(found) if not note.startswith(GIVEN)]
         readings: dict[str, Callable[[str], None]] = {
-            r"No result: (.+)": lambda words: None, r"Attacks are played under .+": lambda words: None,
+            r"No result: (.+)": lambda words: None, r"Attackers: .+": lambda words: None,
+            r"Attacks are played under .+": lambda words: None,
             r"What could not come to anything: (.+): no group is as large as a sum\.": lambda w: self._who("doubts", w),
             r"In no round was an update summed, so that accuracies are of clients alone: (.+)\.":
                 lambda w: self._who("nothing_summed", w),
@@ -134,7 +139,19 @@ class Surfaces(Reader):
                 continue
             of = re.fullmatch(form, note)
             readings[form](of[1] if of and of.groups() else "")
+        attackers = (
+            {"Attackers: " + "; ".join(f"{a}: 1 of 4 clients" for a in so) + "."} if (so := self._attacks()) else set[str]()
+        )
+        self.claim({note for note in said if note.startswith("Attackers: ")} == attackers, f"attackers: {attackers}", str(said))
         self._no_result([note.removeprefix("No result: ") for note in said if note.startswith("No result: ")])
+
+    def _attacks(self) -> list[str]:
+        """Those of which some run is done, on which data where not on all."""
+        t, found = self.so, list[str]()
+        for attack in t.attacks:
+            on = [d for d in t.about["data"] if any(t.done(b, m, attack) for b in t.blocks if b[0] == d for m in t.methods)]
+            found += [attack] if len(on) == len(t.about["data"]) else [f"{attack} on {d}" for d in on]
+        return found
 
     def _told(self, name: str) -> dict[str, list[Row]]:
         t = self.so
@@ -201,7 +218,7 @@ class Surfaces(Reader):
 def page(found: Found, reader: Reader) -> None:
     """The whole page, with its first sentences and its verdicts as the text has them."""
     text = re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", render(found))))
-    for words in (*sentences(found).places[0][1], fits_words(found, fits(found))):
+    for words in (*sentences(found).places[0][1], *sentences(found).notes, fits_words(found, fits(found))):
         reader.claim(re.sub(r"\s+", " ", words) in text, "not on the page", words)
     reader.claim(all(line in markdown(found) for line in [headline(found).split(" (")[0]]), "not in table.md", headline(found))
 

@@ -76,6 +76,25 @@ def compare_of(number: int) -> Compare:
     return Compare(about | {"keys": keys}, rows)
 
 
+def searched(table: Compare, rng: Random) -> Compare:
+    """The same after a search that chose the first configuration of each method, of one to three."""
+    search, rows = {"configurations": 3, "share": 0.2, "seeds": [50]}, list[Row]()
+    counts = {m: drawn(rng, {1: 1, 2: 1, 3: 3}) for m in table.about["methods"]}
+    methods = {
+        m: of | {"configurations": [{"algorithm.kind": "abc"[k]} for k in range(counts[m])]}
+        for m, of in table.about["methods"].items()
+    }
+    for data, (m, count) in product(table.about["data"], counts.items()):
+        for k in range(count) if count > 1 else ():
+            where = {"data": data, "method": m, "protection": None, "seed": 50, "configuration": k, "attack": None}
+            of = {"mean": 0.9 - 0.1 * k, "worst": 0.5, "of": {}}
+            rows.append(
+                {"key": json.dumps(where), **where, "status": "done", "reason": "", "accuracy": of, "cost": {"seconds": 1}}
+            )
+    about = table.about | {"search": search, "methods": methods, "keys": [*(row["key"] for row in rows), *table.about["keys"]]}
+    return Compare(about, [*rows, *table.rows])
+
+
 def _method(rng: Random, data: Sequence[str]) -> Row:
     fits = [name for name in data if rng.random() < 0.4]
     return {"second_hand": rng.random() < 0.1, "work": "", "fits": fits, "configurations": [{}]}

@@ -67,7 +67,7 @@ class Lines:
         self.blocks: list[Block] = [*product(self.about["data"], self.about["protections"])]
         self.yardstick: str = self.about["yardstick"]
         self.of: dict[tuple[Block, str, str | None], dict[int, Row]] = {}
-        for row in table.rows:
+        for row in (row for row in table.rows if row["protection"] is not None):  # else of a search
             self.of.setdefault(((row["data"], row["protection"]), row["method"], row["attack"]), {})[row["seed"]] = row
         played = [(b, m, a) for b, m in product(self.blocks, self.methods)
                   for a in (None, *(self.attacks if b[1] in self.about["attacked"] else ()))]  # fmt: skip

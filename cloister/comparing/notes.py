@@ -8,7 +8,7 @@ from ..threat_models.broken import points as in_points
 from .caveats import caveats
 from .data import Found
 from .lines import ALL_UPDATES, DAGGER, STAR, points
-from .scale import played_words, scale_words
+from .scale import attackers_words, played_words, scale_words
 from .verdict import Paired, paired, pairs_of, whole_of
 
 EQUAL = 1e-9
@@ -47,7 +47,7 @@ def footnotes(found: Found) -> list[str]:
     else:
         tried = ", ".join(map(str, search["seeds"]))
         notes.append(
-            f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
+            f"Hyper-parameters: the best of up to {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
     notes += caveats(found)
@@ -72,6 +72,7 @@ def footnotes(found: Found) -> list[str]:
             f"Attacks are played under {', '.join(found.attacked)} alone. {BRACKETS}; how often a backdoor opens: share of"
             " triggered test examples with the attacker's label."
         )
+        notes += [words] if (words := attackers_words(found)) else []
     return notes
 
 

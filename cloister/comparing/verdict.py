@@ -171,7 +171,21 @@ def headline(found: Found) -> str:
     if not found.complete:
         return "No verdict: not every cell is played yet."
     said = " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
+    said = " ".join(filter(None, (said, unlike_words(found))))
     return f"{ONE_SEED} {said}" if len(found.seeds) == 1 else said
+
+
+def unlike_words(found: Found) -> str:
+    """Over how many configurations each method was searched, where that is not the same for all: a sentence, or empty."""
+    of: dict[int, list[str]] = {}
+    for method in found.methods if found.about["search"] is not None else ():
+        of.setdefault(len(found.method(method)["configurations"]), []).append(method)
+    if len(of) < 2:
+        return ""
+    (most, first), *others = sorted(of.items(), reverse=True)
+    said = [f"{names_words(first)} over {most} configurations"]
+    said += [f"{names_words(names)} {f'over {count}' if count > 1 else 'not at all'}" for count, names in others]
+    return f"Not searched alike: {'; '.join(said)}."
 
 
 def _under(found: Found, data: str, protection: str) -> str:
@@ -204,11 +218,13 @@ def _some(found: Found, spot: Spot) -> str:
 
 
 def sentences(found: Found) -> Said:
-    """The same as a page has it: where there are several blocks, a line for each."""
+    """The same as a page has it: where there are several blocks, a line for each, and who was not searched alike below."""
     if not found.complete or len(found.blocks) == 1:
         return Said(((headline(found), ()),))
     first = f"{ONE_SEED} Highest mean accuracy:" if len(found.seeds) == 1 else "Highest mean accuracy:"
-    return Said(((first, tuple(_said(found, *block) for block in found.blocks)),))
+    return Said(
+        ((first, tuple(_said(found, *block) for block in found.blocks)),), (unlike,) if (unlike := unlike_words(found)) else ()
+    )
 
 
 def _place(found: Found, data: str, protection: str) -> str:
