@@ -158,7 +158,7 @@ def standings(found: Found, data: str, protection: str) -> dict[str, Standing]:
     counts = {m: [d.outcome for (one, _), d in duels.items() if one == m] for m in whole}
     return {
         m: Standing(
-            means[m] >= means[best],
+            means[m] >= means[best] - 1e-12,  # equal but for how they are added up
             None if m == best else duels[m, best],
             *(counts[m].count(outcome) for outcome in ("win", "loss", "tie", "undecided")),
         )
