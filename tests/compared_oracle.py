@@ -38,6 +38,7 @@ class Reader:
         if words == "No verdict: not every cell is played yet.":
             return self.claim(not t.complete, "every cell is", words)
         self.claim(t.complete, "not every cell is played", words)
+        words = self._unlike(words)
         one = len(t.seeds) == 1
         self.claim(words.startswith("One seed") == one, "seeds", words)
         starts = [f"{ONE_SEED} "] if one else ["Highest mean accuracy "]
@@ -49,6 +50,20 @@ class Reader:
         for block, part in zip(t.blocks, parts, strict=False):
             self.block(block, part)
         return None
+
+    def _unlike(self, words: str) -> str:
+        """What is left without the sentence on who was not searched alike."""
+        t, of = self.so, dict[int, list[str]]()
+        for m in t.methods if t.about["search"] else ():
+            of.setdefault(len(t.about["methods"][m]["configurations"]), []).append(m)
+        rest, told, said = words.partition(" Not searched alike: ")
+        self.claim(bool(told) == (len(of) > 1), f"searched {of}", words)
+        found = [
+            re.fullmatch(r"(.+?) (?:not at all|over (\d+)(?: configurations)?)", one) for one in said[:-1].split("; ") if one
+        ]
+        so = sorted(of.items(), reverse=True) if told else []
+        self.claim([(int(one[2] or 1), listed(one[1])) if one else () for one in found] == so, f"searched {so}", words)
+        return rest
 
     def block(self, block: Block, text: str) -> None:
         t = self.so

@@ -20,7 +20,7 @@ from cloister.comparing.verdict import headline, sentences
 
 from .compared_oracle import Reader
 from .compared_tables import Compare
-from .compared_truth import Block
+from .compared_truth import Block, troubled
 from .verdict_tables import Row
 from .verdict_truth import mean_of, number
 from .verdict_words import near, outside_brackets
@@ -28,9 +28,11 @@ from .verdict_words import near, outside_brackets
 GIVEN = (
     "\u2020 The method's paper",
     "Scale of all numbers: ", "Command: ", "Nothing was searched", "Verdict against the highest mean",
-    "ARI: ", "Span: ",
+    "ARI: ", "Span: ", "Hyper-parameters: ",
 )  # fmt: skip
 """How notes begin that say what columns mean, and nothing of results."""
+
+GUESS = "always saying the most frequent label"
 
 
 class Surfaces(Reader):
@@ -43,7 +45,7 @@ class Surfaces(Reader):
         if len(told) > 1:
             lines = [f"Highest mean accuracy {line}" for line in told[1:]]
             told = [told[0].removesuffix("Highest mean accuracy:").strip(), *lines]
-        joined = " ".join(filter(None, told))
+        joined = " ".join(filter(None, [*told, *sentences(found).notes]))
         self.claim(joined == words, f"page: {joined}", words)
         self.claim(as_json(found)["verdict"] == words, "json", words)
         known = {b: block_lines(found, *b) for b in t.blocks}
@@ -71,6 +73,10 @@ class Surfaces(Reader):
         of = t.accuracies(block, method)
         self.claim(row["accuracy_seeds"] == (str(len(of)) if of else ""), "csv's seeds", str(row))
         self.claim(not of or abs(float(row["accuracy_mean"]) - mean_of(of)) < 1e-5, "csv's mean", str(row))
+        for attack in t.attacks:
+            by = {len(one["members"]) for one in t.done(block, method, attack)}
+            told = row[f"attackers_{attack}_mean"]
+            self.claim(told == (str(*by) if by else ""), f"csv's attackers: {by}", told)
         self.claim((row["status"] == "done") == t.whole(block, method), f"csv's status: {row['status']}", method)
         if t.yardstick in t.methods and t.yardstick != method:
             gap, whole = t.over(block, method)
@@ -105,17 +111,26 @@ class Surfaces(Reader):
     def notes(self, found: Found) -> None:
         said = [note for note in footnotes(found) if not note.startswith(GIVEN)]
         readings: dict[str, Callable[[str], None]] = {
-            r"No result: (.+)": lambda words: None, r"Attacks are played under .+": lambda words: None,
+            r"No result: (.+)": lambda words: None, r"Attackers: .+": lambda words: None,
+            r"Attacks are played under .+": lambda words: None,
             r"What could not come to anything: (.+): no group is as large as a sum\.": lambda w: self._who("doubts", w),
             r"In no round was an update summed, so that accuracies are of clients alone: (.+)\.":
                 lambda w: self._who("nothing_summed", w),
-            r"Training diverged, or came to nothing: (.+?)\. A smaller .+": lambda w: self._who("diverged", w),
+            r"Training diverged: (.+?)\. A smaller training\.lr, or inputs of one scale, may help\.":
+                lambda w: self._who("diverged", w),
+            r"Training came to nothing, with loss and accuracy of a guess: (.+)\.": self._nothing,
+            r"Learned nothing without attack: (.+)\.": self._at_chance,
             r"Sums were withheld by the protection, and what was in them moved no model: (.+)\. What may help: more clients\.":
                 self._withheld,
         }  # fmt: skip
-        due = {"doubts": "What could", "nothing_summed": "In no round", "diverged": "Training div", "first_withheld": "Sums were"}
+        due = {
+            "doubts": "What could", "nothing_summed": "In no round", "diverged": "Training div", "first_withheld": "Sums were",
+            "nothing": "Training came",
+        }  # fmt: skip
+        at_chance = any(note.startswith("Learned nothing") for note in said)
+        self.claim(at_chance == bool(self.so.at_chance()), f"at chance: {self.so.at_chance()}", str(said))
         for name, start in due.items():
-            there = any(row.get(name) for spot, rows in self.so.of.items() if spot[2] is None for row in rows.values())
+            there = any(troubled(row, name) for spot, rows in self.so.of.items() if spot[2] is None for row in rows.values())
             self.claim(any(note.startswith(start) for note in said) == there, f"{name} is {there}", str(said))
         for note in said:
             form = next((form for form in readings if re.fullmatch(form, note)), None)
@@ -124,11 +139,23 @@ class Surfaces(Reader):
                 continue
             of = re.fullmatch(form, note)
             readings[form](of[1] if of and of.groups() else "")
+        attackers = (
+            {"Attackers: " + "; ".join(f"{a}: 1 of 4 clients" for a in so) + "."} if (so := self._attacks()) else set[str]()
+        )
+        self.claim({note for note in said if note.startswith("Attackers: ")} == attackers, f"attackers: {attackers}", str(said))
         self._no_result([note.removeprefix("No result: ") for note in said if note.startswith("No result: ")])
+
+    def _attacks(self) -> list[str]:
+        """Those of which some run is done, on which data where not on all."""
+        t, found = self.so, list[str]()
+        for attack in t.attacks:
+            on = [d for d in t.about["data"] if any(t.done(b, m, attack) for b in t.blocks if b[0] == d for m in t.methods)]
+            found += [attack] if len(on) == len(t.about["data"]) else [f"{attack} on {d}" for d in on]
+        return found
 
     def _told(self, name: str) -> dict[str, list[Row]]:
         t = self.so
-        rows = {(b, m): [r for r in t.done(b, m) if r.get(name)] for b in t.blocks for m in t.methods}
+        rows = {(b, m): [r for r in t.done(b, m) if troubled(r, name)] for b in t.blocks for m in t.methods}
         return {f"{m} on {b[0]} under {b[1]}": of for (b, m), of in rows.items() if of}
 
     def _who(self, name: str, words: str) -> None:
@@ -139,6 +166,28 @@ class Surfaces(Reader):
             seeds = re.findall(r"\d+", (re.search(r" \(seeds? ([\d, ]+)", one) or ["", ""])[1])
             so_ = [str(row["seed"]) for row in so.get(place, ())]
             self.claim(name == "doubts" or seeds == so_, f"seeds {so_}", one)
+
+    def _nothing(self, words: str) -> None:
+        places, remedy = self._remedied(words)
+        self._who("nothing", places)
+        self.claim(remedy == all(map(self.so.learned, {b for b, _ in self.so.spots("nothing")})), "others learned", words)
+
+    def _at_chance(self, words: str) -> None:
+        places, remedy = self._remedied(words)
+        so = {f"{m} on {b[0]} under {b[1]}": mean for (b, m), mean in self.so.at_chance().items()}
+        told = [re.fullmatch(rf"(.+) \((\d+\.\d) %, as {GUESS} is 12\.0 %\)", one) for one in outside_brackets(places)]
+        self.claim([one[1] if one else "" for one in told] == [*so], f"at chance: {so}", words)
+        self.claim(all(one and near(one[2], so.get(one[1], 9.0)) for one in told), f"at chance: {so}", words)
+        self.claim(remedy == all(map(self.so.learned, {b for b, _ in self.so.at_chance()})), "others learned", words)
+
+    def _remedied(self, words: str) -> tuple[str, bool]:
+        """The places, and whether others are said to have learned."""
+        found = re.fullmatch(r"(.+?)\. (Others here learned from the same data, so look at the method first, and at its"
+                             r" training\.lr|More rounds, or another training\.lr, may help)", words)  # fmt: skip
+        if found is None:
+            self.claim(False, "no reading of a remedy", words)
+            return words, False
+        return found[1], found[2].startswith("Others")
 
     def _withheld(self, words: str) -> None:
         so = self._told("first_withheld")
@@ -169,7 +218,7 @@ class Surfaces(Reader):
 def page(found: Found, reader: Reader) -> None:
     """The whole page, with its first sentences and its verdicts as the text has them."""
     text = re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", render(found))))
-    for words in (*sentences(found).places[0][1], fits_words(found, fits(found))):
+    for words in (*sentences(found).places[0][1], *sentences(found).notes, fits_words(found, fits(found))):
         reader.claim(re.sub(r"\s+", " ", words) in text, "not on the page", words)
     reader.claim(all(line in markdown(found) for line in [headline(found).split(" (")[0]]), "not in table.md", headline(found))
 

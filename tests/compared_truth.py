@@ -23,6 +23,13 @@ def _quantiles(level: float) -> list[float]:
     return found
 
 
+def troubled(row: Row, name: str) -> bool:
+    """Whether a run diverged, came to "nothing" by a loss that never fell, or has something else of this name."""
+    grown = row.get("diverged") or {}
+    guesses = "guess" in grown and grown["last"] < 2 * grown["guess"]
+    return {"diverged": bool(row.get("not_finite") or (grown and not guesses)), "nothing": guesses}.get(name, bool(row.get(name)))
+
+
 @dataclass(frozen=True)
 class Duel:
     """One method against another, where each has all seeds. needed: seeds that would decide, inf beyond 1000."""
@@ -60,7 +67,7 @@ class Lines:
         self.blocks: list[Block] = [*product(self.about["data"], self.about["protections"])]
         self.yardstick: str = self.about["yardstick"]
         self.of: dict[tuple[Block, str, str | None], dict[int, Row]] = {}
-        for row in table.rows:
+        for row in (row for row in table.rows if row["protection"] is not None):  # else of a search
             self.of.setdefault(((row["data"], row["protection"]), row["method"], row["attack"]), {})[row["seed"]] = row
         played = [(b, m, a) for b, m in product(self.blocks, self.methods)
                   for a in (None, *(self.attacks if b[1] in self.about["attacked"] else ()))]  # fmt: skip
@@ -82,6 +89,26 @@ class Lines:
     def whole(self, block: Block, method: str, attack: str | None = None) -> bool:
         """Whether every seed has a result, of every client."""
         return len(self.accuracies(block, method, attack)) == len(self.seeds) and not self.some(block, method, attack)
+
+    def spots(self, name: str) -> list[tuple[Block, str]]:
+        """Where some run without attack is troubled by this."""
+        return [(b, m) for b in self.blocks for m in self.methods if any(troubled(row, name) for row in self.done(b, m))]
+
+    def at_chance(self) -> dict[tuple[Block, str], float]:
+        """Mean accuracy without attack of those that are no better than always saying the most frequent label, by as much as a
+        twentieth of what is above it; but for those whose training or sums are said to have come to nothing.
+        """
+        told = {spot for name in ("diverged", "nothing", "nothing_summed") for spot in self.spots(name)}
+        means = {
+            (b, m): fmean(of) for b in self.blocks for m in self.methods
+            if (b, m) not in told and (of := self.accuracies(b, m)) and any("one_label" in row for row in self.done(b, m))
+        }  # fmt: skip
+        return {spot: mean for spot, mean in means.items() if mean <= 0.12 + 0.05 * 0.88}
+
+    def learned(self, block: Block) -> bool:
+        """Whether some method is better than that, with no seed on which it came to nothing."""
+        bad = {spot for name in ("diverged", "nothing", "nothing_summed") for spot in self.spots(name)} | {*self.at_chance()}
+        return any(self.accuracies(block, m) and (block, m) not in bad for m in self.methods)
 
     def compared(self, block: Block, attack: str | None = None) -> dict[str, list[float]]:
         return {m: self.accuracies(block, m, attack) for m in self.methods if self.whole(block, m, attack)}

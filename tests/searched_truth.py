@@ -87,15 +87,28 @@ class One:
         return self.so.base.learned_nothing(self.protection, self.defence)
 
     @property
-    def beyond(self) -> int | None:
-        """For how many attackers it is built, where the median is of more."""
+    def limit(self) -> tuple[int, int, bool] | None:
+        """For how many attackers it is built, on how many seeds it breaks with no more, and whether the median is of more."""
         rows = [row for row in self._rows() if row["status"] == "done"]
         told = [row["built_for"] for row in rows if row["built_for"] is not None]
         limit = self.so.base.about["limits"].get(self.defence, min(told, default=None))
-        if limit is None or not self.points or self.median[0] == inf:
+        if limit is None:
             return None
-        at_work = max(row["attackers"] for row in rows if row["strength"] == self.median[0])
-        return int(limit) if at_work > limit else None
+        at_work = {s: max(row["attackers"] for row in rows if row["strength"] == s) for s in {row["strength"] for row in rows}}
+        within = sum(at_work[s] <= limit for s in self.points if s < inf)
+        return int(limit), within, bool(self.points) and at_work.get(self.median[0], inf) > limit
+
+    @property
+    def beyond(self) -> int | None:
+        """For how many attackers it is built, where nothing breaks it with no more, and half of the seeds or more with more."""
+        found = self.limit
+        return found[0] if found and found[2] and not found[1] and self.median[0] < inf else None
+
+    @property
+    def within(self) -> tuple[int, int] | None:
+        """The same, and on how many seeds it breaks with no more, where the median does not."""
+        found = self.limit
+        return found[:2] if found and found[2] and found[1] else None
 
     @property
     def taken(self) -> list[float]:

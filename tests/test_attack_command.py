@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from cloister import attack as attack_from_python
 from cloister import cli
 from cloister.attacking.asked import _most
 from cloister.attacking.data import read_search
-from cloister.attacking.defence import Subject, expressed, subject_of
+from cloister.attacking.defence import Subject, expressed, subject, subject_of
 from cloister.attacking.play import defence_words
 from cloister.attacking.report import render, tiles
 from cloister.attacking.source import Unwritable, expression, scenario_source
@@ -331,6 +332,22 @@ def test_as_many_attackers_are_tried_as_the_defence_is_built_for() -> None:
     for rule, most in ((TrimmedMean(b=2), 2), (Mixed((NNM(2),), Median()), 2), (MultiKrum(1), 1), (Median(), 3), (Mean(), 3)):
         space = Space(replace(sample.scenario, algorithm=RobustFedAvg(rule=rule)))
         assert _most(space, 8) == most, rule
+
+
+@pytest.mark.trains
+def test_a_search_takes_what_the_evaluation_says_that_a_defence_is_built_for(tmp_path: Path) -> None:
+    """Before: up to 3 of 8 clients, and a break by 3 as one that nothing is said of, though limits={"fedavg": 2}."""
+    pytest.importorskip("optuna")
+    limited = replace(sample.evaluation, limits={"fedavg": 2}, defences={"fedavg": FedAvg(), "flic": FLIC(rounds_before=2)})
+    assert [subject(limited, of).limit for of in ("fedavg", "flic", "Median", None)] == [2, None, None, None]
+    search = {"attacks": ["MinusGradient"], "budget": 6, "workers": 1, "quiet": True}
+    folder = attack_from_python(limited, against="fedavg", out=tmp_path / "a", **search).folder
+    about = json.loads((folder / "search.json").read_text())
+    assert (about["least"], about["most"], about["built_for"]) == (1, 2, 2)
+    more = json.loads(
+        (attack_from_python(limited, against="flic", out=tmp_path / "b", **search).folder / "search.json").read_text()
+    )
+    assert (more["most"], more["built_for"]) == (3, None)
 
 
 def test_a_scenario_is_written_as_a_file_that_makes_it_again() -> None:

@@ -274,6 +274,28 @@ def test_a_break_beyond_what_a_defence_is_built_for_says_so(limit: int, strength
     assert not breakdown_words(breakdown_json(limited, steps, Bounds(), [broken], [row])["results"][0], 5)[2]
 
 
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        ((2, 3, 3), "within the 2 that it is built for on 1 of 3 seeds"),  # before: beyond the 2 that it is built for
+        ((3, 3, None), "beyond the 2 that it is built for"),
+        ((2, None, None), "within the 2 that it is built for on 1 of 3 seeds"),  # before: nothing
+        ((2, 2, 3), ""),  # the median says it
+        ((3, None, None), ""),
+    ],
+)
+def test_a_break_is_beyond_what_a_defence_is_built_for_only_if_no_seed_breaks_within(
+    breaks: tuple[int | None, ...], said: str
+) -> None:
+    evaluation, steps = replace(sample.evaluation, seeds=(0, 1, 2), limits={"fedavg": 2}), Steps(least=1, most=3)
+    found = [
+        Searched("minus", "fedavg", "Plain", seed, searched(steps, lambda strength, first=first or 9: strength >= first))
+        for seed, first in enumerate(breaks)
+    ]
+    (one,) = breakdown_json(evaluation, steps, Bounds(), found)["results"]
+    assert breakdown_words(one, 3)[2] == said
+
+
 def test_what_a_defence_is_built_for_is_of_the_clients_under_attack() -> None:
     """Before: "beyond the 2 that it is built for", of a median of ten clients, as six are left without the attackers' data."""
     evaluation, steps = replace(sample.evaluation, seeds=(0,)), Steps(least=1, most=4)

@@ -86,6 +86,23 @@ def test_results_that_do_not_say_what_they_are_of(tmp_path: Path) -> None:
         cloister.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("row", "kind", "command"),
+    [
+        ({"key": "a", "method": "FedAvg"}, "comparison", "compare"),
+        ({"key": "a", "numbers": {}}, "search", "attack"),
+        ({"key": "a", "defence": "Median"}, "evaluation", "evaluate"),
+    ],
+)
+def test_a_grid_that_lacks_what_describes_it_is_told_by_its_lines(
+    tmp_path: Path, row: dict[str, object], kind: str, command: str
+) -> None:
+    """Before: "does not say what was evaluated; run the evaluation again", of a comparison."""
+    (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(ValueError, match=rf"{kind}.json is missing, .*: cloister {command} FILE --out .* --resume"):
+        cloister.load(tmp_path)
+
+
 def test_an_audit_that_is_damaged_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
     for text in ('{"name": "x", ', '{"name": "x"}', "[]"):
         (tmp_path / "audit.json").write_text(text)

@@ -31,7 +31,7 @@ from cloister.threat_models.collusion import IPM
 from cloister.threat_models.critical_layers import layers_of
 from cloister.threat_models.evaluation import backdoor_of
 from cloister.threat_models.knowledge import Level
-from cloister.threat_models.label_attacks import LabelFlip
+from cloister.threat_models.label_attacks import LabelFlip, SwappedLabels
 from cloister.threat_models.line_search import WithExtra
 from cloister.threat_models.magnified import Diminished, Magnified
 from cloister.threat_models.membership import Fixed, Pool, Schedule
@@ -165,6 +165,9 @@ def test_every_usual_form_is_an_adversary_and_no_two_are_alike(scenario: Any) ->
     assert {form.get("schedule") for form in forms} == {"always", "from", "pulses"}
     assert {form["which"] for form in forms} == {"any", "most", "fewest", "oddest", "holders"}
     assert [f for f in forms if f["attack"] == "SwappedLabels" and f["which"] == "holders"]
+    held = [f["which"] for f in forms[:20] if f["attack"] == "SwappedLabels"]
+    assert held == ["holders"], "number 113 of 126, so that usual budgets ended before it"
+    assert "SwappedLabels" not in {f["attack"] for f in usual_forms(Space(scenario))[:20]}, "clients are alike"
     assert [f for f in forms if f["attack"] == "LineSearched" and f["LineSearched.perturbation"] == "mean"]
     defaults = {form["attack"]: space.adversary(Given(form), Pool(3)) for form in reversed(forms)}
     assert defaults["MinusGradient"] == Adversary(members=Pool(3), upload=MinusGradient())
@@ -329,6 +332,15 @@ def test_an_attack_in_one_layer_leaves_the_others_honest() -> None:
     for i, honest in ((0, update), (1, 3 * update)):
         np.testing.assert_array_equal(together[i][last], -2 * update[last])
         np.testing.assert_array_equal(together[i][first], honest[first])
+
+
+def test_labels_that_no_search_swaps_are_said_to_be_left_out() -> None:
+    """Before: nothing, of data on which other labels are held by few."""
+    assert "labels 0 and 1 alone" in Space(KRUM, distinct=True).left_out["SwappedLabels of other labels"]
+    assert "SwappedLabels of other labels" not in Space(KRUM, only=("IPM",)).left_out
+    others = Space(KRUM, only=("swap",), distinct=True, own={"swap": SwappedLabels(5, 6)})
+    assert not others.left_out
+    assert {others.adversary(Given(form), Pool(2)).data for form in usual_forms(others)} == {SwappedLabels(5, 6)}
 
 
 def test_of_cloisters_own_attacks_that_are_left_out_no_default_is_asked_for() -> None:

@@ -25,6 +25,7 @@ TAKEN = (
     r"on (\d+) of (\d+) seeds? more than the bound is taken of the accuracy without attack at ([\d.]+)(?: to ([\d.]+))?; no more"
     r" than the bound of that without the attackers' data, by which a break is told"
 )
+WITHIN = r"within the (\d+) that it is built for on (\d+) of (\d+) seeds"
 VAIN = r"in \d+ of \d+ runs [^;]+"
 
 
@@ -69,16 +70,22 @@ class Reader:
             self.claim(("not monotone" in rest) == any(not s.single for s in one.done), "monotone", remarks)
             beyond = re.search(r"beyond the (\d+) that it is built for", rest)
             self.claim((int(beyond[1]) if beyond else None) == one.beyond, f"beyond {one.beyond}", remarks)
+            self._within(one, rest, remarks)
             taken = re.search(TAKEN, rest)
             self.claim(bool(taken) == bool(one.taken), f"taken {one.taken}", remarks)
             if taken:
                 least, most = float(taken[3]), float(taken[4] or taken[3])
                 self.claim((int(taken[1]), int(taken[2])) == (len(one.taken), n), f"taken on {one.taken}", remarks)
                 self.claim((least, most) == (min(one.taken), max(one.taken)), f"taken at {one.taken}", remarks)
-            rest = re.sub(TAKEN, "", re.sub(r"not monotone|beyond the \d+ that it is built for", "", rest))
+            rest = re.sub(TAKEN, "", re.sub(rf"not monotone|{WITHIN}|beyond the \d+ that it is built for", "", rest))
             self.claim(re.findall(VAIN, rest) == one.in_vain, f"in vain {one.in_vain}", remarks)
             rest = re.sub(VAIN, "", rest)
         self.claim(not rest.strip("; "), f"no reading: {rest}", remarks)
+
+    def _within(self, one: One, told: str, sentence: str) -> None:
+        found = re.search(WITHIN, told)
+        so = one.within and (*one.within, len(one.done))
+        self.claim((tuple(map(int, found.groups())) if found else None) == so, f"within {so}", sentence)
 
     def headline(self, first: str, lines: tuple[str, ...]) -> None:
         t = self.so
@@ -123,6 +130,7 @@ class Reader:
             if one.done:
                 self.claim(("not monotone" in told) == any(not s.single for s in one.done), "monotone", line)
                 self.claim((f"beyond the {one.beyond} that" in told) == (one.beyond is not None), f"beyond {one.beyond}", line)
+                self._within(one, told, line)
                 vain = one.median[0] == inf
                 self.claim(not vain or all(words in told for words in one.in_vain), f"in vain {one.in_vain}", line)
                 self.claim(("learned nothing" in told) == one.nothing, "learned nothing", line)

@@ -97,15 +97,16 @@ def absolute(where: str) -> str:
     return f"{Path(file).resolve()}{colon}{name}" if Path(file).is_file() else where
 
 
-def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds) -> Plan:
-    """The limits of the search. bounds: where none are asked for. Raises ValueError.
+def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds, limit: int | None = None) -> Plan:
+    """The limits of the search. bounds: where none are asked for. limit: attackers that an evaluation says the defence is built
+    for. Raises ValueError.
 
-    By default as many attackers as the defence's rule is built for, or fewer than half of the clients; one seed is searched, the
-    scenario's, and two others are held out.
+    By default as many attackers as that, or as the defence's rule is built for, or fewer than half of the clients; one seed is
+    searched, the scenario's, and two others are held out.
     """
     seeds = seeds_of(asked.seeds) or (space.scenario.seed,)
     held_out = seeds_of(asked.held_out, "--held-out") or tuple(s for s in range(max(seeds) + 1, max(seeds) + 3))
-    least, most = 1, _most(space, clients)
+    least, most = 1, _most(space, clients, limit)
     if asked.attackers is not None:
         counts = seeds_of(asked.attackers, "--attackers")
         if not counts or max(counts) >= clients:
@@ -129,9 +130,14 @@ def plan_of(asked: Asked, space: Space, clients: int, bounds: Bounds) -> Plan:
     )
 
 
-def _most(space: Space, clients: int) -> int:
-    found = built_for(space.scenario.algorithm, clients)
+def _most(space: Space, clients: int, limit: int | None = None) -> int:
+    found = _built_for(space, clients, limit)
     return found if found and found < clients else max(1, (clients - 1) // 2)
+
+
+def _built_for(space: Space, n: int, limit: int | None) -> int | None:
+    """Attackers among n updates of a round that the defence is built for: what the evaluation says, else what it says itself."""
+    return built_for(space.scenario.algorithm, n) if limit is None else limit
 
 
 def _in_a_round(space: Space, clients: int) -> int:
@@ -139,8 +145,10 @@ def _in_a_round(space: Space, clients: int) -> int:
     return max(1, ceil(getattr(space.scenario.algorithm, "participation", 1.0) * clients))
 
 
-def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str) -> dict[str, Any]:
-    """The search as plain JSON values: what its folder records before anything is played."""
+def description(
+    asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str, limit: int | None = None
+) -> dict[str, Any]:
+    """The search as plain JSON values: what its folder records before anything is played. limit: as in `plan_of`."""
     return {
         "name": space.scenario.name,
         "defence": (asked.against or said_of(space.scenario.algorithm)) + (f" on {partition}" if partition else ""),
@@ -149,7 +157,7 @@ def description(asked: Asked, space: Space, plan: Plan, clients: int, named: Nam
         "clients": clients,
         "least": plan.least,
         "most": plan.most,
-        "built_for": built_for(space.scenario.algorithm, _in_a_round(space, clients)),
+        "built_for": _built_for(space, _in_a_round(space, clients), limit),
         "in_a_round": _in_a_round(space, clients),
         "seeds": list(plan.seeds),
         "held_out": list(plan.held_out),

@@ -22,7 +22,7 @@ def attack(
     ] = None,
     attackers: Annotated[
         str | None,
-        typer.Option(metavar="RANGE", help="How many, e.g. 1-6. Default: up to what the rule is built for, or below half."),
+        typer.Option(metavar="RANGE", help="How many, e.g. 1-6. Default: up to what the defence is built for, or below half."),
     ] = None,
     attack: Annotated[
         list[str] | None,

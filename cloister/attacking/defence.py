@@ -19,12 +19,14 @@ from ..threat_models.evaluation import Cell, Evaluation, resolved
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is attacked. scenario: under its defence, without an adversary. evaluation: that it is of, or None. partition: of the
-    evaluation's, by name; empty for the scenario's own.
+    evaluation's, by name; empty for the scenario's own. limit: the attackers in a round that the evaluation says the defence is
+    built for; None where it does not.
     """
 
     scenario: Scenario
     evaluation: Evaluation | None = None
     partition: str = ""
+    limit: int | None = None
 
 
 def subject_of(where: str, against: str | None, settings: Sequence[str] = (), partition: str | None = None) -> Subject:
@@ -54,7 +56,7 @@ def subject(of: Scenario | Evaluation, against: str | None, partition: str | Non
     if evaluation is not None and against in evaluation.defences:
         about = replace(evaluation, scenario=scenario)
         cell = Cell(None, against, None, next(iter(about.named_protections)), scenario.seed, named)
-        return Subject(resolved(about, cell), evaluation, named)
+        return Subject(resolved(about, cell), evaluation, named, evaluation.limits.get(against))
     known = "" if evaluation is None else f"; the evaluation's defences are: {', '.join(evaluation.defences)}"
     return Subject(replace(scenario, algorithm=expressed(against, scenario.rounds, known)), evaluation, named)
 

@@ -109,13 +109,13 @@ def play_search(
     """
     space = space_of(subject, asked.level, asked.attacks, asked.named, asked.data, own, asked.goal == "backdoor")
     clients = len(population_of(space.scenario, asked.data).clients)
-    plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds)
+    plan = plan_of(asked, space, clients, Bounds() if subject.evaluation is None else subject.evaluation.bounds, subject.limit)
     named = Named.of(space)
     source = space.scenario.data(asked.data)
     check_fits(space.scenario, source)
     folder = asked.out or folder_for(space.scenario.name, "attack", asked.resume)
     bench = Bench(space, EvaluationFolder(folder, KIND), asked.data)
-    about, before = description(asked, space, plan, clients, named, subject.partition), _described(folder)
+    about, before = description(asked, space, plan, clients, named, subject.partition, subject.limit), _described(folder)
     about |= {DATA: {"data": checksum_of_source(source)}, SOURCES: {} if origin is None else sources_of(origin, folder)}
     ledger = Ledger[Try](bench.folder, bench.folder.open(about, asked.resume), named.key)
     unread = not_read(space.scenario.data, asked.data)

@@ -3,6 +3,7 @@
 from itertools import product
 
 from .data import Found, Spot
+from .learning import learning_words
 
 
 def caveats(found: Found) -> list[str]:
@@ -12,7 +13,7 @@ def caveats(found: Found) -> list[str]:
         *doubtful_words(found),
         *unsummed_words(found),
         *withheld_words(found),
-        *diverged_words(found),
+        *learning_words(found),
         *at_an_end_words(found),
     ]
 
@@ -40,18 +41,6 @@ def at_an_end_words(found: Found) -> list[str]:
             if len(tried) > 1 and value in (min(tried), max(tried)):
                 said.append(f"{path} = {value:g} of {method} on {data} ({', '.join(f'{v:g}' for v in sorted(tried))})")
     return [f"Chosen at an end of what was searched, so that more beyond it may do better: {'; '.join(said)}."] if said else []
-
-
-def diverged_words(found: Found) -> list[str]:
-    """Which methods diverged or learned nothing without attack, on which data; nothing where none did."""
-    said = []
-    for data, protection in found.blocks:
-        for method in found.methods:
-            rows = found.lines(Spot(data, method, protection))
-            if bad := [str(row["seed"]) for row in rows if row.get("diverged") or row.get("not_finite")]:
-                said.append(f"{method} on {data} under {protection} (seed{'s' * (len(bad) != 1)} {', '.join(bad)})")
-    remedy = "A smaller training.lr, or inputs of one scale, may help"
-    return [f"Training diverged, or came to nothing: {'; '.join(said)}. {remedy}."] if said else []
 
 
 def doubtful_words(found: Found) -> list[str]:

@@ -10,6 +10,7 @@ from ..fl.emd.record import undecided
 from ..fl.meters.record import said
 from ..fl.runs.comparison import Comparison
 from ..fl.runs.comparison_cells import Cell, key_of, resolved
+from ..fl.runs.diverged import one_label
 from ..fl.runs.feasibility import doubts
 from ..fl.runs.results_folder import Row
 from ..fl.runs.scenario import described
@@ -53,6 +54,7 @@ def _metrics(comparison: Comparison, cell: Cell, data: Path | None) -> dict[str,
     found |= {"clients": len(trial.clients), "groups": {str(i): g for i, g in sorted(planted.items())}, "clusters": clusters}
     found |= price(trial) | trouble(trial) | {"pieced_together": _account(trial), "compared": undecided(trial.simulation.state)}
     found |= came_to_nothing(trial)
+    found |= {"classes": trial.simulation.population.classes, "one_label": one_label(trial.simulation.population)}
     if doubtful := doubts(scenario, len(trial.simulation.population.clients), planted):
         found["doubts"] = doubtful
     if comparison.measures:

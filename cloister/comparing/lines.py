@@ -107,6 +107,7 @@ def _line(found: Found, spot: Spot, standing: Standing | None) -> Line:
         numbers[f"attack {attack}"] = found.over_seeds(under, "accuracy", "mean")
         numbers[f"lost {attack}"] = spread(_lost(found, spot, under))
         numbers[f"success {attack}"] = found.over_seeds(under, "success")
+        numbers[f"attackers {attack}"] = spread(len(row["members"]) for row in found.lines(under) if "members" in row)
         words[f"attack {attack}"] = _attacked(found, under, numbers)
     if any(row.get("nothing_summed") for row in lines):
         words["accuracy"] += " (nothing summed)"

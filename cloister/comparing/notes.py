@@ -8,7 +8,7 @@ from ..threat_models.broken import points as in_points
 from .caveats import caveats
 from .data import Found
 from .lines import ALL_UPDATES, DAGGER, STAR, points
-from .scale import played_words, scale_words
+from .scale import attackers_words, played_words, scale_words
 from .verdict import Paired, paired, pairs_of, whole_of
 
 EQUAL = 1e-9
@@ -47,14 +47,15 @@ def footnotes(found: Found) -> list[str]:
     else:
         tried = ", ".join(map(str, search["seeds"]))
         notes.append(
-            f"Hyper-parameters: the best of at most {search['configurations']} configurations of each method by mean accuracy on"
+            f"Hyper-parameters: the best of up to {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
     notes += caveats(found)
     margin = in_points(about["margin"])
     notes.append(
-        "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold for all pairs of"
-        " the table at once at 95 % (Bonferroni), with a standard deviation of at least a tenth of the margin."
+        "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold at 95 % for all"
+        f" pairs of one data set under one protection at once{_blocks(found)} (Bonferroni), with a standard deviation of at least"
+        " a tenth of the margin."
         f" behind: below 0; tie: within {margin}; else undecided, as all is by one seed, which tells nothing of chance."
     )
     notes.append(
@@ -71,12 +72,19 @@ def footnotes(found: Found) -> list[str]:
             f"Attacks are played under {', '.join(found.attacked)} alone. {BRACKETS}; how often a backdoor opens: share of"
             " triggered test examples with the attacker's label."
         )
+        notes += [words] if (words := attackers_words(found)) else []
     return notes
+
+
+def _blocks(found: Found) -> str:
+    """That intervals do not hold for all data sets and protections at once, where there are several; else empty."""
+    count = len(found.blocks)
+    return f", and not for all {count} such tables together" if count > 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A method on data that its card says it fits. pair: against the yardstick, by the intervals of the whole table."""
+    """A method on data that its card says it fits. pair: against the yardstick, by the intervals of its block."""
 
     method: str
     data: str
@@ -86,7 +94,7 @@ class Fit:
 
 def fits(found: Found) -> list[Fit]:
     """Every method with a result on every seed and of every client wherever its card says that it fits, against the yardstick if
-    it has as many: by the intervals that the table's verdicts are by.
+    it has as many: by the intervals that the verdicts of its block are by.
     """
     yardstick, margin, rows = found.about["yardstick"], float(found.about["margin"]), []
     for data, protection in found.blocks:

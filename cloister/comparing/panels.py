@@ -23,7 +23,10 @@ def tiles(found: Found) -> list[Tile]:
     counts = {status: sum(row["status"] == status for row in rows) for status in ("done", "refused", "failed")}
     seconds = sum(v for row in rows if isfinite(v := metric(row, "cost", "seconds")))
     search = found.about["search"]
-    tried = "nothing searched" if search is None else f"at most {search['configurations']} configurations of each searched"
+    counts_of = [len(found.method(m)["configurations"]) for m in found.methods]
+    least, most = min(counts_of), max(counts_of)
+    tried = f"{f'{least} to ' * (least < most)}{most} configuration{'s' * (most > 1)} of each searched"
+    tried = "nothing searched" if search is None else tried
     others = ", ".join(f"{count} {status}" for status, count in counts.items() if status != "done")
     seeds = ", ".join(map(str, found.seeds))
     return [

@@ -30,6 +30,7 @@ from .lines import block_lines, marked
 from .notes import BRACKETS, fits, fits_words
 from .report import write_comparison_report
 from .run import Ledger, count_of, current_cells, play_comparison
+from .scale import attackers_words
 from .texts import as_json as in_json
 from .texts import terminal
 from .verdict import headline
@@ -84,6 +85,8 @@ def _say(found: Found, folder: Path, report: Path) -> None:
         console.print("\u00b1 is the standard deviation over seeds", highlight=False, markup=False)
     if found.attacks:
         console.print(BRACKETS, highlight=False, markup=False)
+        if words := attackers_words(found):
+            console.print(words, highlight=False, markup=False)
     for words in (headline(found), fits_words(found, fits(found)), *caveats(found)):
         console.print(words, highlight=False, markup=False)
     if found.earlier:

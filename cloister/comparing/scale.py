@@ -52,6 +52,29 @@ def played_words(found: Found) -> str:
     return f"Commit: {commits}. Machine: {machines}."
 
 
+def attackers_words(found: Found) -> str:
+    """How many clients attack under each attack: "Attackers: minus: 2 of 8 clients." Empty where no line says."""
+    said = []
+    for attack in found.attacks:
+        by = {data: words for data in found.data if (words := _attackers(found, data, attack))}
+        if len({*by.values()}) == 1 and len(by) == len(found.data):
+            said.append(f"{attack}: {next(iter(by.values()))}")
+        else:
+            said += [f"{attack} on {data}: {words}" for data, words in by.items()]
+    return f"Attackers: {'; '.join(said)}." if said else ""
+
+
+def _attackers(found: Found, data: str, attack: str) -> str:
+    """ "2 of 8 clients", "2 to 3 of 8 clients" where runs differ; empty where no line says."""
+    lines = [row for spot, rows in found.cells.items() if (spot.data, spot.attack) == (data, attack) for row in rows]
+    counts = {len(row["members"]) for row in lines if row["status"] == "done" and "members" in row}
+    if not counts:
+        return ""
+    least, most = min(counts), max(counts)
+    of = columns_of(found, data)["clients"]
+    return f"{f'{least} to ' * (least < most)}{most}{f' of {of}' if of else ''} clients"
+
+
 def _size(found: Found, data: str) -> str:
     of = columns_of(found, data)
     examples = _one(_rows(found, data), "examples")

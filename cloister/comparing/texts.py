@@ -62,10 +62,10 @@ def _cell(line: Line, key: str) -> str:
 
 def csv_text(found: Found) -> str:
     """A line for each data set, protection and method: mean, standard deviation and seeds of every number, rounds in which sums
-    were withheld among them, the scale in each.
+    were withheld and how many clients attack among them, the scale in each.
     """
     sizes = {data: columns_of(found, data) for data in found.data}
-    extra = ["withheld", *(f"{what} {attack}" for attack in found.attacks for what in ("lost", "success"))]
+    extra = ["withheld", *(f"{what} {attack}" for attack in found.attacks for what in ("attackers", "lost", "success"))]
     keys = [*columns(found), *extra]
     heads = ["data", "protection", "method", "scale", "unit_of_accuracy", "status", "second_hand", "other_work", "fits"]
     heads[4:4] = sizes[found.data[0]]

@@ -1,9 +1,10 @@
-"""Who is better, said only where seeds can tell: paired intervals that hold for all pairs of a table at once.
+"""Who is better, said only where seeds can tell: paired intervals that hold for all pairs of a block at once.
 
 For each pair of methods the differences of their mean accuracies, seed by seed, have Student's t interval; each at level
 1 - 0.05 / pairs (Bonferroni), so that with 95 % confidence all of them hold, whichever pair is looked at, also that with the best
-one. A win is an interval on one side of 0. A tie is one that holds 0 and lies within the margin. All else is undecided, with the
-number of seeds at which, were mean and deviation of the differences to stay what they are, it would be a win or a tie.
+one. A block is one data set under one protection; of several together nothing is claimed. A win is an interval on one side of 0.
+A tie is one that holds 0 and lies within the margin. All else is undecided, with the number of seeds at which, were mean and
+deviation of the differences to stay what they are, it would be a win or a tie.
 """
 
 from collections.abc import Mapping, Sequence
@@ -157,7 +158,7 @@ def standings(found: Found, data: str, protection: str) -> dict[str, Standing]:
     counts = {m: [d.outcome for (one, _), d in duels.items() if one == m] for m in whole}
     return {
         m: Standing(
-            means[m] >= means[best],
+            means[m] >= means[best] - 1e-12,  # equal but for how they are added up
             None if m == best else duels[m, best],
             *(counts[m].count(outcome) for outcome in ("win", "loss", "tie", "undecided")),
         )
@@ -170,7 +171,21 @@ def headline(found: Found) -> str:
     if not found.complete:
         return "No verdict: not every cell is played yet."
     said = " ".join(f"Highest mean accuracy {_said(found, *block)}" for block in found.blocks)
+    said = " ".join(filter(None, (said, unlike_words(found))))
     return f"{ONE_SEED} {said}" if len(found.seeds) == 1 else said
+
+
+def unlike_words(found: Found) -> str:
+    """Over how many configurations each method was searched, where that is not the same for all: a sentence, or empty."""
+    of: dict[int, list[str]] = {}
+    for method in found.methods if found.about["search"] is not None else ():
+        of.setdefault(len(found.method(method)["configurations"]), []).append(method)
+    if len(of) < 2:
+        return ""
+    (most, first), *others = sorted(of.items(), reverse=True)
+    said = [f"{names_words(first)} over {most} configurations"]
+    said += [f"{names_words(names)} {f'over {count}' if count > 1 else 'not at all'}" for count, names in others]
+    return f"Not searched alike: {'; '.join(said)}."
 
 
 def _under(found: Found, data: str, protection: str) -> str:
@@ -203,11 +218,13 @@ def _some(found: Found, spot: Spot) -> str:
 
 
 def sentences(found: Found) -> Said:
-    """The same as a page has it: where there are several blocks, a line for each."""
+    """The same as a page has it: where there are several blocks, a line for each, and who was not searched alike below."""
     if not found.complete or len(found.blocks) == 1:
         return Said(((headline(found), ()),))
     first = f"{ONE_SEED} Highest mean accuracy:" if len(found.seeds) == 1 else "Highest mean accuracy:"
-    return Said(((first, tuple(_said(found, *block) for block in found.blocks)),))
+    return Said(
+        ((first, tuple(_said(found, *block) for block in found.blocks)),), (unlike,) if (unlike := unlike_words(found)) else ()
+    )
 
 
 def _place(found: Found, data: str, protection: str) -> str:

@@ -176,10 +176,28 @@ def described_in(folder: Path) -> Row:
         raise ValueError(f"there is no folder {folder}")
     about = json_in(folder, "evaluation.json")
     if not about:
-        raise ValueError(f"{folder} does not say what was evaluated; run the evaluation again by {GO_ON}")
+        raise ValueError(_undescribed(folder))
     if "bounds" not in about:
         raise ValueError(f"{folder} was written by an earlier version, which judged otherwise; run it again by {GO_ON}")
     return about
+
+
+OF_LINES = (("method", "comparison", "compared", "compare"), ("numbers", "search", "attacked", "attack"))
+"""By what its lines have and an evaluation's have not: the kind of a folder, what was done there, and the command."""
+
+
+def _undescribed(folder: Path) -> str:
+    """That a folder lacks the file which says what was played, and how to write it anew: as its lines tell, of an evaluation or
+    of another grid.
+    """
+    lines = (folder / "results.jsonl").read_bytes().splitlines() if (folder / "results.jsonl").is_file() else []
+    try:
+        first = json.loads(lines[0]) if lines else {}
+    except ValueError:
+        first = {}
+    kind, done, command = next((of for key, *of in OF_LINES if key in first), ("evaluation", "evaluated", "evaluate"))
+    missing = f"{folder / f'{kind}.json'} is missing, so that {folder} does not say what was {done}"
+    return f"{missing}; to write it anew: cloister {command} FILE --out {folder} --resume (resume=True in Python)"
 
 
 def json_in(folder: Path, name: str) -> Row:

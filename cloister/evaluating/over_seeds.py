@@ -46,12 +46,25 @@ def breaks_within(one: Mapping[str, Any]) -> bool:
 
 
 def beyond_words(one: Mapping[str, Any]) -> str:
-    """That the median is of more attackers in a round than the defence is built for; empty where nothing says so."""
+    """That it breaks with more attackers in a round than the defence is built for: where every seed that breaks does so, and half
+    of all or more break; where some break with no more, and the median does not, on how many. Empty where nothing says so.
+    """
     limit = one.get("built_for")
-    if limit is None or not breaks_within(one):
+    if limit is None:
         return ""
-    median = one["median"]["median"]
-    return f"beyond the {limit} that it is built for" if one.get("at_work", {}).get(f"{median:g}", median) > limit else ""
+    done = searched(one["seeds"])
+    median, broken = (one["median"] or {}).get("median"), [seed["breaks"] for seed in done if seed["breaks"] is not None]
+    within = sum(_attackers(one, strength) <= limit for strength in broken)
+    if median is not None and _attackers(one, median) <= limit:
+        return ""
+    if within:
+        return f"within the {limit} that it is built for on {within} of {len(done)} seeds"
+    return f"beyond the {limit} that it is built for" if median is not None else ""
+
+
+def _attackers(one: Mapping[str, Any], strength: float) -> float:
+    """At work in one round at this strength, at most."""
+    return float(one.get("at_work", {}).get(f"{strength:g}", strength))
 
 
 def median_words(one: Mapping[str, Any], most: float) -> str:

@@ -24,12 +24,12 @@ def _votes(space: Space) -> list[Numbers]:
 
 
 def usual_forms(space: Space) -> list[Numbers]:
-    """Every attack as it is by default; the first one with each other schedule, late ones among them, layers, votes, samples and
-    members; votes with honest work; then each upload ten times weaker and stronger, what trains in its own way, and the other
-    choices of each attack.
+    """Every attack as it is by default; two labels swapped by who holds most of them, where clients differ; the first one with
+    each other schedule, late ones among them, layers, votes, samples and members; votes with honest work; then each upload ten
+    times weaker and stronger, what trains in its own way, and the other choices of each attack.
     """
     attacks, poisons = [name for name in space.attacks if name != HONEST], {k.__name__ for k in space.poisons}
-    plain, of_first, own, strengths = defaults(space), [], [], []
+    plain, of_first, held, own, strengths = defaults(space), [], [], [], []
     for name in attacks:
         numbers, options = usual(space, {"attack": name}, Pool(1))
         uploads = name in space.of(UPLOADED, TOGETHER)
@@ -42,10 +42,11 @@ def usual_forms(space: Space) -> list[Numbers]:
             of_first = [form for o, v in others if "." not in o if (form := _form(space, name, o, v))] + _late(space, name)
         own += [form for o, v in others if "." in o or v == "Backdoor" if (form := _form(space, name, o, v))]
         if name == SwappedLabels.__name__ and HOLDERS in options.get(WHICH, ()):
-            own += [form] if (form := _form(space, name, WHICH, HOLDERS)) else []
+            held += [form] if (form := _form(space, name, WHICH, HOLDERS)) else []
     trained = set(space.of(TRAINED))  # by their own loop, which is slow
     quick, slow = ([n for n in plain if (n["attack"] in trained) == is_slow] for is_slow in (False, True))
-    unique = {repr(sorted(n.items())): n for n in [*quick[:1], *of_first, *_votes(space), *quick[1:], *strengths, *slow, *own]}
+    first, last = [*quick[:1], *held, *of_first, *_votes(space)], [*strengths, *slow, *own]
+    unique = {repr(sorted(n.items())): n for n in [*first, *quick[1:], *last]}
     return list(unique.values())
 
 

@@ -34,7 +34,7 @@ from ..evaluation import backdoor_of, is_backdoor
 from ..evaluation_attack import Applied, Informed
 from ..functions import as_upload, place_of
 from ..knowledge import Colluding, Level, Own, Situation
-from ..label_attacks import LabelFlip
+from ..label_attacks import LabelFlip, SwappedLabels
 from ..liars import KernelPoison
 from ..line_search import WithExtra, last_aggregate
 from ..magnified import Diminished, Magnified
@@ -56,6 +56,11 @@ WHOLE = "adversary"
 """Of a function of a strength that makes an adversary."""
 PLAIN, NONE, HONEST = "as it is", "none", "Honest"
 NO_BACKDOOR = "backdoors alone are sought, and it has no `test` of what it is after"
+OTHER_LABELS = "SwappedLabels of other labels"
+OTHERS_SWAPPED = (
+    "labels 0 and 1 alone change places, and holders are those of these two; to try others, name SwappedLabels(source, target)"
+    " among an evaluation's attacks, and ask for it by that name"
+)
 ASKS = frozenset({Functionality.CHOICE, Functionality.SLOTS})
 """Where clients choose: the server asks them, or they take to slots inside their work."""
 AROUND: tuple[type, ...] = (Jittered, SignBalanced, Magnified, Diminished, KernelPoison)
@@ -119,6 +124,8 @@ class Space:
                 kinds[name] = self._own_slot(name, kind) if name in self.own else self._slot(kind)
             except NotSearched as error:
                 left_out[name] = str(error) if name in self.own else error.reason  # nobody gives ours a default
+        if SwappedLabels.__name__ in kinds.keys() - self.own.keys():
+            left_out[OTHER_LABELS] = OTHERS_SWAPPED
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "left_out", left_out)
         self._check_fixed()
