@@ -436,11 +436,12 @@ def test_all_slots_are_opened_where_weights_are_the_counts() -> None:
 
 
 def test_members_that_lie_about_a_count_are_not_sent_a_small_slot() -> None:
-    lines, told = Lines(), struct.pack(">2d", 2.0, 2.0)
+    lines, told, liars = Lines(), struct.pack(">2d", 2.0, 3.0), [1, 2]
 
     def tap(frame: Frame) -> list[Frame]:
         sent = decode(frame.data, frame.sender, LIMIT)
-        if frame.kind == "SumOpened" and frame.sender in (1, 2) and len(sent.message.weight) == 16:  # type: ignore[union-attr]
+        if frame.kind == "SumOpened" and frame.sender in liars:
+            liars.remove(frame.sender)  # of weights it says what it opened
             frame = replace(frame, data=encode(replace(sent, message=replace(sent.message, weight=told))))  # type: ignore[call-arg, type-var]
         return lines(frame)
 
