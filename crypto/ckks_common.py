@@ -2,7 +2,7 @@
 
 Whoever makes a key could choose an a under which ciphertexts lie open to all, in some places or in all (a multiple of the prime
 that they are divided by), or one that makes the server's ciphertexts unlike the clients'. As random as a hash makes it, it leaves
-the secret key and a small error to choose: what is open then is open to whoever knows the secret key, and to nobody else.
+the secret key and a small error to choose: what is open then is open to whoever knows, or can guess, one of the two.
 """
 
 import hashlib

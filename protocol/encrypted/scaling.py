@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ...crypto.ckks import ERROR
+
 Vector = NDArray[np.float32]
 Values = NDArray[np.float64]
 
@@ -21,7 +23,7 @@ RIDING = 2.0**14
 MOST_SAMPLES = 2**20
 MOST_VALUE = 2.0**10
 """Magnitude of a coordinate. SCALE * MOST_VALUE * MOST_SAMPLES = 2^40 is what can be encrypted."""
-VALUE_ERROR = 2.5e-8
+VALUE_ERROR = ERROR
 """Bound on the error of an encrypted value, its rounding included."""
 RELATIVE_ERROR = 1e-12
 """Bound on the further error of an encrypted value, relative to the largest in its ciphertext."""
