@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from ..grids.words import names_words
 from ..reporting.headings import Said
 from .data import Found, Spot
 
@@ -238,11 +239,6 @@ def _highest(found: Found, data: str, protection: str, judged: Mapping[str, Stan
     spot = found.over_seeds(Spot(data, best[0], protection), "accuracy", "mean") if best else None
     nobody = "nobody has a result on every seed and of every client"
     return f"{_place(found, data, protection)}: {f'{names_words(best)}, {100 * spot.mean:.1f} %' if spot else nobody}"
-
-
-def names_words(names: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _apart(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from ..grids.spread import spread
+from ..grids.words import names_words
 from .caveats import fewer_than_built_for
 from .data import Grid, at
 from .judging import DECIDE, SPENT, UNCHANGED, Finding, State, seeds_needed, seeds_words
 from .learning import enough_words, learns, without_attack
-from .loss_words import capital, lost_in_the_mean, names_words, nothing_met, points, rate, they_are, verb_of
+from .loss_words import capital, lost_in_the_mean, nothing_met, points, rate, they_are, verb_of
 from .losses import lost_by_seed
 
 WITHIN = "with as many attackers as it is built for"

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from ..grids.words import names_words
 from ..threat_models.chance import NOTHING
 from .data import Grid, at
 from .judging import SPENT, UNCHANGED, Finding, State, seeds_words, without_words
 from .learning import little_words
-from .loss_words import at_the_end, lost_in_the_mean, names_words, nothing_met, played_on, points, success, verb_of
+from .loss_words import at_the_end, lost_in_the_mean, nothing_met, played_on, points, success, verb_of
 
 OPENINGS = {
     True: "within what they are built for",

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..grids.words import names_words
 from .best import strengths_without_result
 from .data import Grid
 from .judging import SPENT, Finding
-from .loss_words import lost_in_the_mean, names_words, verb_of
+from .loss_words import lost_in_the_mean, verb_of
 
 UNDEFENDED = frozenset({"FedAvg", "FedProx"})
 """Algorithms that take the mean of all updates."""

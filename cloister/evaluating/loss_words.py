@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..grids.words import names_words
 from .judging import Finding, Harm
 
 
@@ -64,10 +65,6 @@ def rate(one: Finding) -> str:
 
 def lost_in_the_mean(one: Finding) -> float:
     return one.harm.lost.mean if one.harm else 0.0
-
-
-def names_words(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def verb_of(names: Sequence[str], verb: str) -> str:

@@ -1,5 +1,7 @@
 """What a line says of who learned what, in words."""
 
+from collections.abc import Sequence
+
 from ..fl.runs.results_folder import Row
 
 
@@ -11,3 +13,8 @@ def learned_words(row: Row) -> list[str]:
 
 def _said(row: Row) -> str:
     return f"{row['words']} ({row['scalars']:,} numbers in {row['times']} answers)"
+
+
+def names_words(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
