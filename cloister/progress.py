@@ -143,17 +143,19 @@ def _in_a_terminal(play: Play, now: _Now, out: TextIO) -> Iterator[Round]:
 
     if out.isatty():
         bar.start()
-    with nullcontext() if out.isatty() else _lines(out, now):
-        try:
+    try:
+        with (
+            nullcontext() if out.isatty() else _lines(out, now)
+        ):  # ends before the bar is written: two writers would mix their lines
             for done in play(tell):
                 bar.live.transient = False
                 bar.start()
                 now.over(done)
                 bar.update(task, completed=done.round, note=now.note)
                 yield done
-        finally:
-            if bar.live.is_started:
-                bar.stop()
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextmanager
