@@ -123,7 +123,7 @@ def test_long_words_wait_for_answers_to_those_before(monkeypatch):
 
 
 def test_words_wait_for_no_answers_that_do_not_come_and_not_for_what_they_have_in_common(monkeypatch):
-    monkeypatch.setattr(listener_of_links, "_STILL", 0.1)
+    monkeypatch.setattr(listener_of_links, "_STILL", 1.0)
     with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=100_000)) as listener:
         for i in (0, 1):
             link = dialled(listener, i)
@@ -137,22 +137,22 @@ def test_words_wait_for_no_answers_that_do_not_come_and_not_for_what_they_have_i
         begun = time.monotonic()
         for word in [os.urandom(90_000) for _ in range(20)]:
             listener.post(0, word)
-        assert time.monotonic() - begun < 1.5  # one wait for all
+        assert time.monotonic() - begun < 10  # one wait for all; a wait for each would be 20
 
 
 @pytest.mark.long
 def test_the_words_of_a_stage_do_not_wait_for_ever_though_answers_come_steadily(monkeypatch):
-    monkeypatch.setattr(listener_of_links, "_IN_ALL", 0.3)
+    monkeypatch.setattr(listener_of_links, "_IN_ALL", 1.0)
     with listening(limits=replace(QUICK, patience=20.0, at_most=20.0, held=1_000)) as listener:
-        listener._may_wait = 0.3
+        listener._may_wait = 1.0
         link = dialled(listener)
         link.start()
-        answering(link, lambda data: threading.Event().wait(0.2))
+        answering(link, lambda data: threading.Event().wait(0.7))
         for _ in range(2):  # the second one may wait again
             begun = time.monotonic()
             for _ in range(8):
                 listener.post(0, os.urandom(2_000))
-            assert 0.25 < time.monotonic() - begun < 1.0  # one after the other it would be 1.4
+            assert 0.9 < time.monotonic() - begun < 4  # one after the other it would be 4.9
             for _ in range(8):
                 listener.heard()
             assert listener._owing.held == listener._owing.unsent == 0
@@ -689,7 +689,7 @@ def test_a_stream_that_is_cancelled_while_it_ends_leaves_nobody_who_seems_to_be_
         link = dialled(listener)
         link.start()
         answering(link)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 30
         while listener.present() != (0,) and time.monotonic() < end:
             time.sleep(0.01)
         assert listener.present() == (0,)
