@@ -76,6 +76,19 @@ def test_a_loss_that_is_not_finite_is_said_by_itself() -> None:
     assert diverged([{"loss": {"0": 2.0}}, {"loss": {"0": None, "1": 1e9}}], CE, 10, GUESS) == {}
 
 
+def test_few_clients_by_which_a_mean_is_large_are_counted_and_the_run_is_not_said_to_have_diverged() -> None:
+    """A client says its own loss: one of them had a report say "Training diverged"."""
+    fine = {str(i): 0.4 for i in range(9)}
+    found = diverged([{"loss": fine, "accuracy_mean": 0.9}, {"loss": fine | {"9": 3e38}, "accuracy_mean": 0.9}], CE, 10, GUESS)
+    assert (found["clients"], found["of"]) == (1, 10)
+    assert diverged_in_words({"diverged": found}) == (
+        "The loss of 1 of 10 clients is far too large, and so is the mean: the loss on held-out data is 3e+37 at the end, and was"
+        " 0.4 at first and that of guessing 2.3: their models came to nothing, or what they say is not so"
+    )
+    many = {str(i): 40.0 if i < 5 else 0.4 for i in range(10)}
+    assert "clients" not in diverged([{"loss": many, "accuracy_mean": 0.9}], CE, 10, GUESS)
+
+
 @pytest.mark.parametrize("records", [100, 1000, 10000])
 def test_accuracy_is_that_of_guessing_within_two_standard_errors_of_the_test_set(records: int) -> None:
     """Of 1000 records and ten labels up to 11.9 %."""

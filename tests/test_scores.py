@@ -104,6 +104,11 @@ def test_whatever_a_computer_finds_can_be_said(loss):
     assert said.nats == (np.inf if np.isnan(loss) else max(loss, 0.0))
 
 
+def test_a_loss_above_what_float32_holds_is_infinite_so_that_no_mean_overflows():
+    most = float(np.finfo(np.float32).max)
+    assert [Score(1, 1, struct.pack(">d", loss)).nats for loss in (most, 1.01 * most, 1.7e308)] == [most, np.inf, np.inf]
+
+
 @pytest.mark.parametrize(
     "of",
     [(-1,), (3, 4), (3, -1), (2**41, 0), (0, 0, bytes(8), 1), (3, 1, bytes(7)), (3, 1, bytes(8), 64), (True,)]

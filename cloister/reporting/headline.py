@@ -181,11 +181,14 @@ def diverged_in_words(summary: Mapping[str, Any]) -> str:
 
 def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
     """grown: as `fl.runs.diverged`. noisy: whether noise was added, for privacy."""
-    first, last, guess = (number(grown.get(key)) for key in ("first", "last", "guess"))
+    first, last, guess, few = (number(grown.get(key)) for key in ("first", "last", "guess", "clients"))
     of_guess = f" and that of guessing {guess:.3g}" if math.isfinite(guess) else ""
     remedy = f"smaller training.lr, inputs of one scale{', or less noise' if noisy else ''} may help"
     if last >= 2 * (guess if math.isfinite(guess) else first):
         grew = f"the loss on held-out data is {last:.3g} at the end, and was {first:.3g} at first{of_guess}"
+        if math.isfinite(few):
+            whose = f"The loss of {few:.0f} of {number(grown.get('of')):.0f} clients is far too large, and so is the mean"
+            return f"{whose}: {grew}: their models came to nothing, or what they say is not so"
         return f"Training diverged: {grew}: {remedy}"
     less = "no less" if last >= guess else "hardly less"
     return (

@@ -60,7 +60,8 @@ def one_label(population: Population) -> float:
 
 def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, guessed: Guess) -> dict[str, float]:
     """The mean losses of the first and of the last evaluation and that of guessing, where the last is far too large, or where
-    after some rounds neither it nor accuracy is better than guessing; else nothing.
+    after some rounds neither it nor accuracy is better than guessing; else nothing. clients, of: where it is so large by less
+    than half of the clients, how many these are, and of how many; each says its own loss, which need not be so.
 
     lines: of a run's rounds, each with clients' losses where it was evaluated. loss: what clients train by; of cross entropy a
     guess costs ln(classes), or as much as the labels' own entropy, of any other loss nothing is known of one. guessed: how often
@@ -74,7 +75,9 @@ def diverged(lines: Sequence[Mapping[str, Any]], loss: object, classes: int, gue
     guess = log(classes) if loss == CROSS_ENTROPY and classes > 1 else 0.0
     found = {"first": first, "last": last, **({"guess": guess} if guess else {})}
     if last > GROWN * (guess or first) > 0:
-        return found
+        losses = [value or 0.0 for value in evaluated[-1]["loss"].values()]
+        far = sum(loss > GROWN * (guess or first) for loss in losses)
+        return found | ({"clients": far, "of": len(losses)} if far < len(losses) / 2 else {})
     most = replace(guessed, records=max(guessed.records, len(evaluated[-1]["loss"]))).most  # of each client one at least
     at_chance = guess > 0 and accuracy is not None and accuracy <= most
     best = min(guess, guessed.loss or guess)

@@ -10,6 +10,7 @@ from .messages import MAX_MODELS
 from .recipes import names
 
 MOST_ROUND = (1 << 31) - 1
+FLOAT32 = (2 - 2**-23) * 2.0**127
 NOT_SAID = struct.pack(">d", 0.0)
 
 
@@ -57,8 +58,9 @@ class Score:
 
     @property
     def nats(self) -> float:
-        """The loss."""
-        return float(struct.unpack(">d", self.loss)[0])
+        """The loss; infinite above the largest float32, which no model gives and by which a mean over clients would overflow."""
+        loss = float(struct.unpack(">d", self.loss)[0])
+        return loss if loss <= FLOAT32 or math.isnan(loss) else math.inf
 
     @property
     def said(self) -> bool:
