@@ -18,6 +18,7 @@ from .handles import Handles
 from .run import Ids, Run
 
 MOVES, GIVEN = ("moves of round", "moves"), "given "
+TOLD, VAIN = "told to hold ", "asked to lend in vain"
 """By what a snapshot has the `Handles.at`, and the models that tasks named."""
 
 
@@ -206,7 +207,9 @@ class Models:
         """See `Part`."""
         known = {name: tuple(sorted(clients)) for name, clients in self.handles.known.items()}
         numbers = dict(zip(MOVES, self.handles.at, strict=True)) | {f"{GIVEN}{name}": 1 for name in sorted(self.handles.given)}
-        return Snapshot(dict(self.held), {}, {SERVER: numbers}, Traffic(), own=dict(self.handles.owners), known=known)
+        lists = {f"{TOLD}{name}": sorted(clients) for name, clients in self.handles.told.items()} | {VAIN: self.handles.vain}
+        kept = {name: np.array(clients, np.int64) for name, clients in lists.items() if clients}
+        return Snapshot(dict(self.held), kept, {SERVER: numbers}, Traffic(), own=dict(self.handles.owners), known=known)
 
     def restore(self, snapshot: Snapshot, remembered: Sequence[Remembered]) -> None:
         """See `Part`."""
@@ -214,7 +217,11 @@ class Models:
         self.held.clear()
         numbers = snapshot.next_round.get(SERVER, {})
         given = {name.removeprefix(GIVEN) for name in numbers if name.startswith(GIVEN)}
-        self.handles.restart(snapshot.known, snapshot.own, (numbers.get(MOVES[0], 0), numbers.get(MOVES[1], 0)), given)
+        kept = {name: of.tolist() for name, of in snapshot.remembered.items() if name == VAIN or name.startswith(TOLD)}
+        vain = kept.pop(VAIN, [])
+        told = {name.removeprefix(TOLD): clients for name, clients in kept.items()}
+        at = numbers.get(MOVES[0], 0), numbers.get(MOVES[1], 0)
+        self.handles.restart(snapshot.known, snapshot.own, at, given, told, vain)
         self.held |= snapshot.models
 
     def _forget_round(self) -> None:
