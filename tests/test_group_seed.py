@@ -677,6 +677,21 @@ def test_who_seals_late_to_a_key_of_before_is_not_blamed_and_not_heard():
     assert [blame for blame, _ in exchange.faults()] == []
 
 
+@pytest.mark.parametrize("tries", [1, 2, 20])
+def test_who_came_while_no_holder_was_there_has_the_seed_soon_after_they_are_back(tries):
+    """What they were asked for meanwhile was lost: their seals counted as such for that in each round, and none was passed on."""
+    exchange = Exchange()
+    exchange.network._tap = lambda f: [] if f.kind == "Roster" and f.sender == SERVER else [f]
+    for life in range(tries):
+        exchange.join([10], keys=70 + life)
+    assert 10 not in exchange.seeds()
+    exchange.network._tap = None
+    for life in range(2):
+        exchange.join([10], keys=200 + life)
+    assert exchange.seeds()[10] == seed(2)
+    assert [blame for blame, _ in exchange.faults()] == []
+
+
 def test_a_client_that_comes_again_and_again_is_welcomed_so_often():
     exchange = Exchange()
     for life in range(terms.LIVES):

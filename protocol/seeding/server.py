@@ -79,8 +79,10 @@ class Open:
     """Most clients hold one seed. quorum: their signatures. holders: all that are known to hold it.
 
     waiting: who advertised and is not known to hold it. asked: whom it asked to seal to each of those, `ATTEMPTS` at most.
-    led: whom it asked to seal to all before; what they still send is late and no fault. lives: how often each came. due: by
-    (sealer, member), seals that were asked for and did not come, the last of which is to the member's newest key.
+    led: whom it asked to seal to all before; what they still send is late and no fault. lives: to how many keys of each a seal
+    was passed on. handed: to the newest key of whom one was.
+    due: by (sealer, member), seals that were asked for and did not come, the last of which is to the member's newest key. late:
+    of these, who sent one while it owed several: what it owes still when the member comes again was lost.
     """
 
     room: Room
@@ -92,6 +94,8 @@ class Open:
     led: tuple[int, ...] = ()
     lives: Mapping[int, int] = field(default_factory=dict)
     due: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    late: frozenset[tuple[int, int]] = frozenset()
+    handed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +146,26 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             return _next(state)
         case Open(), Received(Envelope(message=Advertise() as said, sender=client)):
             _check_key(state.room, client, said)
-            if (lives := state.lives.get(client, 0) + 1) > terms.LIVES:
+            if state.lives.get(client, 0) >= terms.LIVES:
                 raise ProtocolError("a client that was answered often enough", client)
-            came = replace(state, lives={**state.lives, client: lives}, asked={**state.asked, client: ()})
+            lost = {pair for pair in state.late if pair[1] == client}
+            owed = {pair: seals for pair, seals in state.due.items() if pair not in lost}
+            came = replace(
+                state, asked={**state.asked, client: ()}, due=owed, late=state.late - lost, handed=state.handed - {client}
+            )
             return _ask(replace(came, waiting={**state.waiting, client: said}), [client])
         case Open(), Received(Envelope(message=SealedSeed() as sealed, sender=client)):
             wanted = sealed.member in state.waiting and sealed.tag == state.quorum.tag
             if (due := state.due.get((client, sealed.member), 0)) and sealed.sealer == client:
-                left = replace(state, due={**state.due, (client, sealed.member): due - 1})
+                pair = client, sealed.member
+                left = replace(state, due={**state.due, pair: due - 1}, late=state.late | ({pair} if due > 1 else set()))
                 newest = due == 1 and client in state.asked.get(sealed.member, ())  # else to a key that the member has no more
                 told = (sealed, state.quorum) if wanted and newest else ()
-                return left, tuple(_to(state.room, sealed.member, message) for message in told)
+                return _handed(left, pair[1:] if told else ()), tuple(_to(state.room, sealed.member, m) for m in told)
             if client not in state.led and state.room.owed_seals(client):
                 return state, ()
             state, passed = _relay(state, client, sealed, client in state.led, wanted)
+            state = _handed(state, [sealed.member for _ in passed])
             return state, (*passed, *(_to(state.room, sealed.member, state.quorum) for _ in passed))
         case Open(), Received(Envelope(message=SeedTag() as tag, sender=client)):
             _check_tag(state.room, client, tag)
@@ -287,6 +297,11 @@ def _next(state: Sealing) -> tuple[Any, tuple[Effect, ...]]:
         request,
         Awaiting("seal", tuple(sorted(heard.keys() - state.tags.keys()))),
     )
+
+
+def _handed(state: Open, members: Iterable[int]) -> Open:
+    new = {i: state.lives.get(i, 0) + 1 for i in members if i not in state.handed}
+    return replace(state, lives={**state.lives, **new}, handed=state.handed | new.keys())
 
 
 def _open(state: Sealing, supporters: frozenset[int]) -> tuple[Open, tuple[Effect, ...]]:
