@@ -44,7 +44,7 @@ class Play:
         self.vectors = vectors or {i: rng.standard_normal(D).astype(np.float32) for i in self.roster}
         self.samples = {i: int(rng.integers(1, 500)) for i in self.roster}
         self.sketch = SketchSecret(SEED, SketchTerms(keys, RUN, D, K))
-        policy = EncryptionPolicy(cohort, cohort, keys, digits)
+        policy = EncryptionPolicy(cohort, cohort, keys, digits, samples=True)
         self.parties = {i: Party(i, IdleEncryptor(i, RUN, policy, SEED, self.sketch, D), client_step) for i in self.roster}
         self.network = InProcess(tap, kinds=MESSAGES, max_bytes=LIMIT, record=True)
         self.learned = {i: [] for i in self.roster}

@@ -10,10 +10,11 @@ import pytest
 from cloister.crypto.ckks import PRODUCTS, SUMS, EncryptingContext
 from cloister.crypto.projection import TwoStage
 from cloister.protocol.core.errors import ProtocolError
-from cloister.protocol.core.session import SERVER
+from cloister.protocol.core.session import SERVER, Session
 from cloister.protocol.drivers.roles import Deadline, Received, Worked
 from cloister.protocol.encrypted import client as encrypted_client
-from cloister.protocol.encrypted.client_phases import MOST_SPENT
+from cloister.protocol.encrypted.client import client_step
+from cloister.protocol.encrypted.client_phases import MOST_SPENT, EncryptionPolicy, IdleEncryptor, joined
 from cloister.protocol.encrypted.keys import Keyed, KeyName, Shortfall, hash_of, offer, opened_secret, tag_of
 from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance
@@ -354,3 +355,38 @@ def test_a_client_keeps_nothing_of_a_session():
     assert isinstance(play.sketch(b""), TwoStage)
     assert isinstance(sent_by(play, SERVER, "EncryptedSum"), EncryptedSum)
     assert isinstance(sent_by(play, SERVER, "EncryptedSumRequest"), EncryptedSumRequest)
+
+
+def asked_to_open(session, *, samples=0):
+    return EncryptedSum(
+        *session.fields, bytes(8 * len(session.roster)), samples, D, session.roster, 1, bytes(32), bytes(64), bytes(64)
+    )
+
+
+def idle(**policy):
+    return IdleEncryptor(9, RUN, EncryptionPolicy(2, 2, **policy), SEED, None, D)
+
+
+@pytest.mark.parametrize("change", [{"threshold": 3}, {"roster": (1, 3, 5, 7, 9)}, {"roster": (1, 3)}])
+def test_a_sum_of_the_same_name_is_no_other_sum_whatever_its_roster_and_threshold(change):
+    """Its key follows from its name: a server had members open what it made of one client's input, again and again."""
+    first = Session("encrypted sum", RUN, 0, "root", (1, 3, 5, 7), 2)
+    state, _, _ = joined(idle(), first.digest, asked_to_open(first), "encrypted sum", member=False)
+    second = replace(first, **change)
+    with pytest.raises(ProtocolError, match="already answered"):
+        joined(state, second.digest, asked_to_open(second), "encrypted sum", member=False)
+    other = replace(first, cluster="other")
+    joined(state, other.digest, asked_to_open(other), "encrypted sum", member=False)
+
+
+def test_a_session_of_clients_that_are_not_in_the_run_is_refused():
+    session = Session("encrypted sum", RUN, 0, "root", (1, 3, 5, 1000), 2)
+    with pytest.raises(ProtocolError, match="not in the run"):
+        joined(idle(clients=frozenset({1, 3, 5, 7, 9})), session.digest, asked_to_open(session), "encrypted sum", member=False)
+
+
+def test_a_client_of_a_run_answers_no_sum_that_counts_samples():
+    """The total weight that it told was a coordinate of another's update, where the server had multiplied that."""
+    session = Session("encrypted sum", RUN, 0, "root", (1, 3, 5, 7), 2)
+    with pytest.raises(ProtocolError, match="counts samples"):
+        client_step(idle(), Received(Envelope(session.digest, SERVER, 9, asked_to_open(session, samples=1))))

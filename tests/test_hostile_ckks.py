@@ -14,6 +14,7 @@ from cloister.crypto.ckks_ciphertexts import EncryptedVector, InvalidCiphertext,
 from cloister.crypto.ckks_contexts import InvalidContext, key_primes_of, new_public_key, public_key_of, secret_key_of
 from cloister.crypto.ckks_secret import SecretContext
 from cloister.crypto.ckks_told import numbers_of
+from cloister.crypto.ntt import coefficients
 from cloister.protocol.core.errors import ProtocolError
 from cloister.protocol.core.session import SERVER
 from cloister.protocol.drivers.roles import Received
@@ -216,6 +217,33 @@ def test_a_key_whose_error_is_none_is_refused():
     assert "hides nothing" in said_of(NAME, bare.public().encrypting(), bare)
     half = with_public_key(secret, np.where(np.arange(SUMS.degree) % 2, b, public_key_of(bare._context, SUMS)[0]))
     assert "does not open" in said_of(NAME, half.public().encrypting(), half)
+
+
+@pytest.mark.parametrize("error", ["a multiple of the last prime", "the same plus one", "one", "twice as large"])
+def test_a_key_whose_error_is_not_as_it_is_drawn_is_refused(error):
+    """Modulo the prime by which what is encrypted is divided such a key lay open, and no two places were zero: the server, which
+    only looked on, read every input, and nobody was at fault.
+    """
+    secret = another_key(SUMS).under(NAME.label(1))
+    primes, last = np.array(key_primes_of(SUMS), object)[:, None], key_primes_of(SUMS)[-1]
+    a, s = public_key_of(secret._context, SUMS)[1].astype(object), secret_key_of(secret._context, SUMS).astype(object)
+    drawn = public_key_of(secret._context, SUMS)[0].astype(object) + a * s
+    e = {"a multiple of the last prime": last, "the same plus one": last + 1, "one": 1}.get(error, 2 * drawn)
+    bad = with_public_key(secret, ((e - a * s) % primes).astype(np.uint64))
+    assert secret.errs
+    assert not bad.errs
+    assert said_of(NAME, bad.public().encrypting(), bad)
+
+
+def test_polynomials_come_back_from_their_values():
+    secret = another_key(SUMS)
+    primes = key_primes_of(SUMS)
+    values = secret_key_of(secret._context, SUMS)
+    found = coefficients(values, primes)
+    assert (found == found[0]).all()
+    assert set(found[0]) == {-1, 0, 1}
+    assert (coefficients(values.astype(object) * 5 % np.array(primes, object)[:, None], primes) == 5 * found).all()
+    assert coefficients(np.ones_like(values), primes).astype(int).tolist() == [[1] + [0] * (SUMS.degree - 1)] * len(primes)
 
 
 def test_a_key_that_does_not_open_is_refused_before_anything_is_encrypted_under_it():

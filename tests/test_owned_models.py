@@ -300,6 +300,55 @@ def test_the_last_that_holds_a_model_is_asked_again(protection):
 
 
 @pytest.mark.parametrize("protection", OWNED, ids=repr)
+def test_a_lender_whose_model_opens_to_nobody_is_asked_last(protection):
+    """It was the lowest holder, and asked again in each round: who lacked a model, lacked it for good."""
+
+    def spoilt(frame):
+        if frame.kind == "Mean" and frame.receiver == 5 and not lost:
+            lost.append(frame)
+            return []
+        if frame.kind != "Lent" or frame.sender != 0:
+            return [frame]
+        envelope = decode(frame.data, frame.sender, 1 << 20)
+        sealed = bytes(len(envelope.message.content))
+        return [replace(frame, data=encode(replace(envelope, message=replace(envelope.message, content=sealed))))]
+
+    lost = []
+    view, model = open_view(protection, spoilt), Model("init")
+    for round in range(3):
+        model = one_round(view, round, model)
+    assert np.array_equal(model_of(view, 5, model), model_of(view, 1, model))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "resumed"])
+@pytest.mark.parametrize("liar", [False, True], ids=["who stays is gone, too", "who stays lends nothing"])
+def test_holders_that_were_away_are_asked_when_they_are_back(liar, again):
+    """They were taken not to hold it: told to forget it while they were there and had it, and the run ended without a model."""
+    away = set()
+
+    def tap(frame):
+        if {frame.sender, frame.receiver} & away or (liar and frame.kind == "Lent" and frame.sender == 5):
+            return []
+        return [frame]
+
+    view = open_view(OWNED[0], tap)
+    away.update({2, 3, 4})
+    model = one_round(view, 0, Model("init"), (0, 1, 5), (0, 1, 5))
+    away.clear()
+    away.update({0, 1} if liar else {0, 1, 5})
+    view.train(1, {"root": Assignment(model, CLIENTS, CLIENTS)})
+    view.harness.retire([model], [])
+    away.clear()
+    if again:
+        kept = view.harness.save()
+        view = open_view(OWNED[0], tap)
+        view.harness.restore(kept, [])
+    away.update(set() if liar else {5})
+    moved = one_round(view, 2, model)
+    assert all(np.array_equal(model_of(view, i, moved), model_of(view, 0, moved)) for i in {*CLIENTS} - away)
+
+
+@pytest.mark.parametrize("protection", OWNED, ids=repr)
 def test_a_model_that_nobody_says_it_made_is_refused_after_three_times(protection):
     wire = Wire(lambda f: [] if f.kind == "Holds" else [f])
     view = open_view(protection, wire)

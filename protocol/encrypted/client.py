@@ -101,7 +101,7 @@ def _begin_sum(state: IdleEncryptor, digest: bytes, request: EncryptedSumRequest
     idle, session, spent = joined(state, digest, request, SUM)
     if request.length != state.length_of(session):
         raise ProtocolError(f"a sum of {request.length} coordinates where {state.length_of(session)} belong", SERVER)
-    weighting = weighting_of(request)
+    weighting = weighting_of(state.policy, request)
     key = checked_key(state.seed, state.key("sums", session), request)
     return OwingSummand(idle, session, key, weighting), (spent, Perform(_task(session)))
 

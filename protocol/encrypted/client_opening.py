@@ -29,7 +29,7 @@ def open_sum(state: IdleEncryptor, digest: bytes, total: EncryptedSum) -> tuple[
     A server that computes on ciphertexts against the protocol can fake both (specs/encrypted.md, "Server active").
     """
     idle, session, spent = joined(state, digest, total, SUM, member=False)
-    weighting = weighting_of(total)
+    weighting = weighting_of(state.policy, total)
     if total.length != state.length_of(session):
         raise ProtocolError(f"a sum of {total.length} coordinates where {state.length_of(session)} belong", SERVER)
     _check_alive(session, total.alive)

@@ -29,13 +29,17 @@ MOST_SPENT = 4096
 class EncryptionPolicy:
     """What a client insists on. min_cohort, min_threshold: of sums. keys: "run" where sketches of different rounds may meet.
 
-    digits: the most decimals of a score that it hands out.
+    digits: the most decimals of a score that it hands out. samples: whether sums may count samples: the total weight then tells
+    the server something that is under encryption, and one that makes sums of its own reads numbers by it. clients: of the run;
+    None where nobody knows.
     """
 
     min_cohort: int = 3
     min_threshold: int = 3
     keys: Literal["run", "session"] = "session"
     digits: int = 4
+    samples: bool = False
+    clients: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +123,17 @@ def joined(
     except ValueError as error:
         raise ProtocolError(f"a message without a valid session: {error}", SERVER) from None
     kind = type(asked).__name__
-    cohorts = protocol == SUM
+    cohorts, known = protocol == SUM, state.policy.clients
+    once = digest  # a sum's key follows from its session's name: with another roster or threshold it is no other sum
+    if cohorts:
+        once = Session(session.protocol, session.run, session.round, session.cluster, (0,), 1).digest
     problems = {
         "a message under another session's digest": session.digest != digest,
         "a session of another run": session.run != state.run,
         "a session of another protocol": session.protocol.partition("/")[0] != protocol,
         "a session of others": member and state.me not in session.roster,
-        "a session already answered": (kind, digest) in state.spent,
+        "a session of clients that are not in the run": known is not None and not known >= set(session.roster),
+        "a session already answered": (kind, once) in state.spent,
         "more sessions than one round has": len(state.spent) >= MOST_SPENT and session.round == state.round,
         f"a cohort under the policy's {state.policy.min_cohort}": cohorts and len(session.roster) < state.policy.min_cohort,
         f"a threshold under the policy's {state.policy.min_threshold}": cohorts
@@ -135,11 +143,14 @@ def joined(
         if found:
             raise ProtocolError(reason, SERVER)
     spent = state.spent if session.round <= state.round else frozenset()
-    idle = replace(state, round=max(state.round, session.round), spent=spent | {(kind, digest)})
-    return idle, session, Persist(f"spent {kind} {digest.hex()}", session.round.to_bytes(4, "big"))
+    idle = replace(state, round=max(state.round, session.round), spent=spent | {(kind, once)})
+    return idle, session, Persist(f"spent {kind} {once.hex()}", session.round.to_bytes(4, "big"))
 
 
-def weighting_of(asked: EncryptedSumRequest | EncryptedSum) -> Weighting:
+def weighting_of(policy: EncryptionPolicy, asked: EncryptedSumRequest | EncryptedSum) -> Weighting:
+    """The weights of a sum. Raises ProtocolError for one that counts samples where none does."""
+    if asked.times_samples and not policy.samples:
+        raise ProtocolError("a sum that counts samples, which none of this run does", SERVER)
     numbers = struct.unpack(f">{len(asked.roster)}d", asked.weights)
     try:
         return Weighting(dict(zip(asked.roster, numbers, strict=True)), bool(asked.times_samples))

@@ -1,6 +1,7 @@
 """How clients are made that hold their updates and the keys that all of them are encrypted under."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from ..choosing.chooser import chooser_of
@@ -41,7 +42,7 @@ def _roles(how: Encrypted, mine: Mine) -> Mapping[str, Role]:
 
     early = (lambda: secret(b"")) if how.keys == "run" else None  # with the work: sketches are of one key
     client = keeping_client(mine, unfit_of(d), lambda task: early, None, lending_of(mine.seed, setup))
-    idle = IdleEncryptor(mine.id, setup.run, policy_of(how), mine.seed, secret, d)
+    idle = IdleEncryptor(mine.id, setup.run, replace(policy_of(how), clients=frozenset(setup.clients)), mine.seed, secret, d)
     holder = KeyHolder(Party(mine.id, idle, client_step), client)
     return {WORK: client, KEYS: holder, CHOICES: chooser_of(mine, client)}
 
