@@ -21,6 +21,9 @@ NAMED = 8
 LEAST_FLOOR = 2
 """Below which no protection has its floor."""
 WHO_ANSWERS = "see that these clients run and are reached, and whether one of them does not follow the protocol"
+WHO_HOLDS = "see that clients that hold it run and are reached: these hand it to the others"
+LACKING = "is not held here", "lacks the seed of the run"
+"""Why a client declines that can do nothing for it, whatever the training is like."""
 IN_VAIN = 10
 """So many lost rounds in a row, and a run ends. Fewer may be chance: who is sampled differs from round to round."""
 
@@ -107,6 +110,8 @@ def why_lost(
         what = ", ".join(_for_slots(scenario)) if shut else "inputs of one scale, or a smaller training.lr,"
         why = (seen or faults)[-1].reason
         what = WHO_ANSWERS if why.startswith(NO_CLIENT) else f"{what} may help"
+        if why.endswith(LACKING):
+            what = WHO_HOLDS
         words = f"no update of round {round} could be used ({why}); {what}"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
