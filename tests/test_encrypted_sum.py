@@ -16,8 +16,16 @@ from cloister.protocol.encrypted import client as encrypted_client
 from cloister.protocol.encrypted.client import client_step
 from cloister.protocol.encrypted.client_phases import MOST_SPENT, EncryptionPolicy, IdleEncryptor, joined
 from cloister.protocol.encrypted.keys import Keyed, KeyName, Shortfall, hash_of, offer, opened_secret, tag_of
-from cloister.protocol.encrypted.messages import EncryptedInput, EncryptedSum, EncryptedSumRequest, KeyRequest, SumOpened
+from cloister.protocol.encrypted.messages import (
+    EncryptedInput,
+    EncryptedSum,
+    EncryptedSumRequest,
+    KeyRequest,
+    OpenSlots,
+    SumOpened,
+)
 from cloister.protocol.encrypted.scaling import SCALE, Weighting, mean_error, sum_tolerance
+from cloister.protocol.encrypted.slots import PROTOCOL as SLOTS
 from cloister.protocol.encrypted.sum import AddingSummands, MeanOpened, server_step
 from cloister.protocol.messages import decode
 from cloister.protocol.wire.codec import Envelope
@@ -377,6 +385,39 @@ def test_a_sum_of_the_same_name_is_no_other_sum_whatever_its_roster_and_threshol
         joined(state, second.digest, asked_to_open(second), "encrypted sum", member=False)
     other = replace(first, cluster="other")
     joined(state, other.digest, asked_to_open(other), "encrypted sum", member=False)
+
+
+@pytest.mark.parametrize("kind", ["request", "counts", "rows"])
+def test_an_input_counts_and_rows_of_slots_are_of_one_session_of_a_name(kind):
+    first = Session(SLOTS, RUN, 0, "root", (1, 3, 5, 7, 9), 2)
+
+    def asked(session):
+        ones = np.ones(len(session.roster)).astype(">f8").tobytes()
+        head, key = session.fields, (1, bytes(32), bytes(64))
+        return {
+            "request": EncryptedSumRequest(*head, ones, 0, D, 1, bytes(64), bytes(32), bytes(64), bytes(32)),
+            "counts": EncryptedSum(*head, ones, 0, 2, session.roster, *key, bytes(64)),
+            "rows": OpenSlots(*head, session.roster, (0,), 1, *key, bytes(64)),
+        }[kind]
+
+    state, _, _ = joined(idle(), first.digest, asked(first), "encrypted sum", member=False)
+    second = replace(first, threshold=3)
+    with pytest.raises(ProtocolError, match="already answered") as refused:
+        joined(state, second.digest, asked(second), "encrypted sum", member=False)
+    assert refused.value.blame == SERVER
+    joined(state, (whole := replace(first, protocol="encrypted sum")).digest, asked(whole), "encrypted sum", member=False)
+
+
+@pytest.mark.parametrize("count", [1, 3, 63])
+def test_counts_are_of_as_many_slots_as_the_client_gave_an_input_for(count):
+    session = Session(SLOTS, RUN, 0, "root", (1, 3, 5, 7, 9), 2)
+    ones = np.ones(5).astype(">f8").tobytes()
+    gave = EncryptedSumRequest(*session.fields, ones, 0, D, 1, bytes(64), bytes(32), bytes(64), bytes(32))
+    state, _, _ = joined(idle(), session.digest, gave, "encrypted sum")
+    state = replace(state, slots=state.slots_of(2, 1))
+    counts = EncryptedSum(*session.fields, ones, 0, count, session.roster, 1, bytes(32), bytes(64), bytes(64))
+    with pytest.raises(ProtocolError, match=f"counts of {count} slots where 2 belong"):
+        client_step(state, Received(Envelope(session.digest, SERVER, 9, counts)))
 
 
 def test_a_session_of_clients_that_are_not_in_the_run_is_refused():

@@ -25,7 +25,8 @@ def withheld(round: int, refused: Iterable[BelowFloor], faults: Iterable[Fault],
 
     refused, faults: of the round.
     """
+    faults = [*faults]
     for sum_ in refused:
         if not sum_.shut.startswith(NOBODY):
-            return Withheld(round, why_withheld(sum_, faults), what_may_help(sum_, scenario), into_slots(scenario))
+            return Withheld(round, why_withheld(sum_, faults), what_may_help(sum_, scenario, faults), into_slots(scenario))
     return None

@@ -11,7 +11,7 @@ from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
 from ..algorithms.algorithm import State
 from .scenario import Scenario
-from .spoilt_sum import spoilt_by, whose_it_is
+from .spoilt_sum import found_by_members, spoilt_by, whose_it_is
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -112,6 +112,8 @@ def why_lost(
         what = WHO_ANSWERS if why.startswith(NO_CLIENT) else f"{what} may help"
         if why.endswith(LACKING):
             what = WHO_HOLDS
+        elif found := found_by_members(faults):
+            why, what = found, whose_it_is(scenario)
         words = f"no update of round {round} could be used ({why}); {what}"
         if silent := unanswered(faults):
             words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
@@ -172,8 +174,10 @@ def _more(scenario: Scenario, weighed: bool) -> str:
     return _any_of(ways)
 
 
-def what_may_help(sum_: BelowFloor, scenario: Scenario) -> str:
-    """What may have such a sum opened in another run."""
+def what_may_help(sum_: BelowFloor, scenario: Scenario, faults: Iterable[Fault] = ()) -> str:
+    """What may have such a sum opened in another run. faults: of its round."""
+    if spoilt_by(sum_, faults):
+        return whose_it_is(scenario)
     return _any_of(_for_slots(scenario)) if into_slots(scenario) else _more(scenario, len(sum_.clients) >= sum_.floor)
 
 

@@ -16,6 +16,11 @@ OF_HELPERS = "or a server or the dealer lies"
 """In the reason of a fault that is laid to a client, and could be of those who compute for it."""
 UNREADABLE, OF_NO_UPDATE = "cannot be read: ", "is out of range: some client's share is not of an update"
 """In the reason of a sum that some client spoilt, and nobody can tell which."""
+NO_SUM = "an encrypted sum that cannot be used: "
+NO_COUNTS = "encrypted counts that cannot be used: "
+NO_SLOTS = "encrypted sums of slots that cannot be used: "
+NOT_OF_INPUTS = (NO_SUM, NO_COUNTS, NO_SLOTS)
+"""How the reason begins of a client that was sent a sum to open, and found that it is none of as many inputs as it should be."""
 OF_ITSELF = (OF_CLIP, OF_FLOOR, OF_TRAINING, OF_SPLIT, PAST_BUDGET)
 """What a client says of itself alone: by these words a round's end is explained, and they are nobody's to say of another."""
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ...crypto.ckks import MOST_DIGITS
 from ...crypto.ckks_ciphertexts import InvalidCiphertext
-from ..core.errors import ProtocolError
+from ..core.errors import NO_COUNTS, NO_SLOTS, NO_SUM, ProtocolError
 from ..core.session import SERVER, Session
 from ..drivers.roles import Effect, Learned, Send
 from ..wire.codec import Envelope
-from .client_phases import SCORES, SUM, IdleEncryptor, joined, weighting_of
+from .client_phases import SCORES, SUM, IdleEncryptor, joined, once_of, weighting_of
 from .keys import opened_secret
 from .messages import MOST_SLOTS, EncryptedSum, OpenSlots, RoundedScores, ScoreRequest, SumOpened
 from .scaling import is_test_product, opened, rounded_cosines, rounded_norms
@@ -38,7 +38,7 @@ def open_sum(state: IdleEncryptor, digest: bytes, total: EncryptedSum) -> tuple[
         values = key.decrypt(key.read(total.ciphertexts, total.length + 2)).rounded(MOST_DIGITS)
         found = opened(values, weighting, total.alive)
     except ValueError as error:
-        raise ProtocolError(f"an encrypted sum that cannot be used: {error}", SERVER) from None
+        raise ProtocolError(f"{NO_SUM}{error}", SERVER) from None
     learned = Learned(digest.hex(), digest, found.mean.astype("<f4", copy=False).tobytes())
     return idle, (spent, learned, _told(state, digest, [found.weight]))
 
@@ -53,17 +53,23 @@ def _check_alive(session: Session, alive: tuple[int, ...]) -> None:
 
 
 def open_counts(state: IdleEncryptor, digest: bytes, total: EncryptedSum) -> tuple[IdleEncryptor, tuple[Effect, ...]]:
-    """Open how many chose each slot, remember it, and tell the server."""
+    """Open how many chose each slot, remember it, and tell the server.
+
+    How many slots there are is known to who gave an input to this session.
+    """
     idle, session, spent = joined(state, digest, total, SUM, member=False)
     slots = state.slots_of(total.length, 1)  # no share is in counts
     if total.length > MOST_SLOTS:
         raise ProtocolError(f"counts of {total.length} slots where {MOST_SLOTS} are the most", SERVER)
+    gave = ("EncryptedSumRequest", once_of(session)) in state.spent
+    if gave and state.slots is not None and total.length != state.slots.count:
+        raise ProtocolError(f"counts of {total.length} slots where {state.slots.count} belong", SERVER)
     _check_alive(session, total.alive)
     key = opened_secret(state.seed, state.key("sums", session), total.holder, total.public, total.sealed)
     try:
         found = slots.counts(key, total.ciphertexts, total.alive)
     except ValueError as error:
-        raise ProtocolError(f"encrypted counts that cannot be used: {error}", SERVER) from None
+        raise ProtocolError(f"{NO_COUNTS}{error}", SERVER) from None
     earlier = state.counted if session.round <= state.round else {}
     return replace(idle, counted={**earlier, digest: found}), (spent, _told(state, digest, found.counts))
 
@@ -83,7 +89,7 @@ def open_slots(state: IdleEncryptor, digest: bytes, sums: OpenSlots) -> tuple[Id
     try:
         weights, means = slots.means(key, sums.ciphertexts, {k: counted.counts[k] for k in sums.slots})
     except ValueError as error:
-        raise ProtocolError(f"encrypted sums of slots that cannot be used: {error}", SERVER) from None
+        raise ProtocolError(f"{NO_SLOTS}{error}", SERVER) from None
     learned = [Learned(f"{digest.hex()}/{k}", digest, means[k].astype("<f4").tobytes()) for k in sums.slots]
     left = {other: found for other, found in state.counted.items() if other != digest}
     told = [*weights, sum(weights)]  # never equal to the counts, which it told before: an equal message would be a duplicate

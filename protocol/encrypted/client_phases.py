@@ -47,7 +47,7 @@ class IdleEncryptor:
     """A client between sessions. seed: what the clients share and the server lacks (group_seed.py).
 
     sketch: the secret sketch by session digest, drawn from the seed. length: coordinates of an update.
-    round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest).
+    round: the latest that it took part in; spent: what it answered there, (kind of answer, session digest; of sums, `once_of`).
     slots: what its own work for slots is, if it did any. counted: sessions of them whose counts it opened, not the sums.
     """
 
@@ -114,6 +114,11 @@ def old(state: IdleEncryptor | OwingSummand | Sketching, asked: Invitation) -> b
     return asked.run == idle.run and asked.round < idle.round and not of_run
 
 
+def once_of(session: Session) -> bytes:
+    """By what a sum is answered once. Its key follows from its session's name: with another roster or threshold it is no other."""
+    return Session(session.protocol, session.run, session.round, session.cluster, (0,), 1).digest
+
+
 def joined(
     state: IdleEncryptor, digest: bytes, asked: Invitation, protocol: str, *, member: bool = True
 ) -> tuple[IdleEncryptor, Session, Persist]:
@@ -124,9 +129,7 @@ def joined(
         raise ProtocolError(f"a message without a valid session: {error}", SERVER) from None
     kind = type(asked).__name__
     cohorts, known = protocol == SUM, state.policy.clients
-    once = digest  # a sum's key follows from its session's name: with another roster or threshold it is no other sum
-    if cohorts:
-        once = Session(session.protocol, session.run, session.round, session.cluster, (0,), 1).digest
+    once = once_of(session) if cohorts else digest
     problems = {
         "a message under another session's digest": session.digest != digest,
         "a session of another run": session.run != state.run,

@@ -25,7 +25,8 @@ class Encrypted:
     k: measurements of an update that a sketch has, at most half of its coordinates (fewer are taken then); up to 4096 cost
     the same. digits: decimals of the cosines and of the logarithms of norms that the server is told. keys: "run" for one
     sketch and one key for sketches, so that updates of different rounds compare; "session" for one per (round, cluster).
-    Keys of sums are always new. floor: fewest honest clients in a sum, counted by the clients that open it.
+    Keys of sums are always new. floor: fewest honest clients in a sum, counted by the clients that open it. As many clients that
+    lie together as the floor can have nothing come of a run: take a floor above the number that may.
     corrupt: clients of the run, at most, that pool what they know with one who sees a sum; 0: that one alone.
 
     Slots are answered in one sum, opened in two steps: counts, which members tell the server, then those slots that `floor`
