@@ -115,7 +115,7 @@ def old(state: IdleEncryptor | OwingSummand | Sketching, asked: Invitation) -> b
 
 
 def once_of(session: Session) -> bytes:
-    """By what a sum is answered once. Its key follows from its session's name: with another roster or threshold it is no other."""
+    """By what a sum is answered once. Its key follows from its session's name: another roster or threshold makes it no other."""
     return Session(session.protocol, session.run, session.round, session.cluster, (0,), 1).digest
 
 
