@@ -185,10 +185,11 @@ def test_a_comparison_says_where_sums_were_withheld_and_why(tmp_path: Path) -> N
     cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
     (words,) = withheld_words(read_comparison(tmp_path / "c"))
     assert words == (
-        "Sums were withheld by the protection, and what was in them moved no model: IFCA on swapped under Masked in 1 of 2 rounds"
-        " (seeds 0, 1; in round 0, of a slot: 2 clients chose it, where it is opened for 4 or more: the floor of 3, and 1 who may"
-        " drop out before it is summed). A model whose slot stayed shut is as it was, and clients may go by others for good. What"
-        " may help: more clients, fewer models, a lower protection.slot_spare or a lower protection.floor."
+        "Sums were withheld by the protection, and what was in them moved no model: IFCA on swapped under Masked in 1 of "
+        "2 rounds (seeds 0, 1; first in round 0 of seed 0, of a slot: 2 clients chose it, where it is opened for 4 or "
+        "more: the floor of 3, and 1 who may drop out before it is summed). A model whose slot stayed shut is as it was, "
+        "and clients may go by others for good. What may help: more clients, fewer models, a lower protection.slot_spare "
+        "or a lower protection.floor."
     )
     assert words in footnotes(read_comparison(tmp_path / "c"))
     assert words in html.unescape((tmp_path / "c" / "report.html").read_text())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...crypto.ckks import PRODUCTS, SUMS, PublicContext
+from ...crypto.ckks import PRODUCTS, SUMS, EncryptingContext, PublicContext
 from ...protocol.encrypted.keys import KeyName, Purpose, hash_of, opened_secret
 from ...protocol.encrypted.messages import (
     EncryptedInput,
@@ -147,7 +147,7 @@ def key_from_decryptions(view: CorruptView, purpose: Purpose, rng: np.random.Gen
             continue
         name = KeyName(request.run, purpose, request.round, request.cluster)
         holder = opened_secret(seed, name, frame.sender, hash_of(offered.encrypting), offered.sealed)
-        public = holder.public().encrypting()
+        public = EncryptingContext.from_bytes(offered.encrypting, name.parameters)
         made = [public.encrypt(rng.uniform(-1, 1, name.parameters.slots)) for _ in range(2)]
         said = [holder.decrypt(one)._values for one in made]  # what no role of the protocol says
         return recovered_key([Ciphertext.of(one.chunks[0]) for one in made], said)
