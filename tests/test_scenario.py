@@ -426,6 +426,30 @@ def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_co
         simulation.step()
 
 
+@dataclass(frozen=True)
+class PoisonedFrom:
+    """An executor under which all clients send NaN from a round on."""
+
+    round: int
+
+    def __call__(
+        self, module: nn.Module, jobs: Sequence[Job], training: Training, round: int
+    ) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.float32]]]]:
+        for client, update in Fast()(module, jobs, training, round):
+            yield client, np.full_like(update, np.nan) if round >= self.round else update
+
+
+@pytest.mark.trains
+def test_a_run_that_learned_something_is_not_ended_by_lost_rounds_and_keeps_what_it_learned() -> None:
+    """Before: after ten of them, and nobody had the model."""
+    scenario = replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random"), protection=Plain(), rounds=14)
+    simulation = trained(replace(scenario, execution=PoisonedFrom(2)))
+    assert simulation.in_vain == 12
+    assert "not finite" in simulation.lost
+    learned = trained(replace(scenario, rounds=2, execution=Fast()))
+    assert all(np.array_equal(v, learned.vectors()[i]) for i, v in simulation.vectors().items())
+
+
 @pytest.mark.trains
 def test_clients_that_are_still_to_come_are_waited_for() -> None:
     """Two clients are too few for the floor; six more arrive in the third round."""

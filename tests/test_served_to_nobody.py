@@ -75,7 +75,8 @@ class Links:
     """Of a coordinator."""
 
     def __init__(self, there=(), revoked=(), come=(), behind=()):
-        self.there, self.revoked, self.come, self.behind, self.waited = there, revoked, come, behind, []
+        self.there, self.revoked, self.come, self.behind = there, revoked, come, behind
+        self.waited, self.paused = [], []
 
     def present(self):
         return self.there
@@ -85,6 +86,9 @@ class Links:
 
     def barred(self):
         return self.revoked
+
+    def pause(self, seconds):
+        self.paused.append(seconds)
 
     def wait_for(self, clients, seconds):
         self.waited.append((clients, seconds))

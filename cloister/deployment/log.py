@@ -16,7 +16,7 @@ WHY_NOT_SUMMED = (
 @dataclass(slots=True)
 class Told:
     """What was said last, so that a change is said once. stopped: clients whose cluster learns nothing, with its name. apart: in
-    none. declined: who sat out, and why. not_summed: who answers, and is in no sum.
+    none. declined: who sat out, and why. not_summed: who answers, and is in no sum. lost: whether nobody learned anything.
     """
 
     log: logging.Logger
@@ -24,11 +24,15 @@ class Told:
     apart: frozenset[int] = field(default_factory=frozenset)
     declined: frozenset[tuple[int, str]] = field(default_factory=frozenset)
     not_summed: frozenset[int] = field(default_factory=frozenset)
+    lost: bool = False
 
     def round(self, done: Round) -> None:
         """A line for the round that is over, which is counted from 0, and one for each change."""
         told = {"round": done.round - 1, "played": done.round, "of": done.rounds, "clusters": done.clusters}
         self.log.info("round", extra=told | {"accuracy": done.accuracy})
+        if done.lost and not self.lost:
+            self.log.warning("nothing was learned", extra={"round": done.round - 1, "why": done.lost})
+        self.lost = bool(done.lost)
         now = {i: of.cluster for of in done.stopped for i in of.clients}
         for of in done.stopped:
             if new := [i for i in of.clients if i not in self.stopped]:

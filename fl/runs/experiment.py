@@ -60,7 +60,8 @@ class Round:
     are numbers. numbers: of the round by name, as far as they are known: accuracy_mean, accuracy_worst, loss_mean, the mean over
     clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
     many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster. declined: who sat
-    out, and why. not_summed: in how many rounds a client answered and was in no sum, of those of whom it is to be told.
+    out, and why. not_summed: in how many rounds a client answered and was in no sum, of those of whom it is to be told. lost: why
+    nobody learned anything in it; empty if somebody did.
     """
 
     round: int
@@ -72,6 +73,7 @@ class Round:
     unplaced: tuple[int, ...] = ()
     declined: tuple[tuple[int, str], ...] = ()
     not_summed: Mapping[int, int] = field(default_factory=dict)
+    lost: str = ""
 
 
 def run(
@@ -253,4 +255,4 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     count = len(simulation.clusters)
     apart = in_no_cluster(simulation)
     told = line.get("accuracy_mean"), numbers_of(line, count), stopped, apart, declined(record.faults[known:])
-    return Round(state.round, scenario.rounds, count, *told, to_tell(progress.in_vain, state.round))
+    return Round(state.round, scenario.rounds, count, *told, to_tell(progress.in_vain, state.round), simulation.lost)

@@ -1,12 +1,10 @@
 """Where the clients of a run are that is served: behind a listener's links, and what they say is journalled."""
 
-import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...crypto.entropy import RootedEntropy
 from ...protocol.core.halt import Halt
-from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.links.listener import Listener
 from ...protocol.parts.clients import Clients
 from ...protocol.pki.names import name_of
@@ -14,12 +12,9 @@ from ...protocol.view.answers import Vector
 from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
-from .attempts import LONGEST_PAUSE, SECOND_PAUSE
 from .served_journal import ServedJournal
-from .too_few import Rests
+from .too_few import HELPERS, Rests
 
-log = logging.getLogger("cloister.serving")
-HELPERS = (SECOND_SERVER, DEALER)
 MOST_LEFT = 3
 """Parties that a line says left, and why."""
 NOT_THERE, NOT_IN_TIME = "was not there", "did not answer in time"
@@ -56,7 +51,6 @@ class LinkedHosts:
         self._journal = journal
         self._due, self._more = due, more
         self._absent: Mapping[int, int] = {}  # as `unanswered`, when this round began
-        self._in_vain = 0  # rounds in a row in which the second server or the dealer did not answer
         self._rests, self._clients = Rests(), clients
 
     def __call__(self, maker: Maker) -> Mapping[int, LinkedClient]:
@@ -83,26 +77,14 @@ class LinkedHosts:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
         missed = self.missed().keys() & {*HELPERS}
         self._absent = dict(self.linked.absent)
-        self._rests.before(view.record)
+        self._rests.before(view.record, missed)
         if not self.words.replaying:
             self.words.begin()
             self._due(view.record.least)
-            self._rest(missed)
+            if self.listener is not None:  # else a run would be over while one that stands still is looked after
+                self._rests.rest(self.listener, self._clients)
         for fault in view.harness.part(Clients).admit():
             view.record.fault(fault.blame, fault.reason)
-
-    def _rest(self, missed: Collection[int]) -> None:
-        """Before a round that follows one in which these servers did not answer, or too few clients: without a rest a run would
-        be over while one that is connected, and stands still, is looked after. Raises Halted.
-        """
-        self._in_vain = self._in_vain + 1 if missed else 0
-        if missed and self.listener is not None:
-            seconds = min(SECOND_PAUSE * 2 ** (self._in_vain - 1), LONGEST_PAUSE)
-            words = {"parties": [name_of(party) for party in sorted(missed)], "seconds": seconds}
-            log.warning("no answer in the last round: the next one waits", extra=words)
-            self.listener.pause(seconds)
-        elif self.listener is not None:
-            self._rests.rest(self.listener, self._clients)
 
     def begin(self, round: int, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises Diverged, and ValueError where the journal does not go on from there, or where

@@ -20,11 +20,12 @@ from ...protocol.two_servers.protection import TwoServer
 from ...protocol.two_servers.run import max_bytes
 from ...protocol.work.uploads import to_bytes
 from .agreement import terms_of
-from .linked_hosts import HELPERS, LinkedHosts, who_left
+from .linked_hosts import LinkedHosts, who_left
 from .other_terms import OtherTerms
 from .parties import Parties
 from .scenario import Scenario
 from .served_journal import ServedJournal
+from .too_few import HELPERS
 from .vitals import Control
 
 log = logging.getLogger("cloister.serving")

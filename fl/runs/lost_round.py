@@ -5,7 +5,17 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.core.errors import NO_CLIENT, OF_CLIP, OF_FLOOR, OF_HELPERS, OF_TRAINING, PAST_BUDGET, Fault
+from ...protocol.core.errors import (
+    FEW_KEYS,
+    LOST_BETWEEN,
+    NO_CLIENT,
+    OF_CLIP,
+    OF_FLOOR,
+    OF_HELPERS,
+    OF_TRAINING,
+    PAST_BUDGET,
+    Fault,
+)
 from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.view.answers import BelowFloor, Model
 from ...protocol.view.functionality import Functionality
@@ -22,6 +32,7 @@ LEAST_FLOOR = 2
 """Below which no protection has its floor."""
 WHO_ANSWERS = "see that these clients run and are reached, and whether one of them does not follow the protocol"
 WHO_HOLDS = "see that clients that hold it run and are reached: these hand it to the others"
+WHO_COMPUTES = "see that it runs and is reached, by clients too, and its log"
 LACKING = "is not held here", "lacks the seed of the run"
 """Why a client declines that can do nothing for it, whatever the training is like."""
 IN_VAIN = 10
@@ -36,8 +47,10 @@ def unanswered(
     missed: of those of which it is known that they gave no answer in time, as `Hosts` says, what is known.
     """
     names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
-    silent = sorted({f.blame for f in _seen(faults)}.intersection(servers), reverse=True)
-    why = {party: missed.get(party, "did not answer as it should") for party in silent}
+    seen = [f for f in _seen(faults) if f.blame in servers]
+    silent = sorted({f.blame for f in seen}, reverse=True)
+    few = {f.blame: f.reason.removeprefix("it ") for f in seen if f.reason.endswith(FEW_KEYS)}
+    why = {party: missed.get(party, few.get(party, "did not answer as it should")) for party in silent}
     if len({*why.values()}) == 1 < len(silent):
         words = why[silent[0]].replace("it should", "they should").replace("was not", "were not")
         return f"{' and '.join(names[party] for party in silent)} {words}"
@@ -48,25 +61,27 @@ class NothingLearned(ValueError):
     """No client's update can be used, or no sum can be published: going on would be in vain.
 
     words: what all parties may hear. refused: whether the protection would not sum, though there was something to be summed. who:
-    clients whose updates could not be used, which the message names and the words do not.
+    clients whose updates could not be used, which the message names and the words do not. helper: whether it is for want of a
+    second server or a dealer, and may go on when that is mended.
     """
 
-    def __init__(self, words: str, refused: bool = False, who: Sequence[int] = ()) -> None:
+    def __init__(self, words: str, refused: bool = False, who: Sequence[int] = (), helper: bool = False) -> None:
         names = f"client{'s' * (len(who) > 1)} {', '.join(map(str, who[:NAMED]))}{', ...' * (len(who) > NAMED)}"
         super().__init__(f"{words}; of {names}" if who else words)
-        self.words, self.refused = words, refused
+        self.words, self.refused, self.helper = words, refused, helper
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What became of a round. words: why nothing was learned in it; empty if something was. hopeless: whether whoever takes part
-    now cannot do better later. refused, who: as in `NothingLearned`.
+    now cannot do better later. refused, who, helper: as in `NothingLearned`.
     """
 
     words: str = ""
     hopeless: bool = False
     refused: bool = False
     who: tuple[int, ...] = ()
+    helper: bool = False
 
 
 def why_lost(
@@ -93,6 +108,12 @@ def why_lost(
     shut = bool(faults) and "no slot was chosen by" in faults[-1].reason
     if alone and (shut or below):
         return Lost()
+    silent = unanswered(faults)
+    lacking = bool(silent) and all(len(sum_.clients) >= sum_.floor for sum_ in below)  # else a sum is too small without it, too
+    still = {c.model for c in clusters} <= before and not state.measured
+    if still and lacking:
+        words = f"no update of round {round} could be summed: {silent}; {WHO_COMPUTES}"
+        return Lost(words, helper=True)
     if first and below:
         floor = below[-1].floor
         spoilt = spoilt_by(below[-1], faults)
@@ -106,20 +127,30 @@ def why_lost(
     elif own and {f.blame for f in own} <= (spent := {*declined, *_spent(own)}):
         hopeless = first and spent >= set(clients)
         words = f"no client can train: {own[-1].reason}" if hopeless else ""  # else models are what they are for good
-    elif faults and {c.model for c in clusters} <= before and not state.measured:
-        what = ", ".join(_for_slots(scenario)) if shut else "inputs of one scale, or a smaller training.lr,"
+    elif faults and still:
         why = (seen or faults)[-1].reason
-        what = WHO_ANSWERS if why.startswith(NO_CLIENT) else f"{what} may help"
-        if why.endswith(LACKING):
-            what = WHO_HOLDS
-        elif found := found_by_members(faults):
-            why, what = found, whose_it_is(scenario)
-        words = f"no update of round {round} could be used ({why}); {what}"
-        if silent := unanswered(faults):
-            words = f"no update of round {round} could be summed: {silent}; see that it runs and is reached, and its log"
+        spoilt = next((found for sum_ in refused if (found := spoilt_by(sum_, faults))), "") or found_by_members(faults)
+        words = f"no update of round {round} could be used ({spoilt or why}); {_remedy(why, bool(spoilt), shut, scenario)}"
         present = {*getattr(state, "open_to", ()), *(i for c in clusters for i in c.members)}
         hopeless = present <= {f.blame for f in seen if OF_HELPERS not in f.reason}
     return Lost(words, hopeless, first and bool(below) and not unused, tuple(sorted(unused)) if first and below else ())
+
+
+def _remedy(why: str, spoilt: bool, shut: bool, scenario: Scenario) -> str:
+    """What helps where nothing of a round could be used. why: the last fault's reason. spoilt: whether it is that an input was
+    none. shut: whether it is that too few chose any slot.
+    """
+    if spoilt:
+        return whose_it_is(scenario)
+    if why.startswith(NO_CLIENT):
+        return WHO_ANSWERS
+    if why.endswith(LACKING):
+        return WHO_HOLDS
+    if why.endswith(LOST_BETWEEN):
+        ways = ["more clients", "a larger protection.slot_spare", *_lower(scenario)]
+        return f"clients were lost between counts and sums, and {_any_of(ways)} may help"
+    ways = _for_slots(scenario) if shut else ["inputs of one scale", "a smaller training.lr"]
+    return f"{_any_of(ways)} may help"
 
 
 def after_a_loss(state: State) -> State:

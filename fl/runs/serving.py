@@ -31,7 +31,7 @@ from .dealt import Apportioned
 from .experiment import Round, run
 from .feasibility import check_feasible
 from .hosts import OF_NUMBERS
-from .linked_hosts import HELPERS, LinkedHosts, who_left
+from .linked_hosts import LinkedHosts, who_left
 from .listening import Expected, Listening, helpers_of, started, wait_for_helpers, wait_for_more, wait_for_somebody
 from .lost_round import NothingLearned
 from .other_terms import OtherTerms
@@ -40,7 +40,7 @@ from .presence import Presence
 from .run_folder import RunFolder
 from .scenario import Scenario, described
 from .served_journal import ServedJournal
-from .too_few import wait_for_enough
+from .too_few import HELPERS, wait_for_enough
 from .vitals import Watched
 
 SERVED = (Masked, Plain, Permuted, Encrypted, TwoServer)
@@ -142,8 +142,8 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         done = over and not journal.began
         raise
     except BaseException as error:
-        if isinstance(error, NothingLearned) and journal.began and hosts.missed().keys() & {*HELPERS}:
-            again = "what was learned is kept, and clients wait: give the same command again when it answers"
+        if isinstance(error, NothingLearned) and journal.began and error.helper:
+            again = "what was learned is kept, and clients wait: give the same command again when it does"
             raise ConnectionError(f"{error.words}; {again}") from None
         over, said = True, error.words if isinstance(error, NothingLearned) else ""
         done = in_vain = not journal.began

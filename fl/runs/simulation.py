@@ -80,7 +80,11 @@ class Simulation(Parties):
         self.in_vain = 0  # lost rounds in a row
 
     def step(self) -> None:
-        """One communication round. Raises NothingLearned after `IN_VAIN` lost ones, or where no later one can be better."""
+        """One communication round.
+
+        Raises NothingLearned where nothing was ever learned, after `IN_VAIN` lost rounds or where no later one can be better; in
+        a simulation also where something was, and none can be better; and after as many for want of a second server or dealer.
+        """
         t = self.state.round
         arriving = sorted(i for i, round in self.scenario.arrivals.items() if round == t and round > 0)
         if arriving:
@@ -110,9 +114,10 @@ class Simulation(Parties):
         self.lost = found.words
         self.in_vain = self.in_vain + 1 if self.lost else 0
         hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
-        ended = self.in_vain >= IN_VAIN or self.in_vain == self.scenario.rounds
+        hopeless = hopeless and (first or self.told is None)  # else clients that are here have what was learned
+        ended = (self.in_vain >= IN_VAIN and (first or found.helper)) or self.in_vain == self.scenario.rounds
         if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost, found.refused, found.who)
+            raise NothingLearned(self.lost, found.refused, found.who, found.helper)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.

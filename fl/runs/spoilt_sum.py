@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...protocol.core.errors import NOT_OF_INPUTS, OF_NO_UPDATE, UNREADABLE, Fault
+from ...protocol.core.errors import NOT_OF_INPUTS, OF_NO_INPUT, Fault
 from ...protocol.core.session import SERVER
 from ...protocol.view.answers import BelowFloor
 from .scenario import Scenario
@@ -17,13 +17,19 @@ def spoilt_by(sum_: BelowFloor, faults: Iterable[Fault]) -> str:
 
     Empty where nobody found that.
     """
+    if sum_.shut:
+        of = sum_.shut if _of_no_input(sum_.shut) else found_by_members(faults, sum_.shut)
+        return f"what clients put into slots {SPOILT} ({of})" if of else ""
     faults = [*faults]
     seen = (f.reason for f in faults if f.by is None or f.by < 0)  # and not the word of a client, which may be false
-    why = (reason for reason in seen if UNREADABLE in reason or OF_NO_UPDATE in reason)
-    of = next((reason for reason in why if f" {sum_.name} " in reason), "")
+    of = next((reason for reason in seen if _of_no_input(reason) and f" {sum_.name} " in reason), "")
     of = of or found_by_members(faults, f" {sum_.name} ")
     few = len(sum_.clients)
     return f"a sum over {few} client{'s' * (few != 1)} {SPOILT} ({of})" if of else ""
+
+
+def _of_no_input(reason: str) -> bool:
+    return any(words in reason for words in OF_NO_INPUT)
 
 
 def found_by_members(faults: Iterable[Fault], name: str = "") -> str:

@@ -6,13 +6,16 @@ Rounds without sums take no time: without these waits all that are left would be
 import logging
 from collections.abc import Collection
 
+from ...protocol.core.session import DEALER, SECOND_SERVER
 from ...protocol.links.listener import Listener
 from ...protocol.links.pauses import LONGEST_PAUSE
 from ...protocol.parts.record import Record
 from ...protocol.pki.names import name_of
 from .attempts import LONGEST_PAUSE as LONGEST_REST
 from .attempts import SECOND_PAUSE
+from .spoilt_sum import spoilt_by
 
+HELPERS = (SECOND_SERVER, DEALER)
 log = logging.getLogger("cloister.serving")
 
 
@@ -47,26 +50,42 @@ def wait_for_enough(listener: Listener, clients: Collection[int], fewest: int, s
 
 
 class Rests:
-    """After rounds in a row in which sums were asked for and none was opened: the next one waits, longer each time, while clients
-    are away. Those that are there may be as many as a sum needs, and not those of one cluster or cohort. record: of the view.
+    """After rounds in a row in which sums were asked for and none was opened: the next one waits, longer each time.
+
+    While clients are away, as those that are there may be as many as a sum needs, and not those of one cluster or cohort; while a
+    second server or a dealer is at fault; and where a client's input spoilt what was to be summed, of a run that had sums before.
     """
 
     def __init__(self) -> None:
-        self._known: tuple[int, int] | None = None
+        self._known: tuple[int, int, int] | None = None
         self._in_vain = 0
+        self._helpers: frozenset[int] = frozenset()
+        self._spoilt = False
 
-    def before(self, record: Record) -> None:
-        """Of another round: what became of the last one."""
-        known, self._known = self._known, (len(record.below_floor), len(record.opened))
-        lost = known is not None and self._known[0] > known[0] and self._known[1] <= known[1]
-        self._in_vain = self._in_vain + 1 if lost else 0
+    def before(self, record: Record, missed: Collection[int]) -> None:
+        """Of another round: what became of the last one. record: of the view. missed: servers that did not answer in it."""
+        known, self._known = self._known, (len(record.below_floor), len(record.opened), len(record.faults))
+        below, faults = (record.below_floor[known[0] :], record.faults[known[2] :]) if known else ([], [])
+        nothing = known is not None and self._known[1] <= known[1]
+        at_fault = {f.blame for f in faults if f.by is None or f.by < 0} & {*HELPERS} if nothing else set[int]()
+        self._helpers = frozenset(missed) | at_fault
+        self._spoilt = nothing and bool(record.opened) and any(spoilt_by(sum_, faults) for sum_ in below)
+        self._in_vain = self._in_vain + 1 if self._helpers or (nothing and below) else 0
 
     def rest(self, listener: Listener, clients: Collection[int]) -> None:
         """Until another client is there, or it is enough. Raises Halted."""
         away = away_of(listener, clients)
-        if not self._in_vain or not away:
+        if not self._in_vain:
             return
         seconds = min(SECOND_PAUSE * 2 ** (self._in_vain - 1), LONGEST_REST)
-        about = {"waits_for": [name_of(i) for i in away], "waits_seconds": seconds}
-        log.warning("no sum in the last round: the next one waits", extra=about)
-        listener.wait_for(len(ready_of(listener)) + 1, seconds)
+        if self._helpers:
+            about = {"parties": [name_of(party) for party in sorted(self._helpers)], "seconds": seconds}
+            log.warning("no answer in the last round, or none of use: the next one waits", extra=about)
+            listener.pause(seconds)
+        elif away:
+            about = {"waits_for": [name_of(i) for i in away], "waits_seconds": seconds}
+            log.warning("no sum in the last round: the next one waits", extra=about)
+            listener.wait_for(len(ready_of(listener)) + 1, seconds)
+        elif self._spoilt:
+            log.warning("the last round was spoilt by an input: the next one waits", extra={"seconds": seconds})
+            listener.pause(seconds)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...crypto.fixed_point import FixedPoint, Nearest, WeightedMean
-from ..core.errors import Refused
+from ..core.errors import LOST_BETWEEN, Refused
 from ..core.session import SERVER
 from ..parts.charter import Numbers
 from ..parts.held import HeldUpdates
@@ -98,7 +98,7 @@ class MaskedSlots:
         summing = sessions.plan(updates, asked)
         summed = sessions.mask({f"slots of {label}": summing})[f"slots of {label}"]
         if summed is None:
-            raise Refused(f"the slots of {label} were not summed")
+            raise Refused(f"the slots of {label} {LOST_BETWEEN}")
         try:
             with run.timed():
                 return summed, slots.decode(summed, opened), shut

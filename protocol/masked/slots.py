@@ -17,7 +17,7 @@ import numpy as np
 
 from ...crypto.fixed_point import FixedPoint, Floats, Nearest, Stochastic, WeightedMean
 from ...crypto.prg import derive_key
-from ..core.errors import Refused
+from ..core.errors import OF_NO_COUNTS, OF_NO_ZEROS, Refused
 from ..core.session import Session
 from .server import Unmasked
 from .terms import Ring
@@ -91,14 +91,14 @@ class SlotLayout:
             raise ValueError(f"a total holds {self.length} elements of {self.grid.dtype.__name__}")
         totals = summed.total.reshape(self.count, self.d + 1)
         if any(totals[slot].any() for slot in range(self.count) if slot not in opened):
-            raise ValueError("a slot that was not opened holds a sum: a client's input was not a proper encoding")
+            raise ValueError(OF_NO_ZEROS)
         return tuple(self.grid.decode(totals[slot]) if slot in opened else None for slot in range(self.count))
 
     def decode_counts(self, summed: Unmasked) -> tuple[int, ...]:
         """How many clients chose each slot. Raises ValueError for what no sum of counts can be."""
         total = summed.total
         if total.shape != (self.count,) or total.dtype != np.uint32 or int(total.max()) > len(summed.clients):
-            raise ValueError(f"{len(summed.clients)} clients cannot have counted themselves so: one of them did not follow")
+            raise ValueError(f"{len(summed.clients)} clients {OF_NO_COUNTS}")
         return tuple(total.tolist())
 
     def margin(self, counted: int, threshold: int) -> int:

@@ -11,7 +11,7 @@ from ..work.uploads import to_bytes
 from .helpers import Helpers
 from .run import collect
 from .terms import PROTOCOL, ShareTerms
-from .upload_server import SharesCollected
+from .upload_server import SharesCollected, holds_few
 
 
 class HeldShares:
@@ -47,6 +47,8 @@ class HeldShares:
             run.record.reject(collected.withheld, f"the {kind} is not finite, or its norm exceeds max_norm={terms.max_norm}")
             if collected.alone:
                 run.record.fault(SECOND_SERVER, f"it did not say whose keys of {cluster}@{round} it holds")
+            if words := holds_few(collected, run.gate.rules.least):
+                run.record.fault(SECOND_SERVER, words)
             self._disclose(round, kind, collected)
             survivors = tuple(sorted(collected.received))
             run.record.ask(round, cluster, kind, work[cluster].participants, survivors)

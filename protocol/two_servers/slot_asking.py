@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...crypto.pedersen import COMMITMENT_BYTES
-from ..core.errors import Refused
+from ..core.errors import OF_NO_COUNTS, Refused
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..parts.models import Models
 from ..parts.run import Run
@@ -24,7 +24,7 @@ from .run import collect, max_bytes, slot_sums
 from .slot_sums import SlotsAnswered
 from .slot_terms import SLOTS, SharedSlots
 from .terms import PROTOCOL, ShareTerms
-from .upload_server import SharesCollected
+from .upload_server import SharesCollected, holds_few
 
 OF_SECOND = "who sent, and a hash of the models; {counts}; and nothing of what they computed"
 OF_SUMS = "of each open slot the sum and the weight"
@@ -80,10 +80,15 @@ class TwoServerSlots:
         if collected.alone:
             self._run.record.fault(SECOND_SERVER, "it did not say whose keys of the slots it holds")
         fewest = max(self._run.gate.rules.least, 2)
+        if few := holds_few(collected, fewest):
+            self._run.record.fault(SECOND_SERVER, few)
         if len(collected.received) < fewest:
             words = "who sent, and a hash of the models, and nothing of what they chose or computed"
             self._run.record.disclose(round, "second server", "slots", tuple(sorted(collected.received)), 0, words)
-            raise ValueError(f"{len(collected.received)} clients sent where {fewest} are the fewest")
+            raise ValueError(
+                few.replace("it", "the second server", 1)
+                or f"{len(collected.received)} clients sent where {fewest} are the fewest"
+            )
         return collected
 
     def _opened(self, round: int, collected: SharesCollected, how: SharedSlots) -> SlotsAnswered:
@@ -97,7 +102,7 @@ class TwoServerSlots:
             raise ValueError("the slots were not opened")
         self._run.record.disclose(round, "server", "slots", clients, how.count, counts)
         if ended.counts is None:
-            raise ValueError(f"{len(clients)} clients cannot have counted themselves so: one of them did not follow")
+            raise ValueError(f"{len(clients)} clients {OF_NO_COUNTS}")
         if not ended.rows:
             raise ValueError(f"no slot was chosen by {how.floor} clients: {list(ended.counts)}")
         self._run.record.disclose(

@@ -13,6 +13,7 @@ import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.errors import OF_NO_UPDATE, OF_NO_WEIGHT
 from ..core.session import Session
 from ..view.work import LocalWork
 from .terms import Integers, ShareTerms, Words
@@ -106,8 +107,8 @@ class SharedSlots:
         """The weighted sum, float64 (d,), of slot k, which so many chose, and its weight. Raises ValueError if it cannot be."""
         weight = int(row[-1]) // self.one
         if int(row[-1]) % self.one or not chose <= weight <= chose * self.most:
-            raise ValueError(f"slot {k} has a weight that no {chose} clients can have given it")
+            raise ValueError(f"slot {k} has a weight that no {chose} {OF_NO_WEIGHT}")
         vector = self.terms.decode(row[:-1], 1.0)
         if float(np.linalg.norm(vector)) > (weight * self.max_norm + chose * self.error) * (1 + 1e-9):
-            raise ValueError(f"the sum of slot {k} is out of range: some client's share is not of an update")
+            raise ValueError(f"the sum of slot {k} {OF_NO_UPDATE}")
         return vector, weight

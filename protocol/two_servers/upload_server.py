@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...crypto.pedersen import COMMITMENT_BYTES
-from ..core.errors import ProtocolError
+from ..core.errors import FEW_KEYS, ProtocolError
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
@@ -111,6 +111,17 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ProtocolError(f"{type(envelope.message).__name__} is out of place at {type(state).__name__}", envelope.sender)
         case _:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
+
+
+def holds_few(collected: SharesCollected, fewest: int) -> str:
+    """In words that the second server says that it has too few clients' keys for a sum, where as many as that sent their shares.
+
+    Empty where it does not. It may be cut off from clients, or say what is not so; or clients sent it nothing.
+    """
+    sent, held = len(collected.heard), len(collected.received)
+    if collected.alone or not held < fewest <= sent:
+        return ""
+    return f"it says that it has the keys of {held} of the {sent} {FEW_KEYS}"
 
 
 def _commitments(agreed: SlotsAgreed) -> dict[int, int]:
