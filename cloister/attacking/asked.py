@@ -12,9 +12,10 @@ from typing import Any
 from ..fl.own_values import own_fields
 from ..fl.runs.run_folder import machine, versions
 from ..fl.runs.scenario import described
+from ..grids.known import KNOWN
 from ..grids.watching import seeds_of
 from ..threat_models.broken import Bounds
-from ..threat_models.design_limit import built_for
+from ..threat_models.design_limit import built_for, known_breaks
 from ..threat_models.knowledge import Level
 from ..threat_models.membership import Pool
 from ..threat_models.search.found import strength_of
@@ -149,9 +150,12 @@ def description(
     asked: Asked, space: Space, plan: Plan, clients: int, named: Named, partition: str, limit: int | None = None
 ) -> dict[str, Any]:
     """The search as plain JSON values: what its folder records before anything is played. limit: as in `plan_of`."""
+    defence = (asked.against or said_of(space.scenario.algorithm)) + (f" on {partition}" if partition else "")
+    known = known_breaks(space.scenario.algorithm)
     return {
         "name": space.scenario.name,
-        "defence": (asked.against or said_of(space.scenario.algorithm)) + (f" on {partition}" if partition else ""),
+        "defence": defence,
+        KNOWN: {defence: known} if known else {},
         "about": named.id,
         "scenario": described(space.scenario),
         "clients": clients,

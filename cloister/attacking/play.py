@@ -21,6 +21,7 @@ from ..fl.runs.origin import checksum_of_source
 from ..fl.runs.results_folder import DATA, Row, write
 from ..fl.runs.rule_check import rule_doubts
 from ..grids.ahead import Pace, begun, hands_words, noted
+from ..grids.known import known_in_short
 from ..grids.ledger import Ledger
 from ..grids.watching import FAILED, folder_for, stoppable
 from ..grids.workers import crew_of
@@ -73,6 +74,8 @@ def play_attack(asked: Asked, as_json: bool) -> None:
         console.print(not_played, highlight=False, markup=False)
     if given := as_given_words(search):
         console.print(given, highlight=False, markup=False)
+    for words in known_in_short(search.about, "the report"):
+        console.print(words, highlight=False, markup=False)
     console.print(f"defence     {defence_words(asked.against, subject)}", highlight=False, markup=False)
     if subject.partition and subject.evaluation is not None:
         others = [name for name in subject.evaluation.partitions if name != subject.partition]

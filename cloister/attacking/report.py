@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..fl.runs.results_folder import Row, write
+from ..grids.known import known_words
 from ..grids.spread import in_points
 from ..reporting.curves import NARROW, WIDE, Chart, Line, draw_curves
 from ..reporting.headings import Tile
@@ -27,7 +28,12 @@ LEAST = 0.01
 def write_search_report(folder: Path) -> Path:
     """Writes `folder`/table.csv, table.md and report.html, finished or not, and returns the path of the last."""
     search = read_search(folder)
-    words = (*filter(None, [failed_words(search)]), verdict(search), f"Broken is a defence where {break_words(search)}.")
+    words = (
+        *filter(None, [failed_words(search)]),
+        verdict(search),
+        f"Broken is a defence where {break_words(search)}.",
+        *known_words(search.about),
+    )
     write(folder / "table.csv", csv_of(point_rows(search)).encode())
     write(folder / "table.md", markdown(search, words).encode())
     return write_page(folder, render(search))
@@ -49,6 +55,7 @@ def render(search: Search) -> str:
         figures=figures_words(shown(search)),
         curve=[row | {"found": found_words(row)} for row in curve(search)],
         not_played=failed_words(search),
+        known=known_words(about),
         charts=charts(search),
         worst=[point_json(p) for p in sorted(search.played, key=lambda p: -p.severity)[:WORST_SHOWN] if p.severity >= LEAST],
         attacks=by_attack(search),

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..grids.known import known_words
 from ..threat_models.broken import points as in_points
 from .caveats import caveats
 from .data import Found
@@ -50,7 +51,7 @@ def footnotes(found: Found) -> list[str]:
             f"Hyper-parameters: the best of up to {search['configurations']} configurations of each method by mean accuracy on"
             f" {100 * search['share']:g} % of each client's training data, held out, with seeds {tried}; without any test data."
         )
-    notes += caveats(found)
+    notes += [*caveats(found), *known_words(about)]
     margin = in_points(about["margin"])
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold at 95 % for all"

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from ..fl.runs.origin import checksum_of_source
 from ..fl.runs.results_folder import DATA, ResultsFolder, Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
+from ..grids.known import KNOWN, known_in_short
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
+from ..threat_models.design_limit import known_breaks
 from .caveats import caveats
 from .data import KIND, Found, read_comparison
 from .lines import block_lines, marked
@@ -87,7 +90,7 @@ def _say(found: Found, folder: Path, report: Path) -> None:
         console.print(BRACKETS, highlight=False, markup=False)
         if words := attackers_words(found):
             console.print(words, highlight=False, markup=False)
-    for words in (headline(found), fits_words(found, fits(found)), *caveats(found)):
+    for words in (headline(found), fits_words(found, fits(found)), *caveats(found), *known_in_short(found.about, "the report")):
         console.print(words, highlight=False, markup=False)
     if found.earlier:
         console.print(f"left aside  {found.earlier} runs of other settings, seeds or configurations")
@@ -104,8 +107,19 @@ def opened(
     read = _check_data(comparison, data)
     folder = out or folder_for(comparison.name, KIND, resume)
     files = ResultsFolder(folder, KIND)
-    described = description(comparison) | {DATA: read, "origin": origin, "versions": versions(), "machine": machine()}
+    known = {KNOWN: _known_of(comparison)}
+    described = description(comparison) | known | {DATA: read, "origin": origin, "versions": versions(), "machine": machine()}
     return folder, Ledger(comparison, files, files.open(described, resume))
+
+
+def _known_of(comparison: Comparison) -> dict[str, str]:
+    """What searches have found against its methods, by name; nothing of one that cannot be made here, whose lines say it."""
+    found = dict[str, str]()
+    data, protection, seed = next(iter(comparison.data)), next(iter(comparison.protections.values())), comparison.seeds[0]
+    for name in comparison.methods:
+        with suppress(Exception):
+            found[name] = known_breaks(comparison.without_attack(data, name, 0, protection, seed).algorithm)
+    return {name: words for name, words in found.items() if words}
 
 
 def _check_data(comparison: Comparison, data: Path | None) -> dict[str, str]:

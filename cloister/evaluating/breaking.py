@@ -15,6 +15,7 @@ from ..fl.near_names import listed
 from ..fl.runs.results_folder import Row
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import Pace, begun, hands_words, noted
+from ..grids.known import KNOWN, known_in_short
 from ..grids.watching import seeds_of, stoppable
 from ..grids.workers import Crew
 from ..progress import shown
@@ -24,7 +25,7 @@ from ..threat_models.broken import Bounds
 from ..threat_models.evaluation import ABSENT, Cell, Evaluation, search_key
 from ..threat_models.evaluation_check import check_strengths
 from .beside_search import beside
-from .data import place_words
+from .data import place_words, read_grid
 from .over_seeds import over_seeds
 from .play import opened
 from .report import write_evaluation_report
@@ -67,7 +68,8 @@ def play_breakdown(
         return
     console = Console()
     print_table(console, breakdown_table(found))
-    for line in breakdown_lines(found):
+    named = {name: words for name, words in read_grid(folder).about.get(KNOWN, {}).items() if name in asked.defences}
+    for line in (*breakdown_lines(found), *known_in_short({KNOWN: named}, "the report")):
         console.print(line, highlight=False, markup=False)
     console.print(f"folder      {folder}\nreport      {report}", highlight=False, soft_wrap=True)
 

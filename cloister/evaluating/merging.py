@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.runs.results_folder import DATA, Row, read_results
+from ..grids.known import KNOWN
 from ..threat_models.evaluation import ABSENT
 from ..threat_models.evaluation_folder import EvaluationFolder
 from .data import described_in, json_in
@@ -21,8 +22,6 @@ SAME = ("scenario", "strength", "bounds")
 """What evaluations that are put together have in common."""
 JOINED = ("attacks", "defences", "protections", "partitions", "limits", "targets", "absent")
 """Of an evaluation, what is by name."""
-KNOWN = "known_breaks"
-"""What is known of its defences, by name: words that may be newer in one of them."""
 LISTED = ("strengths", "seeds", "keys", "searches")
 DOUBTS = "doubts"
 ASKED = {"strength": "evaluation", "steps": "--least, --most and --step", "bounds": "--loss and --success"}

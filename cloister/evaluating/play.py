@@ -25,6 +25,7 @@ from ..fl.runs.results_folder import DATA, Row
 from ..fl.runs.rule_check import rule_doubts
 from ..fl.runs.run_folder import machine, versions
 from ..grids.ahead import begun, hands_words
+from ..grids.known import known_in_short
 from ..grids.watching import FAILED, counted, folder_for, seeds_of, stoppable
 from ..tables_out import print_table
 from ..threat_models.evaluation import ABSENT, Evaluation, all_cells, clean_cells, description, resolved
@@ -79,7 +80,7 @@ def play_evaluation(
         console.print(bounds_words(grid), highlight=False, markup=False)
         said = sentences(grid)
         lines = [line for first, others in said.places for line in (first, *(f"- {one}" for one in others))]
-        for line in (*lines, *said.notes):
+        for line in (*lines, *said.notes, *known_in_short(grid.about, "the report")):
             console.print(line, highlight=False, markup=False)
         if grid.earlier:
             console.print(f"left aside  {grid.earlier} cells that were played with other attacks, defences or settings")

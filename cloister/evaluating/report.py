@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fl.runs.results_folder import write
+from ..grids.known import known_words
 from ..reporting.page import environment, write_page
 from ..reporting.run_data import flat
 from ..tables_out import csv_of
@@ -59,7 +60,7 @@ def render(grid: Grid) -> str:
         breakdowns=breakdowns(grid),
         late=late_words(grid),
         courses=backdoor_courses(grid),
-        known_breaks=about.get("known_breaks", {}),
+        known=known_words(about),
         broken=broken_words(grid.bounds),
         bounds={name: points(value) for name, value in asdict(grid.bounds).items()},
         command=command(grid),

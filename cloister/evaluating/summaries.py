@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from ..grids.known import known_words
 from ..grids.spread import Spread, percent, spread
 from ..reporting.run_data import DASH
 from ..tables_out import SHARE, csv_of, in_markdown, markdown_of
@@ -125,8 +126,7 @@ def markdown(grid: Grid) -> str:
         words = [at if name == "strength" else str(row.names[name]) for name in kept]
         body.append([*words, *_cells(grid, row)])
     notes = [f"- {line}" for place in grid.protections for line in reasons(grid, place)]
-    known: dict[str, str] = grid.about.get("known_breaks", {})
-    notes += [f"- Known of {name}, whatever was played here. {words}" for name, words in known.items()]
+    notes += [f"- {words}" for words in known_words(grid.about)]
     how = (
         "Accuracy of loyal clients late in the run, means over seeds; ± is half of Student's t interval of that mean at 95 %; of"
         " two seeds both values stand there. Absent: without the attackers' data; none where a round of one of these runs came to"
