@@ -120,7 +120,7 @@ class Reader:
                 self.claim(near(found[1], fmean(of or [9])) and bool(found[4]) == some, f"{one[1]} has {of}, {some}", text)
 
     def _under(self, block: Block, said: str, text: str) -> None:
-        """From whom to whom under each attack."""
+        """From whom to whom under each attack, and whom seeds do not tell from the first."""
         t, told = self.so, {}
         for sentence in re.split(r"(?<=\.) (?=Under )", said.strip()) if said else []:
             found = re.fullmatch(r"Under (\S+) (.+?)(?:; not compared: (.+))?\.", sentence)
@@ -135,6 +135,7 @@ class Reader:
                 self.claim(len(of) < 2 and not rest, f"nothing of {attack}", text)
                 continue
             self._apart(block, attack, rest, apart, sentence)
+            words, _, untold = words.partition("; ")
             all_ = re.fullmatch(rf"loyal clients have (?:from (.+), {PERCENT}, to (.+), {PERCENT}|{PERCENT} by (.+))", words)
             if words == "nobody is compared":
                 self.claim(len(of) < 2, f"{of} are", text)
@@ -148,6 +149,10 @@ class Reader:
                 ends = abs(top - max(of.values())) < 1e-9 and abs(least - min(of.values())) < 1e-9
                 self.claim(ends and all_[1] != all_[3] and len(of) > 1, f"ends of {of}", text)
                 self.claim(near(all_[2], top) and near(all_[4], least), f"ends of {of}", text)
+                so = [m for m in of if m != all_[1] and t.duel(block, m, all_[1], attack).outcome in ("undecided", "tie")]
+                so = so if len(t.seeds) > 1 else []
+                like = f"{len(t.seeds)} seeds cannot tell {all_[1]} from {', '.join(so)}" if so else ""
+                self.claim(untold == like, f"{so} are like {all_[1]} under {attack}", text)
         return self.claim(not told, f"attacks that were not played: {told}", text)
 
     # --- the yardstick ------------------------------------------------------------------------------------------------

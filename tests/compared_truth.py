@@ -122,8 +122,8 @@ class Lines:
         means = {m: fmean(of) for m, of in self.judged(block).items()}
         return [m for m in means if means[m] >= max(means.values()) - 1e-12]
 
-    def duel(self, block: Block, one: str, other: str) -> Duel:
-        of = self.compared(block)
+    def duel(self, block: Block, one: str, other: str, attack: str | None = None) -> Duel:
+        of = self.compared(block, attack)
         return duel(of[one], of[other], max(1, comb(len(of), 2)), self.about["margin"])
 
     def over(self, block: Block, method: str) -> tuple[float, bool]:

@@ -56,7 +56,7 @@ def footnotes(found: Found) -> list[str]:
     notes.append(
         "Verdict against the highest mean: Student's t intervals of the differences paired by seed, which hold at 95 % for all"
         f" pairs of one data set under one protection at once{_blocks(found)} (Bonferroni), with a standard deviation of at least"
-        " a tenth of the margin."
+        f" a tenth of the margin{'; under each attack likewise' * bool(found.attacks)}."
         f" behind: below 0; tie: within {margin}; else undecided, as all is by one seed, which tells nothing of chance."
     )
     notes.append(

@@ -190,7 +190,7 @@ def unlike_words(found: Found) -> str:
 
 
 def _under(found: Found, data: str, protection: str) -> str:
-    """Who is the best and who the worst under each attack; empty where none was played."""
+    """Who has most and who least under each attack, and whom seeds do not tell from the first; empty where none was played."""
     said = []
     for attack in found.attacks if protection in found.attacked else ():
         spots = {m: Spot(data, m, protection, attack) for m in found.methods}
@@ -202,10 +202,20 @@ def _under(found: Found, data: str, protection: str) -> str:
             words = f"loyal clients have from {best}, {100 * means[best]:.1f} %, to {worst}, {100 * means[worst]:.1f} %"
             if means[best] == means[worst]:
                 words = f"loyal clients have {100 * means[best]:.1f} % by {names_words([*means])}"
+            elif alike := _not_told_from(found, best, [spots[m] for m in means]):
+                words += f"; {len(found.seeds)} seeds cannot tell {best} from {', '.join(alike)}"
         apart = ", ".join(_some(found, spot) for m, spot in spots.items() if m not in means)
         if len(means) > 1 or apart:
             said.append(f" Under {attack} {words}{f'; not compared: {apart}' if apart else ''}.")
     return "".join(said)
+
+
+def _not_told_from(found: Found, best: str, spots: Sequence[Spot]) -> list[str]:
+    """Methods of one attack whose paired interval with the best holds 0, all pairs together; none by one seed, which says so."""
+    of = {spot.method: found.by_seed(spot, "accuracy", "mean") for spot in spots}
+    pairs, margin = pairs_of([*of]), float(found.about["margin"])
+    others = [m for m in of if m != best and len(found.seeds) > 1]
+    return [m for m in others if paired(of[best], of[m], pairs, margin).outcome in ("undecided", "tie")]
 
 
 def _some(found: Found, spot: Spot) -> str:
