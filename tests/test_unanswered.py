@@ -60,7 +60,7 @@ def test_a_clients_word_of_another_names_nobody_and_still_tells_that_a_round_cam
 
 @pytest.mark.parametrize("reason", ["the model 0@2 is not held here", "it lacks the seed of the run"])
 def test_where_clients_lack_what_others_hold_no_other_training_is_advised(reason: str) -> None:
-    """Before: "inputs of one scale, or a smaller training.lr, may help"."""
+    """Before: "inputs of one scale or a smaller training.lr may help"."""
     state = cast(State, SimpleNamespace(clusters={"0": Cluster((0, 1, 2), Model("0@2"))}, measured={}, round=3))
 
     def words(why: str) -> str:
@@ -68,4 +68,4 @@ def test_where_clients_lack_what_others_hold_no_other_training_is_advised(reason
         return why_lost(SMALL, 2, state, {Model("0@2")}, False, faults, [], (0, 1, 2), ()).words
 
     assert words(reason).endswith(f"({reason}); see that clients that hold it run and are reached: these hand it to the others")
-    assert words("not finite").endswith("inputs of one scale, or a smaller training.lr, may help")
+    assert words("not finite").endswith("inputs of one scale or a smaller training.lr may help")

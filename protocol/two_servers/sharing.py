@@ -42,12 +42,12 @@ class HeldShares:
             self._models.handles.begin(round, assignment.participants)
             sessions.append((session, kind, (assignment.model.name,), to_bytes(self._models.held[assignment.model.name])))
 
-        answered = {}
+        answered, before = {}, len(run.record.faults)
         for cluster, collected in zip(work, collect(run.network, self._helpers.everybody, terms, sessions), strict=True):
             run.record.reject(collected.withheld, f"the {kind} is not finite, or its norm exceeds max_norm={terms.max_norm}")
             if collected.alone:
                 run.record.fault(SECOND_SERVER, f"it did not say whose keys of {cluster}@{round} it holds")
-            if words := holds_few(collected, run.gate.rules.least):
+            if words := holds_few(collected, run.gate.rules.least, run.record.faults[before:]):
                 run.record.fault(SECOND_SERVER, words)
             self._disclose(round, kind, collected)
             survivors = tuple(sorted(collected.received))

@@ -75,12 +75,13 @@ class TwoServerSlots:
         models = [self._models.held[model.name] for model in work.models]
         session = Session(f"{PROTOCOL}/{SLOTS}", self._run.setup.run, round, name, work.participants, 1)
         task = (session, SLOTS, tuple(m.name for m in work.models), b"".join(map(to_bytes, models)))
+        before = len(self._run.record.faults)
         (collected,) = collect(self._run.network, self._helpers.everybody, how.terms, [task], slots=how)
         self._run.record.name(round, work.participants, apart=True)
         if collected.alone:
             self._run.record.fault(SECOND_SERVER, "it did not say whose keys of the slots it holds")
         fewest = max(self._run.gate.rules.least, 2)
-        if few := holds_few(collected, fewest):
+        if few := holds_few(collected, fewest, self._run.record.faults[before:]):
             self._run.record.fault(SECOND_SERVER, few)
         if len(collected.received) < fewest:
             words = "who sent, and a hash of the models, and nothing of what they chose or computed"

@@ -4,12 +4,12 @@ Spec: specs/two_servers.md, steps 1 to 5. Phases: CollectingShares -> AwaitingSu
 side is in second.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...crypto.pedersen import COMMITMENT_BYTES
-from ..core.errors import FEW_KEYS, ProtocolError
+from ..core.errors import FEW_KEYS, Fault, ProtocolError
 from ..core.session import SECOND_SERVER, SERVER, Session
 from ..drivers.roles import Awaiting, Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
@@ -113,12 +113,14 @@ def server_step(state: Any, event: Event) -> tuple[Any, tuple[Effect, ...]]:
             raise ValueError(f"{type(event).__name__} is out of place at {type(state).__name__}")
 
 
-def holds_few(collected: SharesCollected, fewest: int) -> str:
+def holds_few(collected: SharesCollected, fewest: int, faults: Iterable[Fault]) -> str:
     """In words that the second server says that it has too few clients' keys for a sum, where as many as that sent their shares.
 
-    Empty where it does not. It may be cut off from clients, or say what is not so; or clients sent it nothing.
+    Empty where it does not. It may be cut off from clients, or say what is not so; or clients sent it nothing. faults: since they
+    were asked; who is at fault by these may be left out.
     """
-    sent, held = len(collected.heard), len(collected.received)
+    named = {f.blame for f in faults if f.by is None or f.by == SECOND_SERVER}
+    sent, held = len({*collected.heard} - (named - collected.received.keys())), len(collected.received)
     if collected.alone or not held < fewest <= sent:
         return ""
     return f"it says that it has the keys of {held} of the {sent} {FEW_KEYS}"
