@@ -32,8 +32,8 @@ class HiddenByMeans(OfParts):
         parts = [p for p in t.parts if p.losses]
         ways: dict[str, tuple[list[Part], Moved]] = {
             "worst": ([p for p in parts if p.word == HOLDS], self._worst_off),
-            "taken": ([p for p in parts if p.gains and not p.let_through], self._taken),
-            "peak": ([p for p in parts if not p.let_through], self._peak),
+            "taken": ([p for p in parts if p.gains and not (p.let_through or p.nothing)], self._taken),
+            "peak": ([p for p in parts if not (p.let_through or p.nothing)], self._peak),
         }
         for form, way in FORMS.items():
             said = next(((found[1], note) for note in notes if (found := re.fullmatch(form, note))), ("", ""))

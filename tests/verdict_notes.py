@@ -21,9 +21,10 @@ class Notes(HiddenByMeans, WithoutAttack, LessPlayed):
             (r"Points lost: the loyal clients' accuracy late in the run below that of (.+), of the same seed"
              r"(?:, in the mean of (?:(\d+) to )?(\d+) seeds)?\.", self._points_lost, lambda: bool(self.judged)),
             (r"In no round was an update summed without attack, so that accuracies are of clients alone: by (.+) \((.+)\)\.",
-             self._not_summed, lambda: bool(self._bad("nothing_summed", idle=True))),
-            (r"Training diverged or came to nothing without attack: by (.+); (.+)\.", self._diverged,
-             lambda: bool(self._bad("diverged", "not_finite"))),
+             self._not_summed, lambda: bool(self._bad(lambda row: row.get("nothing_summed"), idle=True))),
+            (r"Training diverged without attack: by (.+?)\. (.+)\.", self._diverged, lambda: bool(self._gone(False))),
+            (r"Training came to nothing without attack, with loss and accuracy of a guess: by (.+?)\. (.+)\.", self._nothing,
+             lambda: bool(self._gone(True))),
             (r"Nothing is lost to an attack that is missing without the attackers' data, too: (.+)\.", self._missing_data,
              lambda: bool(self._hidden())),
             (r"Without the attackers' data all clients stayed in one cluster, where there were several without attack: (.+)\."

@@ -88,7 +88,7 @@ def _cells(grid: Grid, truth: Truth) -> list[str]:
         parts = [p for p in truth.parts if any(row is one for of in p.rows.values() for one in of)]
         if parts and cell["finding"] != parts[0].word:
             found.append(f"cell: finding {cell['finding']} where {parts[0].word}: {row}")
-        if words and parts and not parts[0].broken:
+        if words and parts and not (parts[0].broken or parts[0].nothing):
             found.append(f"cell breaks, and the defence does not: {row}")
     return found
 

@@ -115,7 +115,7 @@ class _Defence:
         self.of = {seed: self._near(base - 0.03 * rng.random(), 0.01) for seed in about["seeds"]}
         if self.kind == "one weak":
             self.of[about["seeds"][0]] = 0.12
-        self.bad = drawn(rng, {"": 14, "diverged": 1, "not_finite": 1, "nothing_summed": 1})
+        self.bad = drawn(rng, {"": 14, "diverged": 1, "nothing": 1, "not_finite": 1, "nothing_summed": 1})
 
     def _near(self, value: float, width: float) -> float:
         return round(min(1.0, max(0.0, value + self.rng.uniform(-width, width))), 4)
@@ -137,7 +137,8 @@ class _Defence:
             if self.kind == "idle":
                 row["unmoved"] = {"rounds": 30, "reason": "it needs 7 updates"}
             if self.bad and self.rng.random() < 0.7:
-                row[self.bad] = {"first": 2.3} if self.bad == "diverged" else "no sum was made"
+                grown = {"first": 2.3, "last": 2.4 if self.bad == "nothing" else 9.7, "guess": 2.3}
+                row |= {"diverged": grown} if self.bad in ("diverged", "nothing") else {self.bad: "no sum was made"}
             rows.append(row | {"status": "failed", "reason": "no"} if self.kind == "fails" else row)
         return rows
 

@@ -243,17 +243,28 @@ class Part:
         return known(map(self.truth.lost_at_end, self.rows[attack]))
 
     @property
+    def nothing(self) -> bool:
+        """Whether it learned nothing without attack, so that none takes anything of it."""
+        return self.truth.learned_nothing(self.place, self.defence)
+
+    @property
     def broken_late(self) -> list[str]:
+        if self.nothing:
+            return []
         return [a for a, of in self.losses.items() if max(of) > self.truth.loss]
 
     @property
     def ruined(self) -> list[str]:
         """Attacks that ruin a run at its end that was none that breaks late."""
         t = self.truth
+        if self.nothing:
+            return []
         return [a for a, of in self.rows.items() if any(t.ruined(row) and not t.lost(row) > t.loss for row in of)]
 
     @property
     def let_through(self) -> list[str]:
+        if self.nothing:
+            return []
         return [a for a, of in self.gains.items() if max(of) > self.truth.success]
 
     @cached_property
@@ -274,11 +285,11 @@ class Part:
     @cached_property
     def word(self) -> str:
         """What is so of it, in the words of a verdict."""
+        if self.nothing:
+            return NOTHING
         late = BREAKS if self.broken_late else AT_END if self.ruined else ""
         if late or self.let_through:
             return " and ".join(filter(None, [late, THROUGH if self.let_through else ""]))
-        if self.truth.learned_nothing(self.place, self.defence):
-            return NOTHING
         if not self.met:
             return NOBODY
         if not self.lacking and all(row["same_models"] for row in self.met):

@@ -1,36 +1,62 @@
 """The notes of a verdict on runs without attack, and on those without the attackers' data, held against the lines."""
 
 import re
+from collections.abc import Callable
 
-from .verdict_truth import Part, mean_of, number
+from .verdict_truth import Part, Row, half, mean_of, number
 from .verdict_words import OfParts, near, outside_brackets
+
+
+def _is_gone(row: Row) -> bool:
+    return bool(row.get("diverged") or row.get("not_finite"))
+
+
+def _guesses(row: Row) -> bool:
+    """Whether its loss at the end is not yet twice that of a guess."""
+    of = row.get("diverged") or {}
+    return "last" in of and not row.get("not_finite") and of["last"] < 2 * of["guess"]
 
 
 class WithoutAttack(OfParts):
     """Reads them."""
 
-    def _bad(self, *flags: str, idle: bool = False) -> list[str]:
+    def _bad(self, is_so: Callable[[Row], object], idle: bool = False) -> list[str]:
         t, said = self.truth, []
         for place in t.places:
             for d in t.defences:
                 rows = t.clean_rows(place, d)
-                bad = sum(any(row.get(flag) for flag in flags) for row in rows)
+                bad = sum(bool(is_so(row)) for row in rows)
                 if bad and (idle or not t.idle(place, d)):
                     said.append(f"{d}{t.under(place)} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
         return said
 
     def _not_summed(self, found: re.Match[str], note: str) -> None:
-        self._same(self._bad("nothing_summed", idle=True), found[1], note)
+        self._same(self._bad(lambda row: row.get("nothing_summed"), idle=True), found[1], note)
+
+    def _gone(self, guesses: bool) -> list[str]:
+        """Who diverged without attack, or whose training is no better than a guess, as notes say it."""
+        return self._bad(lambda row: _is_gone(row) and _guesses(row) == guesses)
 
     def _diverged(self, found: re.Match[str], note: str) -> None:
+        self._gone_and_remedy(False, "A smaller training.lr, or inputs of one scale, may help", found, note)
+
+    def _nothing(self, found: re.Match[str], note: str) -> None:
+        self._gone_and_remedy(True, "More rounds, or another training.lr, may help", found, note)
+
+    def _gone_and_remedy(self, guesses: bool, remedy: str, found: re.Match[str], note: str) -> None:
+        """What may help, where no other defence learned beside each of these, by the whole interval of its seeds."""
         t = self.truth
-        self._same(self._bad("diverged", "not_finite"), found[1], note)
-        bad = {(p, d) for p in t.places for d in t.defences if not t.idle(p, d)
-               for row in t.clean_rows(p, d) if row.get("diverged") or row.get("not_finite")}  # fmt: skip
-        fine = {p for p in t.places for d in t.defences if (p, d) not in bad and t.clean_rows(p, d)
-                and not t.idle(p, d) and not t.learned_nothing(p, d)}  # fmt: skip
-        others = "others here learned" in found[2]
-        self.claim(others == ({p for p, _ in bad} <= fine), f"others learned in {fine}", note)
+        self._same(self._gone(guesses), found[1], note)
+        bad = {p for p in t.places for d in t.defences if not t.idle(p, d)
+               for row in t.clean_rows(p, d) if _is_gone(row) and _guesses(row) == guesses}  # fmt: skip
+        fine = {p for p in t.places for d in t.defences if t.clean_rows(p, d) and not t.idle(p, d)
+                and not any(map(_is_gone, t.clean_rows(p, d))) and not t.no_better(self._low(p, d), t.chance(p))}  # fmt: skip
+        others = "Others here learned from the same data, so look at the defence first, and at its training.lr"
+        self.claim(found[2] == (others if bad <= fine else remedy), f"others learned in {fine}", note)
+
+    def _low(self, place: str, defence: str) -> float:
+        of = [number(row, "accuracy", "late") for row in self.truth.clean_rows(place, defence)]
+        return mean_of(of) - half(of) if len(of) > 2 else min(of)
 
     def _little_seeds(self) -> list[str]:
         t, said = self.truth, []

@@ -37,7 +37,7 @@ def single_clients(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[s
         return one.holds
 
     def not_through(one: Finding) -> bool:
-        return one.backdoor is not None and one.backdoor.state != State.BREAKS
+        return not one.nothing and one.backdoor is not None and one.backdoor.state != State.BREAKS
 
     said = [
         f"{where} {100 * of.after:.1f} % under {of.attack}{of.often} (the worst has {100 * of.before:.1f} % without attack)"
@@ -62,7 +62,7 @@ def earlier_peaks(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[st
         return after - before, grid.bounds.success, before, after
 
     def not_through(one: Finding) -> bool:
-        return one.backdoor is None or one.backdoor.state != State.BREAKS
+        return not one.nothing and (one.backdoor is None or one.backdoor.state != State.BREAKS)
 
     most = _most(grid, found, not_through, moved)
     said = [f"{where} {100 * of.after:.1f} % of {of.attack}{of.often}" for where, of in most]

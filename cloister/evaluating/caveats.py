@@ -6,7 +6,7 @@ from ..fl.runs.results_folder import Row
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
 from .judging import Finding
-from .learning import at_chance, learns, seeds_without
+from .learning import learns, seeds_without
 
 IN_VAIN = 0.1
 """Share of the rounds that an attack makes come to nothing, above that without it, from which on a verdict says so."""
@@ -142,26 +142,6 @@ def in_vain(grid: Grid) -> list[str]:
                 worst[key] = attacked - without_attack, said
     found = "; ".join(words for _, words in worst.values())
     return [f"Points lost do not show rounds that came to nothing: {found}."] if found else []
-
-
-def diverged_without_attack(grid: Grid) -> list[str]:
-    """Who diverged or learned nothing without attack, whatever its accuracy is: what an attack took there is not to be known."""
-    said, places, learned = [], set[str](), set[str]()
-    for place in grid.protections:
-        under = f" under {place}" if len(grid.protections) > 1 else ""
-        for name in grid.defences:
-            rows = grid.rows(None, name, None, place)
-            bad = sum(bool(row.get("diverged") or row.get("not_finite")) for row in rows)
-            own = grid.clean(name, place)
-            if own is not None and not (bad or grid.idle(name, place) or at_chance(grid, own.mean, place)):
-                learned.add(place)
-            if bad and not grid.idle(name, place):
-                places.add(place)
-                said.append(f"{name}{under} on {bad} of {len(rows)} seed{'s' * (len(rows) != 1)}")
-    remedy = "a smaller training.lr, or inputs of one scale, may help"
-    if places <= learned:
-        remedy = "others here learned from the same data, so look at the defence first"
-    return [f"Training diverged or came to nothing without attack: by {', '.join(said)}; {remedy}."] if said else []
 
 
 def nothing_summed_without_attack(grid: Grid) -> list[str]:

@@ -115,7 +115,8 @@ class Finding:
 
     @property
     def state(self) -> State:
-        found = [of for of in (self.harm, self.backdoor, self.ended) if of is not None]
+        """Of what learned nothing without attack nothing is known: what parts it from itself is chance, or the labels' shares."""
+        found = [of for of in (self.harm, self.backdoor, self.ended) if of is not None and not self.nothing]
         if any(of.state == State.BREAKS for of in found):
             return State.BREAKS
         return State.HOLDS if found and not (self.met_nothing or self.undecided or self.without) else State.UNDECIDED
@@ -123,18 +124,20 @@ class Finding:
     @property
     def holds(self) -> bool:
         """Whether it is said to hold: never of what learned nothing without attack."""
-        return self.state == State.HOLDS and not self.nothing
+        return self.state == State.HOLDS
 
     @property
     def word(self) -> str:
         """What is found, in a word or two."""
+        if self.nothing:
+            return NOTHING
         if self.state == State.BREAKS:
             late = self.harm is not None and self.harm.state == State.BREAKS
             broken = "breaks" if late else AT_THE_END if self.ended is not None else ""
             through = self.backdoor is not None and self.backdoor.state == State.BREAKS
             return " and ".join(filter(None, [broken, "lets a backdoor through" * through]))
-        if self.nothing or self.met_nothing:
-            return NOTHING if self.nothing else self._spent if self.attackers else NOBODY
+        if self.met_nothing:
+            return self._spent if self.attackers else NOBODY
         return "holds" if self.state == State.HOLDS else "undecided"
 
     @property

@@ -14,7 +14,6 @@ from .best import strengths_without_result, which_is_best
 from .by_strength import by_strength
 from .caveats import (
     by_accuracy_alone,
-    diverged_without_attack,
     in_vain,
     little_on_some_seeds,
     nobody_at_work,
@@ -25,6 +24,7 @@ from .caveats import (
 )
 from .chance_breaks import by_chance
 from .data import Grid, at
+from .diverging import diverged_without_attack
 from .harmless import harm_nobody
 from .judging import (
     DECIDE,
