@@ -12,7 +12,8 @@ from .verdict_words import near, outside_brackets
 ONE_SEED = "One seed tells nothing of chance, so no method is called better. Highest mean accuracy"
 PERCENT = r"(\d+\.\d) %"
 BLOCK = re.compile(
-    rf"(.+?): (?:([^.;:(]+?), {PERCENT}|nobody has a result on every seed and of every client)(?:; (.+?))?\."
+    rf"(.+?): (?:([^.;:(]+?), {PERCENT}(?: \(always saying the most frequent label has {PERCENT}\))?|"
+    r"nobody has a result on every seed and of every client)(?:; (.+?))?\."
     r"( Not compared, as not every seed and client has a result: .+?\.)?((?: Under .+?\.)*)"
 )
 
@@ -70,12 +71,15 @@ class Reader:
         found = BLOCK.fullmatch(text)
         if found is None:
             return self.claim(False, "no reading of a block", text)
-        place, who, percent, others, apart, under = found.groups()
+        place, who, percent, guess, others, apart, under = found.groups()
         so = f"on {block[0]}" + f" under {block[1]}" * (len(t.about["protections"]) > 1) + " without attack" * bool(t.attacks)
         self.claim(place == so, f"place: {so}", text)
         of, best = t.compared(block), t.best(block)
         self.claim((listed(who) if who else []) == best, f"best: {best}", text)
         self.claim(not who or near(percent, fmean(of[best[0]])), "mean of the best", text)
+        so = t.one_label(block)
+        much = bool(so and who) and so >= 0.5 * fmean(of[best[0]])
+        self.claim(bool(guess) == much and (not guess or near(guess, so)), f"a guess has {so}", text)
         self._others(block, others, [m for m in of if m not in best], [m for m in t.methods if m not in of], text)
         self._apart(block, None, [m for m in t.methods if m not in of], (apart or "").partition("result: ")[2][:-1], text)
         self._under(block, under, text)

@@ -120,6 +120,8 @@ class Surfaces(Reader):
                 lambda w: self._who("diverged", w),
             r"Training came to nothing, with loss and accuracy of a guess: (.+)\.": self._nothing,
             r"Learned nothing without attack: (.+)\.": self._at_chance,
+            r"(Over .+: difference of mean accuracies, of the seeds that both have\. )?CPU s: of a run, clients and server"
+            r" together, mean over seeds; it is of the machine, and varies\.": self._over_whom,
             r"Sums were withheld by the protection, and what was in them moved no model: (.+)\. What may help: more clients\.":
                 self._withheld,
         }  # fmt: skip
@@ -166,6 +168,11 @@ class Surfaces(Reader):
             seeds = re.findall(r"\d+", (re.search(r" \(seeds? ([\d, ]+)", one) or ["", ""])[1])
             so_ = [str(row["seed"]) for row in so.get(place, ())]
             self.claim(name == "doubts" or seeds == so_, f"seeds {so_}", one)
+
+    def _over_whom(self, words: str | None) -> None:
+        """The yardstick, if it is among the methods."""
+        there = self.so.yardstick in self.so.methods
+        self.claim((words or "").startswith(f"Over {self.so.yardstick}: ") if there else not words, "over whom", words or "")
 
     def _nothing(self, words: str) -> None:
         places, remedy = self._remedied(words)

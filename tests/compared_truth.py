@@ -105,6 +105,10 @@ class Lines:
         }  # fmt: skip
         return {spot: mean for spot, mean in means.items() if mean <= 0.12 + 0.05 * 0.88}
 
+    def one_label(self, block: Block) -> float:
+        """What always saying the most frequent label has there; 0 where no line says."""
+        return max((row.get("one_label", 0.0) for m in self.methods for row in self.done(block, m)), default=0.0)
+
     def learned(self, block: Block) -> bool:
         """Whether some method is better than that, with no seed on which it came to nothing."""
         bad = {spot for name in ("diverged", "nothing", "nothing_summed") for spot in self.spots(name)} | {*self.at_chance()}

@@ -12,7 +12,7 @@ import pytest
 
 import cloister
 from cloister import Scenario, Training, algorithms, attacks, data, models, partitions, protections
-from cloister.comparing.caveats import withheld_words
+from cloister.comparing.caveats import withheld_of
 from cloister.comparing.data import read_comparison
 from cloister.comparing.notes import footnotes
 from cloister.fl.runs.lost_round import why_withheld
@@ -183,7 +183,7 @@ def test_a_comparison_says_where_sums_were_withheld_and_why(tmp_path: Path) -> N
         protections={"Masked": protections.Masked(), "Plain": protections.Plain()},
     )  # fmt: skip
     cloister.compare(comparison, tmp_path / "c", quiet=True, workers=1)
-    (words,) = withheld_words(read_comparison(tmp_path / "c"))
+    (words,) = withheld_of(read_comparison(tmp_path / "c"))
     assert words == (
         "Sums were withheld by the protection, and what was in them moved no model: IFCA on swapped under Masked in 1 of "
         "2 rounds (seeds 0, 1; first in round 0 of seed 0, of a slot: 2 clients chose it, where it is opened for 4 or "

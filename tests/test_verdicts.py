@@ -200,7 +200,7 @@ def test_who_loses_least_is_said_only_as_far_as_seeds_tell(tmp_path: Path) -> No
     table = {("a", "IPM"): [0.89, 0.89, 0.89], ("b", "IPM"): [0.885, 0.889, 0.885], ("c", "IPM"): [0.87, 0.872, 0.869]}
     words = verdict(made_up(tmp_path, table))
     assert "With 3 attackers a loses least of these: 1.0 points of accuracy to IPM, from 90.0 to 89.0 %." in words
-    assert "Whether b loses more is undecided, about 5 seeds needed." in words
+    assert "Whether b loses more is undecided by intervals that hold for all pairs at once, about 6 seeds needed." in words
     other = verdict(made_up(tmp_path / "other", {("a", "IPM"): [0.89] * 2, ("b", "IPM"): [0.86] * 2}))
     assert "undecided" not in other
 

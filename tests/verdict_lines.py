@@ -21,6 +21,7 @@ from .verdict_truth import (
 )  # fmt: skip
 from .verdict_words import (
     END,
+    GUESS,
     NOTHING_MET,
     OPENINGS,
     POINTS,
@@ -118,7 +119,7 @@ class Lines(Claims):
         self.claim(bool(lacking) == ("no result" in why), "no result", line)
 
     def _at_chance(self, of: Sequence[Part], words: str, line: str) -> None:
-        found = re.fullmatch(r"(.+) %, as chance is (.+) %", words)
+        found = re.fullmatch(rf"(.+) %, as {GUESS} is (.+) %", words)
         self.claim(found is not None, "no reading", line)
         if found:
             has = names_in(found[1])
@@ -129,7 +130,7 @@ class Lines(Claims):
     def _little(self, of: Sequence[Part], words: str, line: str) -> None:
         t, little = self.truth, set[str]()
         for name, nothing, has in re.findall(
-            r"(?:^|, )(.+?) learned (?:little|(nothing), as chance is [\d.]+ %): (\d+\.\d) %",
+            rf"(?:^|, )(.+?) learned (?:little|(nothing), as {GUESS} is [\d.]+ %): (\d+\.\d) %",
             words.removesuffix(" without attack"),
         ):
             little.add(name)

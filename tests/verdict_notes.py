@@ -25,6 +25,11 @@ class Notes(HiddenByMeans, WithoutAttack, LessPlayed):
             (r"Training diverged without attack: by (.+?)\. (.+)\.", self._diverged, lambda: bool(self._gone(False))),
             (r"Training came to nothing without attack, with loss and accuracy of a guess: by (.+?)\. (.+)\.", self._nothing,
              lambda: bool(self._gone(True))),
+            (r"Sums were withheld without attack, and what was in them moved no model, so that losses are held against less:"
+             r" (.+?)\.( A model whose slot stayed shut is as it was, and clients may go by others for good\.)? What may help:"
+             r" more clients\.", self._withheld_clean, lambda: bool(self._withheld_runs()[0])),
+            (r"A defence is worth what it is better by than training alone; under its worst attack seeds do not tell from that:"
+             r" (.+)\.", self._no_better, lambda: bool(self._like_alone())),
             (r"Nothing is lost to an attack that is missing without the attackers' data, too: (.+)\.", self._missing_data,
              lambda: bool(self._hidden())),
             (r"Without the attackers' data all clients stayed in one cluster, where there were several without attack: (.+)\."

@@ -12,7 +12,7 @@ from cloister.reporting.headings import Said
 
 from .verdict_lines import Lines
 from .verdict_truth import HOLDS, REFUSED, UNCHANGED, Part, half, seeds_for
-from .verdict_words import NOTHING_MET, NUMBER, WITHIN, near, seeds_said
+from .verdict_words import GUESS, NOTHING_MET, NUMBER, WITHIN, near, seeds_said
 
 
 class Reader(Lines):
@@ -51,7 +51,7 @@ class Reader(Lines):
             self.claim(not any(part.broken for part in inside), "one breaks", words)
             return self.claim(not hold, f"{hold} hold", words)
         if found := re.fullmatch(
-            r"no defence( that learned (?:half as much as (.+) does without attack|more than chance, (.+) %,))? (?:is known to"
+            rf"no defence( that learned (?:half as much as (.+) does without attack|more than {GUESS}, (.+) %,))? (?:is known to"
             rf" hold|(holds)) against every attack played {many}(?:; (.+) (?:is|are) undecided)?\.",
             text,
         ):
@@ -156,13 +156,15 @@ class Reader(Lines):
         found = re.fullmatch(
             rf"With {re.escape(t.at(of[0].strength))} (.+?) loses least of these: (nothing|{NUMBER} points.+?%)(?:, and backdoors"
             rf" gain at most {NUMBER} points of success(?: in the mean of (\d+) seeds(?:, {NUMBER} on one)?)?)?\."
-            r"(?: Whether (.+) loses? more is undecided, (.+)\.)?",
+            r"(?: Whether (.+) loses? more is undecided( by intervals that hold for all pairs at once)?, (.+)\.)?",
             rest,
         )
         if found is None:
             return self.claim(False, "no reading", words)
-        name, lost, _, gain, seeds, single, others, needed = found.groups()
-        worst = {p.defence: max(map(fmean, p.losses.values())) for p in of}
+        name, lost, _, gain, seeds, single, others, at_once, needed = found.groups()
+        pairs = len(of) * (len(of) - 1) // 2
+        self.claim(not others or bool(at_once) == (pairs > 1), "pairs", words)
+        worst = {p.defence: max(0.0, *map(fmean, p.losses.values())) for p in of}
         self.claim(worst.get(name, inf) <= min(worst.values()) + 1e-9, f"least: {worst}", words)
         part = next(p for p in of if p.defence == name)
         self.points(part, lost, words)
@@ -178,8 +180,8 @@ class Reader(Lines):
         for other in (p for p in of if p is not part):
             mine, theirs = self._by_seed(part), self._by_seed(other)
             gap = [theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys()]
-            if len(gap) < 2 or fmean(gap) <= half(gap):
-                told[other.defence] = seeds_for(fmean(gap), gap) if gap else 3
+            if len(gap) < 2 or fmean(gap) <= half(gap, pairs):
+                told[other.defence] = seeds_for(fmean(gap), gap, pairs) if gap else 3
         self.claim({*self.defences(others)} == {*told} if others else not told, f"may lose as little: {told}", words)
         if needed and told:
             self.claim(seeds_said(needed) == max(told.values()), f"seeds: {told}", words)
@@ -195,7 +197,7 @@ class Reader(Lines):
         t = self.truth
         found = re.search(
             r" Accuracy without attack, over all clients: (.+?)(?:; the best of all, (.+), (\d+\.\d) %)?\."
-            r"(?: Chance is (\d+\.\d) %, and (.+?) (?:is|are) little above it: there was little to lose\.)?(?= |$)(?! %)",
+            rf"(?: {GUESS} is (\d+\.\d) %, and (.+?) (?:is|are) little above it: there was little to lose\.)?(?= |$)(?! %)",
             text,
         )
         if found is None:

@@ -37,9 +37,12 @@ class LessPlayed(OfParts):
         so = set()
         for words, test in self._tests().items():
             for attack in self.truth.attacks:
-                of = [is_so for row in self._attacked(attack) if (is_so := test(row)) is not None]
-                if any(of):
-                    so.add(f"In {sum(map(bool, of))} of {len(of)} runs " + words.replace(" A ", f" {attack} ", 1))
+                of = [(is_so, row["defence"]) for row in self._attacked(attack) if (is_so := test(row)) is not None]
+                whose = [defence for is_so, defence in of if is_so]
+                by = ", ".join(f"{d} {whose.count(d)}" for d in dict.fromkeys(whose))
+                if whose:
+                    runs = f"{len(whose)} of {len(of)} runs{f' ({by})' * (len(self.truth.defences) > 1)} "
+                    so.add(f"In {runs}" + words.replace(" A ", f" {attack} ", 1))
         self.claim(said == so, f"in runs: {so ^ said}", "")
 
     def _runs(self, found: re.Match[str], note: str) -> None:

@@ -21,6 +21,7 @@ DEFENCES: Mapping[str, Row] = {
     "median": {"type": "RobustFedAvg", "rule": {"type": "Median"}},
     "Multi-Krum": {"type": "RobustFedAvg", "rule": {"type": "MultiKrum", "f": 2}},
     "hardened late": {"type": "HardenedFLIC"},
+    "alone": {"type": "Local"},
     "mine": {"type": "RobustFedAvg", "rule": {"type": "mine", "its code": "0a1b"}},
 }
 BACKDOORS = ("BadNets", "neurotoxin")
@@ -127,7 +128,10 @@ class _Defence:
     def _numbers(self, late: float, **others: Any) -> Row:
         of = {"late": late, "final": late, "worst": max(0.0, late - 0.03), "best_of_last_50": late}
         clusters = {"count": drawn(self.rng, {1: 3, 2: 1})}
-        work = {"stood": round(0.2 * self.rng.random(), 4), "withheld": drawn(self.rng, {0: 9, 3: 1}), "clusters": clusters}
+        withheld, rng = drawn(self.rng, {0: 9, 3: 1}), self.rng
+        first = {"round": rng.randrange(3), "reason": "a sum was none", "may_help": "more clients", "slot": rng.random() < 0.3}
+        work = {"stood": round(0.2 * rng.random(), 4), "withheld": withheld, "clusters": clusters}
+        work |= {"first_withheld": first if withheld else None}
         return {"accuracy": of, **self.labels, "rounds": ROUNDS, "lost": None, "unmoved": None, **work, **others}
 
     def clean(self) -> list[Row]:

@@ -35,22 +35,22 @@ def mean_of(values: Iterable[float]) -> float:
 
 
 @cache
-def quantile(n: int) -> float:
-    return float(student.ppf(0.975, n - 1))
+def quantile(n: int, pairs: int = 1) -> float:
+    return float(student.ppf(1 - 0.025 / pairs, n - 1))
 
 
-def half(values: Sequence[float]) -> float:
-    """Half of Student's t interval of the mean; inf of one value."""
-    return quantile(len(values)) * stdev(values) / sqrt(len(values)) if len(values) > 1 else inf
+def half(values: Sequence[float], pairs: int = 1) -> float:
+    """Half of Student's t interval of the mean, of which so many hold at once; inf of one value."""
+    return quantile(len(values), pairs) * stdev(values) / sqrt(len(values)) if len(values) > 1 else inf
 
 
-def seeds_for(gap: float, values: Sequence[float]) -> float:
+def seeds_for(gap: float, values: Sequence[float], pairs: int = 1) -> float:
     """The least number of seeds above these whose interval is shorter than the gap; 3 of one value, inf beyond 1000."""
     if len(values) < 2:
         return 3
     deviation = stdev(values)
     numbers = range(max(3, len(values) + 1), 1001)
-    return next((n for n in numbers if quantile(n) * deviation / sqrt(n) < abs(gap)), inf)
+    return next((n for n in numbers if quantile(n, pairs) * deviation / sqrt(n) < abs(gap)), inf)
 
 
 class Truth:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import isfinite
 
 from .verdict_truth import Part, Row, half, mean_of, number
 from .verdict_words import OfParts, near, outside_brackets
@@ -57,6 +58,47 @@ class WithoutAttack(OfParts):
     def _low(self, place: str, defence: str) -> float:
         of = [number(row, "accuracy", "late") for row in self.truth.clean_rows(place, defence)]
         return mean_of(of) - half(of) if len(of) > 2 else min(of)
+
+    def _withheld_runs(self) -> tuple[list[str], bool]:
+        """In how many rounds of whose runs without attack sums were withheld, and whether of slots."""
+        t, said, slots = self.truth, list[str](), False
+        for place in t.places:
+            for d in t.defences:
+                rows = [r for r in t.clean_rows(place, d) if r.get("first_withheld") and not r.get("nothing_summed")]
+                if rows:
+                    first = rows[0]["first_withheld"]
+                    same = all(r["first_withheld"] == first for r in rows)
+                    when = f"round {first['round']}" + f" of seed {rows[0]['seed']}" * (not same)
+                    seeds = f"seed{'s' * (len(rows) > 1)} {', '.join(str(r['seed']) for r in rows)}"
+                    why = f"first in {when}{', of a slot' * first['slot']}: {first['reason']}"
+                    said.append(f"{d} under {place} in 3 of 30 rounds ({seeds}; {why})")
+                    slots = slots or any(r["first_withheld"]["slot"] for r in rows)
+        return said, slots
+
+    def _withheld_clean(self, found: re.Match[str], note: str) -> None:
+        so, slots = self._withheld_runs()
+        self._same(so, found[1], note, "; ")
+        self.claim(bool(found[2]) == slots, "slots", note)
+
+    def _like_alone(self) -> list[str]:
+        """Who holds, and is not better than who trains alone under the attack that costs it most."""
+        t, said = self.truth, list[str]()
+        for p in self.holding:
+            if "alone" not in t.defences or p.defence == "alone":
+                continue
+            attack = self._worst(p)
+            other = t.of.get((p.place, "alone", attack, p.strength), {})
+            both = [(number(r, "accuracy", "late"), number(other[r["seed"]], "accuracy", "late")) for r in p.rows[attack]
+                    if r["seed"] in other and other[r["seed"]]["status"] == "done"]  # fmt: skip
+            both = [(a, b) for a, b in both if isfinite(a) and isfinite(b)]
+            gaps = [a - b for a, b in both]
+            if gaps and not (len(gaps) > 1 and mean_of(gaps) > half(gaps)):
+                mine, theirs = (100 * mean_of(of) for of in zip(*both, strict=True))
+                said.append(f"{p.defence}{t.under(p.place)} with {t.at(p.strength)} ({mine:.1f} %, alone {theirs:.1f} %)")
+        return said
+
+    def _no_better(self, found: re.Match[str], note: str) -> None:
+        self._same(self._like_alone(), found[1], note, "; ")
 
     def _little_seeds(self) -> list[str]:
         t, said = self.truth, []

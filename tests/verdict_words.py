@@ -17,6 +17,7 @@ OPENINGS = {
     "defences that state no number of attackers (say it with limits=)": None,
     "beyond what they are built for": False,
 }
+GUESS = "(?:[Cc]hance|[Aa]lways saying the most frequent label)"
 NUMBER = r"(-?\d+\.\d)"
 POINTS = re.compile(
     rf"{NUMBER} points of accuracy( in the mean)? to (.+?)(?:, played on (\d+) of (\d+) seeds)?, from {NUMBER} to {NUMBER} %"

@@ -29,7 +29,10 @@ class Steps:
 
     def __post_init__(self) -> None:
         if not (0 < self.step < inf and isfinite(self.least) and isfinite(self.most) and self.least <= self.most):
-            raise ValueError(f"a search goes from least up to most in steps above 0, not {self}")
+            raise ValueError(
+                f"a search goes from least up to most in steps above 0, not from least={self.least:g} to most={self.most:g} in"
+                f" steps of step={self.step:g}"
+            )
         if self.neighbours < 0 or self.probes < 0:
             raise ValueError(f"neighbours and probes of a search are 0 or more, not {self}")
         if len(self) > 100_000:

@@ -41,6 +41,12 @@ def nothing_words(accuracy: float, rows: Iterable[Mapping[str, Any]]) -> str:
     return f"{NOTHING} ({100 * accuracy:.1f} %, as {of} is {100 * guesses[of]:.1f} %)"
 
 
+def guess_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Which of these is the best: "chance" or `ONE_LABEL`; "chance", too, where neither is known."""
+    guesses = _guesses(rows)
+    return max(guesses, key=lambda name: guesses[name], default="chance")
+
+
 def _guesses(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     known = [(row.get("classes") or 0, row.get("one_label") or 0.0) for row in rows]
     classes, one = max((k for k, _ in known), default=0), max((share for _, share in known), default=0.0)

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+from ..grids.withheld import withheld_words
 from .data import Found, Spot
 from .learning import learning_words
 
@@ -12,7 +13,7 @@ def caveats(found: Found) -> list[str]:
         *unattacked_words(found),
         *doubtful_words(found),
         *unsummed_words(found),
-        *withheld_words(found),
+        *withheld_of(found),
         *learning_words(found),
         *at_an_end_words(found),
     ]
@@ -69,27 +70,11 @@ def unsummed_words(found: Found) -> list[str]:
     return [f"In no round was an update summed, so that accuracies are of clients alone: {'; '.join(said)}."] if said else []
 
 
-def withheld_words(found: Found) -> list[str]:
+def withheld_of(found: Found) -> list[str]:
     """In how many rounds of which methods sums were withheld without attack, why at first, and what may help; nothing where in
     none, or where no update was summed at all.
     """
-    said, ways, of_slots = [], dict[str, None](), False
-    for data, protection in found.blocks:
-        rounds = found.about["data"][data]["rounds"]
-        for method in found.methods:
-            rows = [row for row in found.lines(Spot(data, method, protection)) if not row.get("nothing_summed")]
-            rows = [row for row in rows if row.get("first_withheld")]
-            if not rows:
-                continue
-            first, counts = rows[0]["first_withheld"], [row["withheld"] for row in rows]
-            least = f"{min(counts)} to " if min(counts) < max(counts) else ""
-            seeds = f"seed{'s' * (len(rows) != 1)} {', '.join(str(row['seed']) for row in rows)}"
-            same = all(row["first_withheld"] == first for row in rows)
-            where = f"round {first['round']}" if same else f"round {first['round']} of seed {rows[0]['seed']}"
-            why = f"first in {where}{', of a slot' if first['slot'] else ''}: {first['reason']}"
-            said.append(f"{method} on {data} under {protection} in {least}{max(counts)} of {rounds} rounds ({seeds}; {why})")
-            ways |= dict.fromkeys(row["first_withheld"]["may_help"] for row in rows)
-            of_slots |= any(row["first_withheld"]["slot"] for row in rows)
-    later = " A model whose slot stayed shut is as it was, and clients may go by others for good." if of_slots else ""
-    words = f"Sums were withheld by the protection, and what was in them moved no model: {'; '.join(said)}.{later}"
-    return [f"{words} What may help: {'; '.join(ways)}."] if said else []
+    spots = [Spot(data, method, protection) for data, protection in found.blocks for method in found.methods]
+    rounds = {data: int(found.about["data"][data]["rounds"]) for data, _ in found.blocks}
+    of = [(f"{s.method} on {s.data} under {s.protection}", found.lines(s), rounds[s.data]) for s in spots]
+    return withheld_words("Sums were withheld by the protection, and what was in them moved no model", of)

@@ -68,6 +68,9 @@ def footnotes(found: Found) -> list[str]:
         "Span: the largest part of what sets one client's update apart from its cluster's mean that the server knows;"
         f' "{ALL_UPDATES}": it holds each. Undecided pairs: of clients that a method compares two by two, those never decided.'
     )
+    over = f"Over {about['yardstick']}: difference of mean accuracies, of the seeds that both have. "
+    over *= about["yardstick"] in found.methods
+    notes.append(f"{over}CPU s: of a run, clients and server together, mean over seeds; it is of the machine, and varies.")
     if found.attacks:
         notes.append(
             f"Attacks are played under {', '.join(found.attacked)} alone. {BRACKETS}; how often a backdoor opens: share of"

@@ -20,12 +20,16 @@ from scipy.stats import t as student
 
 from ..grids.words import names_words
 from ..reporting.headings import Said
+from ..threat_models.chance import ONE_LABEL, guess_of, of_rows
 from .data import Found, Spot
 
 LEVEL = 0.05
 ONE_SEED = "One seed tells nothing of chance, so no method is called better."
 MOST = 1000
 """Seeds beyond which nobody is told a number."""
+
+MUCH = 0.5
+"""Of the best accuracy, from which on that of a guess stands beside it."""
 
 Outcome = Literal["win", "loss", "tie", "undecided"]
 
@@ -248,7 +252,15 @@ def _highest(found: Found, data: str, protection: str, judged: Mapping[str, Stan
     best = [m for m, s in judged.items() if s.best]
     spot = found.over_seeds(Spot(data, best[0], protection), "accuracy", "mean") if best else None
     nobody = "nobody has a result on every seed and of every client"
-    return f"{_place(found, data, protection)}: {f'{names_words(best)}, {100 * spot.mean:.1f} %' if spot else nobody}"
+    has = f"{names_words(best)}, {100 * spot.mean:.1f} %{_beside_guess(found, data, protection, spot.mean)}" if spot else nobody
+    return f"{_place(found, data, protection)}: {has}"
+
+
+def _beside_guess(found: Found, data: str, protection: str, best: float) -> str:
+    """What always saying the most frequent label has, where that is much of the best accuracy."""
+    lines = [row for method in found.methods for row in found.lines(Spot(data, method, protection))]
+    guess = of_rows(lines) or 0.0
+    return f" ({ONE_LABEL} has {100 * guess:.1f} %)" if guess_of(lines) == ONE_LABEL and guess >= MUCH * best else ""
 
 
 def _apart(found: Found, data: str, protection: str, judged: Mapping[str, Standing]) -> str:

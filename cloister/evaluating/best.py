@@ -1,14 +1,15 @@
 """Which defences hold wherever they are built to, and which of them loses least."""
 
 from collections.abc import Mapping, Sequence
+from math import comb
 
-from ..grids.spread import spread
-from ..grids.words import names_words
+from ..grids.spread import LEVEL, spread
+from ..grids.words import capital, names_words
 from .caveats import fewer_than_built_for
 from .data import Grid, at
 from .judging import DECIDE, SPENT, UNCHANGED, Finding, State, seeds_needed, seeds_words
 from .learning import enough_words, learns, without_attack
-from .loss_words import capital, lost_in_the_mean, nothing_met, points, rate, they_are, verb_of
+from .loss_words import lost_in_the_mean, nothing_met, points, rate, they_are, verb_of
 from .losses import lost_by_seed
 
 WITHIN = "with as many attackers as it is built for"
@@ -97,16 +98,21 @@ def _met(grid: Grid, found: Sequence[Finding], attack: str, strength: float) -> 
 
 
 def _alike(grid: Grid, least: Finding, others: Sequence[Finding]) -> str:
-    """Whom the difference, paired by seed, does not tell from the one that loses least, and about how many seeds would."""
+    """Whom the difference, paired by seed, does not tell from the one that loses least, and about how many seeds would. The
+    intervals hold for all pairs at once (Bonferroni), as which one loses least is seen in the same seeds.
+    """
     open_, needed = [], 0.0
+    level = 1 - (1 - LEVEL) / comb(len(others) + 1, 2)
     mine = _lost(grid, least)
     for other in others:
         theirs = _lost(grid, other)
-        gap = spread(theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys())
+        gap = spread((theirs[seed] - mine[seed] for seed in mine.keys() & theirs.keys()), level)
         if gap is None or gap.count < 2 or gap.mean <= gap.half:
             open_.append(other.defence)
-            needed = max(needed, DECIDE if gap is None else seeds_needed(gap.mean, gap))
-    return f"Whether {names_words(open_)} {verb_of(open_, 'lose')} more is undecided, {seeds_words(needed)}." if open_ else ""
+            needed = max(needed, DECIDE if gap is None else seeds_needed(gap.mean, gap, level))
+    at_once = " by intervals that hold for all pairs at once" * (len(others) > 1)
+    who = f"Whether {names_words(open_)} {verb_of(open_, 'lose')} more is undecided{at_once}"
+    return f"{who}, {seeds_words(needed)}." if open_ else ""
 
 
 def _lost(grid: Grid, one: Finding) -> dict[int, float]:

@@ -1,8 +1,10 @@
 """What a verdict says of itself: where what was played was less than it looks, so that "holds" is not taken for more."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..fl.runs.results_folder import Row
+from ..grids.withheld import withheld_words
 from ..threat_models.evaluation import ABSENT
 from .data import Grid, at
 from .judging import Finding
@@ -30,13 +32,18 @@ def nobody_at_work(grid: Grid) -> list[str]:
 
 def runs_in_which(grid: Grid, is_so: Callable[[Row], bool | None], words: str) -> list[str]:
     """A sentence for each attack of which something is so in some run. is_so: None for a run that is not counted. words: with
-    {runs}, "2 of 3 runs", and {attack}.
+    {runs}, "2 of 3 runs (median 2)", of which defences where there are several, and {attack}.
     """
-    found: dict[str, list[bool]] = {}
+    found: dict[str, list[tuple[bool, str]]] = {}
     for row in _attacked(grid):
         if (so := is_so(row)) is not None:
-            found.setdefault(row["attack"], []).append(so)
-    return [words.format(runs=f"{sum(of)} of {len(of)} runs", attack=name) for name, of in found.items() if any(of)]
+            found.setdefault(row["attack"], []).append((so, row["defence"]))
+    said = []
+    for name, of in found.items():
+        by = Counter(defence for so, defence in of if so)
+        whose = f" ({', '.join(f'{defence} {count}' for defence, count in by.items())})" * (len(grid.defences) > 1)
+        said += [words.format(runs=f"{by.total()} of {len(of)} runs{whose}", attack=name)] if by else []
+    return said
 
 
 def of_missing_data(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
@@ -157,6 +164,14 @@ def nothing_summed_without_attack(grid: Grid) -> list[str]:
                 why = why or bad[0]
     words = "In no round was an update summed without attack, so that accuracies are of clients alone"
     return [f"{words}: by {', '.join(said)} ({why})."] if said else []
+
+
+def withheld_without_attack(grid: Grid) -> list[str]:
+    """Whose sums the protection withheld without attack, of which losses are held against less than it could do."""
+    spots = [(name, place, grid.rows(None, name, None, place)) for place in grid.protections for name in grid.defences]
+    of = [(f"{name} under {place}", rows, int(rows[0]["rounds"][-1]) + 1) for name, place, rows in spots if rows]
+    first = "Sums were withheld without attack, and what was in them moved no model, so that losses are held against less"
+    return withheld_words(first, of)
 
 
 def fewer_than_built_for(by: Mapping[str, Sequence[Finding]], holding: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
     """Whom attacks break on some seeds by accuracy, while what each of these costs in the mean may be nothing, and nothing else
     breaks it.
     """
-    said, most = [], 0
+    said, attacks = [], set[str]()
     for place, several in found.items():
         under = f" under {place}" if len(found) > 1 else ""
         for one in several:
@@ -23,9 +23,9 @@ def by_chance(grid: Grid, found: Mapping[str, Sequence[Finding]]) -> list[str]:
                 for of in broke
             ]
             said.append(f"{one.defence}{under} with {at(grid, one.strength)} {', '.join(ways)}")
-            most = max(most, len(ways))
+            attacks |= {of.attack for of in broke}
     first = "Where the mean may be none a break may be chance, the more so the more attacks and seeds are played"
-    alone = "that attack" if most == 1 else "these attacks"
+    alone = "that attack" if len(attacks) == 1 else "these attacks"
     return [f"{first}: {'; '.join(said)}. More seeds of {alone} alone tell."] if said else []
 
 

@@ -11,7 +11,7 @@ from ..fl.runs.results_folder import Row, read_results
 from ..grids.spread import Spread, metric, spread
 from ..threat_models.broken import Bounds
 from ..threat_models.cell import idle
-from ..threat_models.chance import gave_up, of_rows
+from ..threat_models.chance import gave_up, guess_of, of_rows
 from ..threat_models.evaluation import ABSENT
 from .over_seeds import summed_up
 
@@ -79,6 +79,10 @@ class Grid:
         """The same in the mean of the seeds; None where no line says what there are."""
         found = self.chances(protection)
         return sum(found.values()) / len(found) if found else None
+
+    def guess(self, protection: str) -> str:
+        """What that guess is, in words."""
+        return guess_of(row for spot, rows in self.cells.items() if spot.protection == protection for row in rows)
 
     @property
     def expected(self) -> int:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from math import inf, isfinite, sqrt
 
 from ..fl.runs.results_folder import Row
-from ..grids.spread import Spread, metric, quantile, spread
+from ..grids.spread import LEVEL, Spread, metric, quantile, spread
 from ..threat_models.broken import gained
 from ..threat_models.chance import NOTHING
 from .data import Grid
@@ -265,7 +265,7 @@ def harm_of(attack: str, values: Iterable[float], bound: float) -> Harm | None:
     return Harm(attack, lost, bound, broke, None if decided else seeds_needed(bound - lost.mean, lost))
 
 
-def seeds_needed(gap: float, of: Spread) -> float:
+def seeds_needed(gap: float, of: Spread, level: float = LEVEL) -> float:
     """The least number of seeds, above those played, with which the interval of the mean is shorter than the gap to what it is
     held against, if mean and deviation stay as they are, DECIDE at least; inf where that takes more than MANY. One seed alone
     has no deviation: DECIDE.
@@ -273,7 +273,7 @@ def seeds_needed(gap: float, of: Spread) -> float:
     if of.count < 2:
         return DECIDE
     for n in range(max(DECIDE, of.count + 1), MANY + 1):
-        if quantile(n) * of.deviation / sqrt(n) < abs(gap):
+        if quantile(n, level) * of.deviation / sqrt(n) < abs(gap):
             return n
     return inf
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..grids.words import capital
 from ..threat_models.chance import no_better
 from .data import Grid
 
@@ -47,7 +48,7 @@ def enough_words(grid: Grid, protection: str) -> str:
     """What a defence must have learned to be praised, "half as much as median does without attack"."""
     name, best = _best(grid, protection)
     return (
-        f"more than chance, {_percent(grid.chance(protection))},"
+        f"more than {grid.guess(protection)}, {_percent(grid.chance(protection))},"
         if at_chance(grid, best, protection)
         else f"half as much as {name} does without attack"
     )
@@ -60,7 +61,7 @@ def little_words(grid: Grid, defences: Sequence[str], protection: str) -> str:
         own = grid.clean(name, protection)
         if own is not None and not learns(grid, name, protection):
             little = (
-                f"nothing, as chance is {_percent(grid.chance(protection))}"
+                f"nothing, as {grid.guess(protection)} is {_percent(grid.chance(protection))}"
                 if at_chance(grid, own.mean, protection)
                 else "little"
             )
@@ -78,7 +79,8 @@ def without_attack(grid: Grid, holding: Sequence[str], protection: str) -> str:
     beside = "" if name in own else f"; the best of all, {name}, {_percent(best)}"
     close = [d for d, mean in own.items() if close_to_chance(grid, mean, protection)]
     near = f"{', '.join(close)} {'is' if len(close) == 1 else 'are'} little above it"
-    little = f" Chance is {_percent(grid.chance(protection))}, and {near}: there was little to lose." if close else ""
+    guess = f"{capital(grid.guess(protection))} is {_percent(grid.chance(protection))}"
+    little = f" {guess}, and {near}: there was little to lose." if close else ""
     return f"Accuracy without attack, over all clients: {said}{beside}.{little}"
 
 

@@ -64,7 +64,7 @@ def rate(one: Finding) -> str:
 
 
 def lost_in_the_mean(one: Finding) -> float:
-    return one.harm.lost.mean if one.harm else 0.0
+    return max(0.0, one.harm.lost.mean) if one.harm else 0.0
 
 
 def verb_of(names: Sequence[str], verb: str) -> str:

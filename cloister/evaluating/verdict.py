@@ -7,9 +7,11 @@ It says "holds against every attack played", and never that a defence is safe.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..grids.words import capital
 from ..reporting.headings import Said
 from ..threat_models.broken import CLEAN, LOWER
 from .behind_means import earlier_peaks, single_clients
+from .beside_alone import no_better_than_alone
 from .best import strengths_without_result, which_is_best
 from .by_strength import by_strength
 from .caveats import (
@@ -21,6 +23,7 @@ from .caveats import (
     nothing_summed_without_attack,
     of_missing_data,
     unusable,
+    withheld_without_attack,
 )
 from .chance_breaks import by_chance
 from .data import Grid, at
@@ -31,7 +34,6 @@ from .judging import (
     Finding,
     findings,
 )
-from .loss_words import capital
 from .losses import NO_MEASURE
 from .not_seen import (
     absent_failed,
@@ -71,7 +73,7 @@ def sentences(grid: Grid) -> Said:
     held = seeds > 1 and any(one.holds for of in found.values() for one in of)
     few = f"With {seeds} seed{'s' * (seeds != 1)} nothing but a break is decided: play {DECIDE} or more."
     few = f"{seeds} seeds are few, and what holds here may yet break on a third: play {DECIDE} or more." if held else few
-    less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid))
+    less = (*nothing_summed_without_attack(grid), *diverged_without_attack(grid), *withheld_without_attack(grid))
     less += (*of_missing_data(grid, found), *not_parted(grid), *little_on_some_seeds(grid, found))
     less += (*by_accuracy_alone(grid), *(f"{capital(words)}." for words in grid.about.get("doubts") or ()))
     less += (
@@ -80,6 +82,7 @@ def sentences(grid: Grid) -> Said:
         *did_nothing(grid),
         *without_some(grid, found),
         *harm_nobody(grid, found),
+        *no_better_than_alone(grid, found),
         *nobody_loyal(grid),
         *works_without(grid),
     )

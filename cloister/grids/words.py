@@ -18,3 +18,7 @@ def _said(row: Row) -> str:
 def names_words(names: Sequence[str]) -> str:
     """ "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
