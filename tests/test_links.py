@@ -475,6 +475,7 @@ def test_an_older_copy_of_a_journal_is_noticed_and_refused_in_words(run, seen, w
         link.start(seen)
     link.stop()
     assert listener.counted["refused"] == 1
+    assert [words in why for why in listener.lost().values()] == [True] * words.startswith("journal of client-0")
     listener.post(1, b"a", 10)  # others are served
     other = dialled(listener, 1)
     other.start()

@@ -3,12 +3,14 @@
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cloister.fl.algorithms.fpfc import FPFC
-from cloister.fl.runs.listening import wait_for_somebody
+from cloister.fl.runs.listening import wait_for_helpers, wait_for_somebody
 from cloister.fl.runs.member import Member
+from cloister.protocol import TwoServer
 from cloister.protocol.links import attendance
 from cloister.protocol.links.pauses import LONGEST_PAUSE
 from cloister.protocol.links.terms import Limits, grpc_or_words
@@ -94,6 +96,18 @@ class Links:
         self.waited.append((clients, seconds))
         self.there, self.behind = (*self.there, *self.come), tuple(i for i in self.behind if i not in self.come)
         return self.there
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_second_server_that_lost_its_journal_is_not_waited_for_again(lost):
+    """Before: "start what is missing, then this again", which could never help."""
+    why = "the journal of second-server is an older copy, or was lost"
+    links = SimpleNamespace(left=dict, wait_for=lambda *_: (0, 1), lost=lambda: {-2: why, 4: "another"} if lost else {})
+    words = f"{why}; with that folder the same commands go on, and without it this run cannot: begin another" if lost else (
+        "after 9 s second-server not there; start what is missing, then this again"
+    )  # fmt: skip
+    with pytest.raises(ConnectionError, match=f"^{words}"):
+        wait_for_helpers(replace(SMALL, protection=TwoServer()), links, 9.0)
 
 
 def test_nobody_is_waited_for_where_all_were_revoked_or_somebody_is_there():

@@ -14,6 +14,7 @@ from cloister.protocol.core.errors import (
     FEW_KEYS,
     LOST_BETWEEN,
     NO_SUM,
+    OF_EITHER,
     OF_HELPERS,
     OF_NO_COUNTS,
     OF_NO_UPDATE,
@@ -138,6 +139,11 @@ def test_clients_that_are_lost_between_counts_and_sums_are_said_to_be() -> None:
         (Fault(SECOND_SERVER, f"it says that it has the keys of 0 of the 3 {FEW_KEYS}"), [], "says that it has the keys of 0 of"),
         (Fault(SECOND_SERVER, f"it says that it has the keys of 0 of the 3 {FEW_KEYS}"), [BelowFloor("0@1", (), 2)], "keys of 0"),
         (Fault(SECOND_SERVER, "a share of a sum of 8 bytes where 16 belong"), [LOST], "did not answer as it should"),
+        (
+            Fault(SECOND_SERVER, f"shares that do not add up: {OF_EITHER}"),
+            [],
+            "the second server or the dealer did not answer as",
+        ),
         (Fault(DEALER, "gram of round 1 was not answered"), [], "the dealer did not answer as it should"),
     ],
 )

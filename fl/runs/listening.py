@@ -222,5 +222,10 @@ def wait_for_helpers(scenario: Scenario[Any], listener: Listener, seconds: float
     if gone := {i: why for i, why in listener.left().items() if i in needed}:
         said = "; ".join(f"{name_of(i)} left: {why}" for i, why in gone.items())
         raise ConnectionError(f"{said}: start it by what all agree on, then this again")
-    if needed and (away := [name_of(i) for i in needed if i not in listener.wait_for(0, seconds, needed)]):
-        raise ConnectionError(f"after {seconds:g} s {' and '.join(away)} not there; start what is missing, then this again")
+    away = [i for i in needed if i not in listener.wait_for(0, seconds, needed)] if needed else []
+    if lost := [why for i, why in listener.lost().items() if i in away]:
+        again = "with that folder the same commands go on, and without it this run cannot: begin another, all with other folders"
+        raise ConnectionError(f"{'; '.join(lost)}; {again}")
+    if away:
+        names = " and ".join(map(name_of, away))
+        raise ConnectionError(f"after {seconds:g} s {names} not there; start what is missing, then this again")

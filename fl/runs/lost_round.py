@@ -10,6 +10,7 @@ from ...protocol.core.errors import (
     LOST_BETWEEN,
     NO_CLIENT,
     OF_CLIP,
+    OF_EITHER,
     OF_FLOOR,
     OF_HELPERS,
     OF_TRAINING,
@@ -49,7 +50,8 @@ def unanswered(
     names = {SECOND_SERVER: "the second server", DEALER: "the dealer"}
     seen = [f for f in _seen(faults) if f.blame in servers]
     silent = sorted({f.blame for f in seen}, reverse=True)
-    few = {f.blame: f.reason.removeprefix("it ") for f in seen if f.reason.endswith(FEW_KEYS)}
+    few = {f.blame: "or the dealer did not answer as it should" for f in seen if f.reason.endswith(OF_EITHER)}
+    few |= {f.blame: f.reason.removeprefix("it ") for f in seen if f.reason.endswith(FEW_KEYS)}
     why = {party: missed.get(party, few.get(party, "did not answer as it should")) for party in silent}
     if len({*why.values()}) == 1 < len(silent):
         words = why[silent[0]].replace("it should", "they should").replace("was not", "were not")

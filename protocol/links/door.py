@@ -14,7 +14,7 @@ from ..core.errors import Revoked
 from ..pki.certificates import Untrusted, common_name
 from ..pki.names import name_of
 from ..pki.standing import Standing
-from .terms import ID_HEADER, CoordinatorRun, Limits, LinkRefused, hello_of, reply
+from .terms import ID_HEADER, CoordinatorRun, JournalLost, Limits, LinkRefused, hello_of, reply
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -28,12 +28,12 @@ TAKEN_BACK = NOBODY
 class TurnedAway(Exception):
     """A stream is not let in, or not any more. code: gRPC's name. words: for whoever is at its other end. why: for the log.
 
-    who: it is by its certificate, for the log too.
+    who: it is by its certificate, for the log too. lost: whose journal is an older copy; None where that is not why.
     """
 
-    def __init__(self, code: str, words: str, why: str = "", who: str = "") -> None:
+    def __init__(self, code: str, words: str, why: str = "", who: str = "", lost: int | None = None) -> None:
         super().__init__(why or words)
-        self.code, self.words, self.who = code, words, who
+        self.code, self.words, self.who, self.lost = code, words, who, lost
 
 
 @dataclass(slots=True)
@@ -95,7 +95,8 @@ class Door:
         except TimeoutError:
             raise TurnedAway(WRONG, "nothing was said in time", who=name_of(client)) from None
         except LinkRefused as error:
-            raise TurnedAway(WRONG, str(error), who=name_of(client)) from None
+            lost = client if isinstance(error, JournalLost) else None
+            raise TurnedAway(WRONG, str(error), who=name_of(client), lost=lost) from None
         finally:
             known.opening -= 1
         if self._standing is None:

@@ -121,6 +121,10 @@ class Listener:
         """By client that said that it takes no further part, and is not back, why."""
         return {i: peer.left for i, peer in sorted(self._owing.peers.items()) if peer.left}
 
+    def lost(self) -> dict[int, str]:
+        """By party that was refused as its journal is older than what it answered, and is not back, what it was told."""
+        return dict(self._streams.lost)
+
     def missing(self) -> dict[int, float]:
         """By client that is not connected, seconds since it was, or since this is there."""
         now, back = time.monotonic(), self.limits.back

@@ -36,6 +36,7 @@ class Streams:
     """door: who is let in. owing: what clients owe. ending: of the coordinator. run, greeting, noted: as of a `Listener`.
 
     changed: notified when somebody has come. Counted: bytes_in, bytes_out; displaced, refused: how often.
+    lost: by party that was refused for its journal since it was here, what it was told.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Streams:
     ) -> None:
         self.changed = threading.Condition()
         self.bytes_in = self.bytes_out = self.displaced = self.refused = 0
+        self.lost: dict[int, str] = {}
         self._door, self._owing, self._ending, self._limits = door, owing, ending, limits
         self._run, self._greeting, self._noted = run, greeting, noted
         self._slots = asyncio.Semaphore(limits.slots)
@@ -68,12 +70,15 @@ class Streams:
                 peer.leave("ABORTED", "another stream of this client took its place: if that is not yours, have its key revoked")
         except TurnedAway as away:
             self.refused += 1
+            if away.lost is not None:
+                self.lost[away.lost] = away.words
             log.warning("refused", extra={"peer": context.peer(), "who": away.who, "why": str(away)})
             await context.abort(grpc.StatusCode[away.code], away.words)
             raise
         said = next((value for key, value in context.invocation_metadata() or () if key == TERMS_HEADER), "")
         if isinstance(said, str) and 0 < len(said) <= MOST_TERMS_BYTES:
             self._noted(entered.client, said)
+        self.lost.pop(peer.id, None)
         if entered.boot != peer.boot:
             if peer.boot:  # else what is owed was said, or said again, for whoever comes
                 self._owing.drop(peer, "its process is a new one")

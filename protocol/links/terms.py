@@ -66,6 +66,10 @@ class LinkRefused(ConnectionError):
     """The other side refuses this one, and says why: there is no use in trying again."""
 
 
+class JournalLost(LinkRefused):
+    """The other side answered what its journal does not know of."""
+
+
 class LinkRevoked(LinkRefused, Revoked):
     """This side's certificate was taken back by the authority: it takes no further part."""
 
@@ -106,7 +110,7 @@ class CoordinatorRun:
                 f" {seen.life}, and the journal is of life {self.life} and knows of word {self.numbers.get(client, 0)}"
             )
         if (answered := self.answered.get(client, 0)) > seen.number:
-            raise LinkRefused(
+            raise JournalLost(
                 f"the journal of {name_of(client)} is an older copy, or was lost: it answered word {answered}, and knows of word"
                 f" {seen.number}; without the newest it takes no further part: is --folder the one of its first start?"
             )

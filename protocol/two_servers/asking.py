@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...crypto.additive import AdditiveShare, GramTriple, difference, gram_share, keyed_triple, reveal
 from ...crypto.commitment import SALT_BYTES, commit
 from ...crypto.entropy import Entropy
-from ..core.errors import ProtocolError
+from ..core.errors import OF_EITHER, ProtocolError
 from ..core.session import DEALER, SECOND_SERVER, SERVER
 from ..drivers.roles import Deadline, Effect, Event, Received, Send
 from ..wire.codec import Envelope
@@ -188,7 +188,7 @@ def _reveal(state: CoinOpened, answer: GramAnswer) -> GramAnswered:
     share = AdditiveShare(1, from_words(answer.gram).reshape(count, count))
     gram = reveal(gram_share(reveal(state.mine, theirs), state.triple), share)
     if (gram != gram.T).any():
-        raise ProtocolError("shares that do not add up to a symmetric matrix", SECOND_SERVER)
+        raise ProtocolError(f"shares that do not add up to a symmetric matrix: {OF_EITHER}", SECOND_SERVER)
     return GramAnswered(state.question, gram)
 
 

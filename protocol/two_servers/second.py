@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from ...crypto.additive import keyed_share
-from ..core.errors import ProtocolError
+from ..core.errors import RESTARTED, ProtocolError
 from ..core.session import SERVER
 from ..drivers.roles import Deadline, Effect, Event, Persist, Received, Refusal
 from ..wire.codec import Envelope
@@ -112,7 +112,7 @@ def _agree(state: Second, digest: bytes, clients: tuple[int, ...]) -> tuple[Seco
     """Fix the survivors: clients whose shares both servers hold, and that started from one model. Other keys are forgotten."""
     held = state.sessions.get(digest)
     if not isinstance(held, CollectingKeys):
-        raise ProtocolError("survivors of a session that is not open, or a second time", SERVER)
+        raise ProtocolError(f"survivors of a session that is not open, {RESTARTED}, or a second time", SERVER)
     if not set(clients) <= set(held.session.roster):
         raise ProtocolError("survivors from outside the roster", SERVER)
     both = {i: held.models[i] for i in clients if i in held.keys}
@@ -135,7 +135,7 @@ def _sum(state: Second, question: bytes, request: SumQuestion) -> tuple[Second, 
     numbered, stored = number_spent(state, request.number, question, sum_question(state.run, request))
     held, rules = state.sessions.get(request.source), state.terms.rules
     if not isinstance(held, HoldingKeys) or held.sums is None or not set(request.clients) <= set(held.keys):
-        raise ProtocolError("a sum of updates that are not held, or no longer for sums", SERVER)
+        raise ProtocolError(f"a sum of updates that are not held, {RESTARTED}, or no longer for sums", SERVER)
     row = dict(zip(request.clients, request.weights, strict=True))
     if not rules.enough(len(row)):
         raise ProtocolError(f"a sum of {len(row)} clients where {rules.least} are the fewest", SERVER)
@@ -166,7 +166,7 @@ def _slots(state: Second, question: bytes, request: SlotQuestion) -> tuple[Secon
     numbered, stored = number_spent(state, request.number, question, slot_question(state.run, request))
     held = state.sessions.get(request.source)
     if not isinstance(held, SlotHolding):
-        raise ProtocolError("a question about slots that are not held", SERVER)
+        raise ProtocolError(f"a question about slots that are not held, {RESTARTED}", SERVER)
     opened, answer = open_slots(held, request)
     if not opened.summed.isdisjoint(_summed_beside(state, request.source, held.round)):
         raise ProtocolError(OTHER_WORK, SERVER)

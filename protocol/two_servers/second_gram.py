@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...crypto.additive import AdditiveShare, difference, gram_share, keyed_share, keyed_square, keyed_triple, reveal
 from ...crypto.commitment import BadCommitment, open_commitment
-from ..core.errors import ProtocolError
+from ..core.errors import RESTARTED, ProtocolError
 from ..core.session import DEALER, SERVER
 from ..drivers.roles import Effect
 from .messages import Coin, GramAnswer, GramQuestion, KeyedTriple, Opening
@@ -31,7 +31,7 @@ def toss(state: Second, question: bytes, request: GramQuestion) -> tuple[Second,
         if isinstance(held, SlotHolding):  # inner products of choices would show who chose alike
             raise ProtocolError("a Gram question about slots", SERVER)
         if not isinstance(held, HoldingKeys) or client not in held.keys:
-            raise ProtocolError("a Gram question about an update that is not held", SERVER)
+            raise ProtocolError(f"a Gram question about an update that is not held, {RESTARTED}", SERVER)
         products = held.products.get(client, 0) + len(rows)
         if 0 < state.terms.most_products < products:
             raise ProtocolError(f"a question too many: {state.terms.most_products} products of one update are the most", SERVER)
