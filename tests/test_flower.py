@@ -163,6 +163,16 @@ def shares_came(nodes, client):
     return sum(one["what"] == "SealedShares" for line in record for one in line.get("revealed", ())) == 2
 
 
+def test_a_folder_that_holds_a_run_is_refused_by_what_flower_has(tmp_path):
+    """Before: "go on with it by --resume", which Flower has not."""
+    (tmp_path / "scenario.json").write_text("{}")
+    with pytest.raises(
+        ValueError, match=r"in Flower no run is gone on with: name another folder by --run-config 'out="
+    ) as caught:
+        next(play(scenario, tmp_path, object()))
+    assert "--resume" not in str(caught.value)
+
+
 @pytest.mark.trains
 def test_a_client_that_agreed_to_something_else_ends_the_run_in_words(tmp_path, flower):
     scenario = load(str(SCENARIO))

@@ -162,7 +162,13 @@ def play(
     check_served(scenario)
     if helpers_of(scenario):
         raise Refused("a Flower federation has no second server: play TwoServer with cloister serve, second, dealer and join")
-    RunFolder(out).check_free()
+    try:
+        RunFolder(out).check_free()
+    except ValueError:
+        words = (
+            "holds something already, and in Flower no run is gone on with: name another folder by --run-config 'out=\"FOLDER\"'"
+        )
+        raise ValueError(f"{out} {words}") from None
     dealt = Apportioned.of(scenario, data)
     parties, name = Parties(scenario, data, dealt, here=()), os.urandom(RUN_BYTES)
     hosts = Hosts(grid, parties.setup.clients, name, greeting_of(parties, name), wait, patience)
