@@ -169,7 +169,7 @@ def test_a_folder_that_holds_a_run_is_refused_by_what_flower_has(tmp_path):
     with pytest.raises(
         ValueError, match=r"in Flower no run is gone on with: name another folder by --run-config 'out="
     ) as caught:
-        next(play(scenario, tmp_path, object()))
+        next(play(load(str(SCENARIO)), tmp_path, object()))
     assert "--resume" not in str(caught.value)
 
 
