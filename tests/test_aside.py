@@ -1,16 +1,21 @@
 """What a client or the dealer has for the second server: given when it is there; what the first server says in their place."""
 
 import queue
+import threading
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import cbor2
 import numpy as np
 import pytest
 
 from cloister.crypto.entropy import KeptEntropy, OsEntropy
+from cloister.fl.runs.joining import _start
 from cloister.protocol.core.errors import ProtocolError, Refused
 from cloister.protocol.core.session import DEALER, SECOND_SERVER, SERVER, Session
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Party
+from cloister.protocol.links.dialled import Dialled
 from cloister.protocol.two_servers.aside import MOST, Aside
 from cloister.protocol.two_servers.clients import sharing_clients
 from cloister.protocol.two_servers.helper import Helper, Welcome, frame_in
@@ -123,6 +128,16 @@ def test_a_link_that_fails_is_found_out_and_another_run_is_refused():
         aside.check()
     with pytest.raises(Refused, match="another run"):
         Aside(Link(bytes(16))).start(RUN)
+
+
+def test_a_client_that_does_not_reach_the_second_server_says_so_where_the_coordinator_ends_meanwhile():
+    """Before: "the link was ended before it was there", of which nobody could say whose it was."""
+    ended = threading.Event()
+    threading.Timer(0.5, ended.set).start()
+    beside = SimpleNamespace(waiting=nullcontext, ended=ended, over=False)
+    words = r"^the coordinator has ended the run; .*: the second-server at 127.0.0.1:1 was not reached \(nobody listens there"
+    with pytest.raises(ConnectionError, match=words):
+        _start(Aside(Dialled("127.0.0.1:1", None, 0, server=SECOND_SERVER)), beside, RUN)
 
 
 @pytest.mark.parametrize("given", [True, False], ids=["the key was given", "it was not"])

@@ -17,7 +17,7 @@ import cbor2
 from ...protocol.core.errors import Refused
 from ...protocol.drivers.journal import InFile
 from ...protocol.links.dialled import Dialled
-from ...protocol.links.terms import LinkRevoked
+from ...protocol.links.terms import LinkRefused, LinkRevoked
 from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
@@ -178,6 +178,9 @@ def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:
     try:
         with link.waiting():
             aside.start(drawn, link)
-    except ConnectionError:
+    except LinkRefused:
+        raise
+    except ConnectionError as error:
         if not link.over:
-            raise
+            ended = "the coordinator has ended the run; " if link.ended.is_set() else ""
+            raise ConnectionError(f"{ended}{error}") from None

@@ -95,7 +95,8 @@ class LinkedHosts:
         clients = view.harness.part(Clients)
         if round == 0 and not clients.seated:
             left = "" if self.listener is None else who_left(self.listener)
-            raise ValueError(f"no client is ready for the run{left}: each party says why where it was started")
+            also = " (one that does not reach the second server is not ready)" if hasattr(view, "helpers") else ""
+            raise ValueError(f"no client is ready for the run{left}: each party says why where it was started{also}")
         self.words.switch(self._journal.of(round, [self.words.save(), self.linked.save(), sorted(clients.seated)]))
         words, linked, seated = self.words.first
         self.words.restore(words)
