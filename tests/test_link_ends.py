@@ -40,7 +40,7 @@ def test_a_link_that_is_stopped_before_or_while_it_waits_for_its_first_word_says
         else:
             threading.Timer(0.5, link.stop).start()
         with pytest.raises(
-            ConnectionError, match="was ended before it was there: the coordinator at .* was not reached"
+            ConnectionError, match=r"was ended before it was there: the coordinator at .* was not reached"
         ) as caught:
             link.start()
         assert stopped_first or "(nobody listens there" in str(caught.value)
