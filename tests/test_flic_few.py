@@ -62,7 +62,7 @@ def test_communities_wait_for_half_of_the_clients(similarities: Any, protection:
         assert bool(state.measured.get(ALL) and state.measured[ALL].turned_down) == (t > 0)
     assert not compared(toy), "nothing is asked that could not be used"
     if similarities == "once":
-        words = "similarities are known of 5 of 12 clients, and communities need 6"
+        words = "not yet, as similarities are known of 5 of 12 clients, and communities need 6"
         assert state.measured[ALL].turned_down == words
     state = toy.step(algorithm, state)
     assert len(compared(toy)) == 1
@@ -82,7 +82,7 @@ def test_what_is_compared_in_every_round_adds_up_until_it_is_of_half() -> None:
     state = toy.play(algorithm, 2)
     assert list(state.clusters) == [ALL]
     assert state.memory.clients == (0, 1, 2, 3)
-    assert state.measured[ALL].turned_down == "similarities are known of 4 of 12 clients, and communities need 6"
+    assert state.measured[ALL].turned_down == "not yet, as similarities are known of 4 of 12 clients, and communities need 6"
     state = toy.step(algorithm, state)
     assert members(state) == {(0, 2, 4), (1, 3, 5)}
     assert state.waiting == (6, 7, 8, 9, 10, 11)
@@ -103,7 +103,7 @@ def test_there_are_no_communities_of_which_none_could_have_a_sum_while_clients_a
     algorithm = FLIC(rounds_before=2, similarities=similarities)
     state = toy.play(algorithm, 2)
     assert list(state.clusters) == [ALL]
-    words = "the largest community has 3 clients, where sums need 4, and 6 were not compared"
+    words = "not yet, as the largest community has 3 clients, where sums need 4, and 6 were not compared"
     assert state.measured[ALL].turned_down == words
     state = toy.step(algorithm, state)
     assert members(state) == {(0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9, 11)}
@@ -171,7 +171,7 @@ def test_clients_are_recalled_three_times_at_most() -> None:
     state = toy.play(algorithm, 5)
     assert often == [0, 1, 2]
     assert list(state.clusters) == [ALL]
-    assert state.measured[ALL].turned_down == "clients answered 3 times for what they kept, each time too few of them"
+    assert state.measured[ALL].turned_down == "not yet, as clients answered 3 times for what they kept, each time too few of them"
 
 
 def test_a_state_that_waits_is_written_and_read() -> None:

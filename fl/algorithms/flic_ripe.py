@@ -41,4 +41,4 @@ def without_a_sum(communities: Sequence[Sequence[int]], missing: int, least: int
 
 def put_off(measured: dict[Name, Measured], name: Name, words: str) -> dict[Name, Measured]:
     """What was measured, with why this cluster is not parted yet."""
-    return {**measured, name: replace(measured.get(name, Measured(None, None, ())), turned_down=words)}
+    return {**measured, name: replace(measured.get(name, Measured(None, None, ())), turned_down=f"not yet, as {words}")}

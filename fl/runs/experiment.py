@@ -16,6 +16,7 @@ from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
 from ..own_code import has_own
+from .alone import without_any_sum
 from .begun_with import other_fields
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
@@ -195,7 +196,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     below = [
         {"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} | ({"hidden": True} if b.shut else {})
         for b in record.below_floor[refused:]
-    ]
+    ] + without_any_sum(earlier.clusters, state.clusters, t)
     missed = {} if hosts is None else hosts.missed()
     summed = {i for entry in record.log[logged:] if entry.what == "sums" for i in entry.about}
     all_summed = all(not summed.isdisjoint(cluster.members) for cluster in earlier.clusters.values())
