@@ -1,6 +1,7 @@
 """Clients that train alone, and those in no cluster: what summary, page and terminal say, and of measures without them."""
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 
 import cloister
+from cloister.deployment.log import Told
 from cloister.fl.algorithms.algorithm import Cluster, Few
 from cloister.fl.algorithms.flic import FLIC
 from cloister.fl.data.partition import LabelSwap
 from cloister.fl.runs.alone import on_their_own, without_any_sum
+from cloister.fl.runs.experiment import Round
 from cloister.fl.runs.verdicts import agreement
 from cloister.protocol import Masked
 from cloister.protocol.view.answers import Model
@@ -108,6 +111,15 @@ def test_clusters_of_clients_that_train_alone_are_told_from_others() -> None:
     assert verdict(run, final_clusters(run)).startswith(
         "3 of 12 clients ended in 2 clusters, 1 of them of a client that trains alone."
     )
+
+
+def test_the_log_says_once_that_a_cluster_is_not_parted_yet(caplog: pytest.LogCaptureFixture) -> None:
+    told = Told(logging.getLogger("cloister.test"))
+    with caplog.at_level(logging.INFO, "cloister.test"):
+        for t, turned_down in enumerate(({}, {"0": "not yet, as two"}, {"0": "not yet, as three"}, {}, {"0": "again"}), 1):
+            told.round(Round(t, 9, 1, 0.5, turned_down=turned_down))
+    said: list[Any] = [record for record in caplog.records if record.getMessage() == "not split"]
+    assert [(of.cluster, of.round, of.why) for of in said] == [("0", 1, "not yet, as two"), ("0", 4, "again")]
 
 
 @pytest.mark.trains

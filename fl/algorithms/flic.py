@@ -171,7 +171,8 @@ class FLIC:
     def _put_off(self, state: State, words: str) -> State:
         """All train one model still. What is compared in a single round is compared anew, what is stored stays."""
         memory = state.memory if self.similarities == "every round" else EMPTY
-        return replace(state, memory=memory, measured=put_off(dict(state.measured), ALL, words))
+        compared = max(state.compared, len(state.memory.clients))
+        return replace(state, memory=memory, compared=compared, measured=put_off(dict(state.measured), ALL, words))
 
     def _recalled(self, state: State, view: FlicView, updates: Updates, asked: Sequence[int]) -> State:
         """The state with similarities of what clients kept, where enough have something; they answer `recalls` times at most.
@@ -191,7 +192,10 @@ class FLIC:
         """The state with what this round's updates tell, or, where they are compared later, with handles on them."""
         match self.similarities:
             case "once" if last:
-                if words := self._too_few(state, view, len(updates.clients)):
+                words, there = self._too_few(state, view, len(updates.clients)), len(updates.clients)
+                if not words and there <= state.compared:
+                    words = f"{there} clients were there, and as many were compared before in vain"
+                if words:
                     return self._put_off(state, words)  # nothing is asked that could not be used
                 return _with(state, view.gram(updates))
             case "recalled" if updates.round >= self.warm_up:
@@ -220,7 +224,7 @@ class FLIC:
             name: Cluster(c, before.model, state.round, before.seed, within=w)
             for (name, c), w in zip(groups.items(), within, strict=True)
         }
-        return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting, asked=(), recalled=0)
+        return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting, asked=(), recalled=0, compared=0)
 
     def _apart(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)

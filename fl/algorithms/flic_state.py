@@ -16,7 +16,8 @@ class State(Flat):
     """memory: the updates that are compared, and their cosines, where they are asked for in every round; empty after T.
     kept: handles on the last updates that are asked for at T, each client in one; empty after it.
     waiting: clients that no community has yet. asked: whose updates were asked for to be compared, until then; recalled: how
-    often those that clients kept were. first: the model that communities began with, once all clients train alone from it.
+    often those that clients kept were; compared: of how many at most it was in vain. first: the model that communities began
+    with, once all clients train alone from it.
 
     measured: the last round's norms, cosines and communities, for the record; not needed to go on.
     """
@@ -28,6 +29,7 @@ class State(Flat):
     kept: tuple[Remembered, ...] = ()
     asked: tuple[int, ...] = ()
     recalled: int = 0
+    compared: int = 0
     first: Model | None = None
     measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
 

@@ -62,6 +62,7 @@ class Round:
     clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
     many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster. declined: who sat
     out, and why. not_summed: in how many rounds a client answered and was in no sum, of those of whom it is to be told.
+    turned_down: of clusters that were not parted in it, why.
     """
 
     round: int
@@ -73,6 +74,7 @@ class Round:
     unplaced: tuple[int, ...] = ()
     declined: tuple[tuple[int, str], ...] = ()
     not_summed: Mapping[int, int] = field(default_factory=dict)
+    turned_down: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(
@@ -254,4 +256,5 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     count = len(simulation.clusters)
     apart = in_no_cluster(simulation)
     told = line.get("accuracy_mean"), numbers_of(line, count), stopped, apart, declined(record.faults[known:])
-    return Round(state.round, scenario.rounds, count, *told, to_tell(progress.in_vain, state.round))
+    vain, turned_down = to_tell(progress.in_vain, state.round), line.get("turned_down", {})
+    return Round(state.round, scenario.rounds, count, *told, vain, turned_down)
