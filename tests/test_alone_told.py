@@ -102,6 +102,13 @@ def test_one_client_that_trains_alone_shares_no_model() -> None:
     assert "No sum was opened in 2 of 3 rounds (1 to 2)." in told
 
 
+def test_a_round_to_which_nobody_answered_has_no_sum_either() -> None:
+    run = page_of({"client 0": [0]}, [0], 4)
+    still = {"round": 4, "stood_still": [{"cluster": "0", "since": 4, "clients": [0], "why": "nobody"}], "below_floor": []}
+    told = stood_still(replace(run, rounds=[*run.rounds, still, {"round": 5, "below_floor": []}]))
+    assert "No sum was opened in 4 of 6 rounds (1 to 4)." in told
+
+
 def test_clusters_of_clients_that_train_alone_are_told_from_others() -> None:
     run = page_of({"client 0": [0], "client 1": [1]}, [0, 1])
     assert verdict(run, final_clusters(run)).startswith(

@@ -28,7 +28,8 @@ def alone_in_words(run: Run) -> Iterator[str]:
 def no_sum_in_words(run: Run) -> list[str]:
     """In how many rounds no sum was opened though some were due, in a run that had others."""
     summed = {number(entry.get("round")) for entry in run.answers if is_sum(entry)}
-    rounds = [int(t) for line in run.rounds if line.get("below_floor") and (t := number(line.get("round"))) not in summed]
+    due = [line for line in run.rounds if line.get("below_floor") or line.get("stood_still")]  # that where nobody answered
+    rounds = [int(t) for line in due if (t := number(line.get("round"))) not in summed]
     if not summed or not rounds:
         return []
     return [f"No sum was opened in {len(rounds)} of {len(run.rounds)} rounds ({in_words(rounds)})."]
