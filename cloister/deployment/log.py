@@ -17,6 +17,7 @@ WHY_NOT_SUMMED = (
 class Told:
     """What was said last, so that a change is said once. stopped: clients whose cluster learns nothing, with its name. apart: in
     none. declined: who sat out, and why. not_summed: who answers, and is in no sum. lost: whether nobody learned anything.
+    turned_down: clusters that were not parted.
     """
 
     log: logging.Logger
@@ -25,6 +26,7 @@ class Told:
     declined: frozenset[tuple[int, str]] = field(default_factory=frozenset)
     not_summed: frozenset[int] = field(default_factory=frozenset)
     lost: bool = False
+    turned_down: frozenset[str] = field(default_factory=frozenset)
 
     def round(self, done: Round) -> None:
         """A line for the round that is over, which is counted from 0, and one for each change."""
@@ -53,5 +55,7 @@ class Told:
             self.log.warning(
                 "answers, and is in no sum", extra={"client": client, "rounds": done.not_summed[client], "why": WHY_NOT_SUMMED}
             )
-        self.not_summed = frozenset(done.not_summed)
+        for name in sorted(done.turned_down.keys() - self.turned_down):
+            self.log.info("not split", extra={"cluster": name, "round": done.round - 1, "why": done.turned_down[name]})
+        self.not_summed, self.turned_down = frozenset(done.not_summed), frozenset(done.turned_down)
         self.stopped, self.apart, self.declined = now, apart, self.declined | {*done.declined}

@@ -10,7 +10,8 @@ Summary = Mapping[str, Any]
 
 
 def agreement_in_words(summary: Summary) -> list[str]:
-    """Of a run with planted groups: ARI, purity by both of its definitions, groups isolated; nothing that is not known.
+    """Of a run with planted groups: ARI, purity by both of its definitions, groups isolated, and over how many clients where some
+    are in no cluster; nothing that is not known.
 
     A run of attackers has groups that they are in, of which none of this is said; nor is it of one group alone, which any single
     cluster agrees with.
@@ -26,7 +27,17 @@ def agreement_in_words(summary: Summary) -> list[str]:
         words.append(f"purity as FLIC defines it {known['purity']:.2f}")
     if math.isfinite(known["groups_isolated"]):
         words.append(f"{known['groups_isolated']:.0f} of {planted} groups isolated")
-    return words
+    return [*words, of_some] if words and (of_some := over_some(summary)) else words
+
+
+def over_some(summary: Summary) -> str:
+    """Over how many clients such measures are, where others are in no cluster, or in none that is known; else empty."""
+    planted = {str(i) for i in summary.get("groups") or ()}
+    placed = planted & {str(i) for members in summary.get("clusters") or () for i in members}
+    if not placed or placed == planted:
+        return ""
+    others = "are in no cluster" if summary.get("apart") else "may be in any"
+    return f"over {len(placed)} of {len(planted)} clients: the others {others}"
 
 
 def worth_in_words(summary: Summary) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from .agreement import agreement_in_words
+from .agreement import agreement_in_words, over_some
 from .byte_words import byte_words
 from .headings import Tile
 from .headline import MADE_OWN
+from .on_their_own import on_their_own
 from .panels import has_clusters, looks_for_splits
 from .run_data import (
     DASH,
@@ -91,6 +92,8 @@ def _unsplit(run: Run) -> str:
     """What there is to say where nothing was split."""
     if in_slots(run):
         return "each client by the model that it chooses, or mixes by itself"
+    if (alone := on_their_own(run)) and alone >= {i for members in final_clusters(run).values() for i in members}:
+        return "each client by its own model, trained alone"
     if final_clusters(run) and len(final_clusters(run)) > 1:
         return "each client by its cluster's model"
     if run.pairs or has_clusters(run):
@@ -107,5 +110,5 @@ def _groups_tile(run: Run, final: Mapping[str, Sequence[str]], agree: Sequence[s
     inside = [{run.groups.get(i, "") for i in members} for members in final.values()]
     alone = {group for groups in inside for group in groups if len(groups) == 1}
     alone -= {group for groups in inside for group in groups if len(groups) > 1}
-    said = [words for words in agree if "isolated" not in words]
+    said = [words for words in agree if "isolated" not in words] or [words for words in [over_some(run.summary)] if words]
     return Tile("groups isolated", f"{len(alone)} of {len(planted)}", f"{found}; {', '.join(said)}" if said else found)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .headline import MADE_OWN, turned_down_in_words, unmoved_in_words
+from .on_their_own import alone_in_words, no_sum_in_words, on_their_own
 from .panels import has_clusters, looks_for_splits
 from .pauses import Pause, pauses
 from .run_data import Run, client_ids, final_clusters, number, round_of, sorted_ids
@@ -47,6 +48,8 @@ def stood_still(run: Run) -> list[str]:
         more = len(over) - MOST_PAUSES
         found.append(f"So it was {more} time{'s' * (more != 1)} more.")
     found += [learned_nothing(of) for of in paused if of.lasts]
+    found += alone_in_words(run)
+    found += no_sum_in_words(run)
     found += unanswered_in_words(run)
     if isinstance(unmoved := run.summary.get("unmoved"), dict):
         found.append(f"{unmoved_in_words(unmoved, len(run.rounds))}.")
@@ -92,8 +95,9 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
             "Not finished: no round was over yet when this page was made." if run.interrupted else "The run recorded no rounds."
         )
     after = f" after {splits} split{'s' * (splits != 1)}" if splits or len(final) == 1 else ""
-    so_far = f"{clients} were in {len(final)} cluster{'s' * (len(final) != 1)}{after}"
-    start = f"{clients} ended in {len(final)} cluster{'s' * (len(final) != 1)}{after}.{_split_last(run)}"
+    into = f"{len(final)} cluster{'s' * (len(final) != 1)}{after}{_on_their_own(run, final)}"
+    so_far = f"{clients} were in {into}"
+    start = f"{clients} ended in {into}.{_split_last(run)}"
     if run.ended:
         return f"Ended early, after round {round_of(run.rounds[-1], len(run.rounds) - 1):.0f}: {run.ended}. Then {so_far}."
     if run.interrupted:
@@ -118,6 +122,16 @@ def verdict(run: Run, final: Mapping[str, Sequence[str]]) -> str:
     return f"{start} {len(mixed)} of the clusters still mix{'es' * (len(mixed) == 1)} planted groups."
 
 
+def _on_their_own(run: Run, final: Mapping[str, Sequence[str]]) -> str:
+    """How many of the clusters are a client's that trains by itself."""
+    alone = sum({*members} <= on_their_own(run) for members in final.values())
+    if not alone:
+        return ""
+    if alone == len(final):
+        return ", each of a client that trains alone" if alone > 1 else ", that of a client that trains alone"
+    return f", {alone} of them of a client that trains alone"
+
+
 def _split_last(run: Run) -> str:
     """That clusters which the last round made have one model still: what sets them apart in a picture is who is in them."""
     if not run.splits or run.splits[-1].get("round") != round_of(run.rounds[-1], len(run.rounds) - 1):
@@ -127,6 +141,8 @@ def _split_last(run: Run) -> str:
 
 def _one_cluster(run: Run, clients: str) -> str:
     """A run that ended with all in one cluster: whether it looked for more, and what it missed."""
+    if on_their_own(run):
+        return f"{clients} trained alone in the end."
     chose = bool(run.pairs) or has_clusters(run)
     if not chose and not looks_for_splits(run):
         if in_slots(run):

@@ -8,8 +8,10 @@ rounds all the time. Here it asks once, in the last round before T (`similaritie
 updates are compared by what they differ in from their mean. They begin from one model, so that groups are told apart sooner than
 by updates of different rounds. Where not all can be invited at once, clients keep their last update until T and show the inner
 products of what they kept, less the mean of those that were summed with them (`similarities="recalled"`). Who does not answer
-then is like a client that was never sampled. Clients are grouped by what they did in that one round: an attacker who is honest in
-it stays among the loyal, whatever it does before and after. Against poisoning use `HardenedFLIC`.
+then is like a client that was never sampled. Communities wait until similarities are known of half of the clients that were
+asked, and of as many as a sum needs (`flic_ripe.py`): until then all train one model, and are compared anew. Clients are grouped
+by what they did in one round: an attacker who is honest in it stays among the loyal, whatever it does before and after. Against
+poisoning use `HardenedFLIC`.
 
 Where paper and authors' code differ or are silent, this is what happens:
 - The graph has no self loops, and what is not known is no edge. A similarity of exactly 0 (a minus-gradient twin) stays 0.
@@ -19,7 +21,9 @@ Where paper and authors' code differ or are silent, this is what happens:
 - A sample is ceil(participation * |c|) clients of a community, `least` at least, and so one of a community of one. By default
   it is one of fixed cohorts, in turn, so that sums of many rounds tell no client from its cohort; the paper's is random.
 - A community that is too small for a sum (`Sums.least`) would keep the first model for good: each of its clients trains alone
-  from it, from the round after T, and newcomers choose among the models of the others.
+  from it, from the round after T, and newcomers choose among the models of the others. Where all are alone newcomers have none to
+  choose: they go on together from the model that communities began with. Where all communities would be too small while clients
+  are away, there are none yet.
 - After T, updates are neither compared nor stored (Algorithm 1); what was stored is forgotten.
 - Right after T all communities have one model, and nobody could choose among them: clients that were never sampled wait until
   each community has trained for `settle` rounds. They judge on their own training or validation examples, not on test images.
@@ -27,13 +31,13 @@ Where paper and authors' code differ or are silent, this is what happens:
   asked again in the next round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from ...protocol.view.answers import Assignment, BelowFloor, Gram, Model, Remembered, Sum, Updates
+from ...protocol.view.answers import Assignment, BelowFloor, Gram, Sum, Updates
 from ...protocol.view.asks import Choices, MovesModels, Recalls, Similarities, Sums, Trains
 from ...protocol.view.functionality import Functionality
 from ..clients.training import Training
@@ -47,14 +51,14 @@ from ..clustering.communities import (
     one_plus_cosine_squared,
 )
 from ..clustering.separation import cosine_similarity, norm_of_combination, norms
-from .algorithm import Cluster, Flat, Measured, Start, advanced, check_counts, left_alone, mean_of, resting, trained_alone
+from .algorithm import Cluster, Measured, Start, advanced, check_counts, left_alone, mean_of, resting, trained_alone
 from .cohorts import Sampling, check_participation, check_sampling, cohorts, divided, invited
+from .flic_placing import begun_with, placed
+from .flic_ripe import SHARE, put_off, too_few, without_a_sum
+from .flic_state import ALL as ALL
+from .flic_state import State as State
 from .incremental_similarity import EMPTY, SimilarityMemory, newest, refreshed
 from .usual import says_what_is_usual
-
-ALL = "0"
-"""The cluster of all clients, until communities are found."""
-
 
 COMPARED = {
     "once": frozenset({Functionality.GRAM}),
@@ -66,31 +70,6 @@ COMPARED = {
 
 class FlicView(Trains, Sums, Similarities, Recalls, Choices, MovesModels, Protocol):
     """What FLIC asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class State(Flat):
-    """memory: the updates that are compared, and their cosines, where they are asked for in every round; empty after T.
-    kept: handles on the last updates that are asked for at T, each client in one; empty after it.
-    waiting: clients that no community has yet.
-
-    measured: the last round's norms, cosines and communities, for the record; not needed to go on.
-    """
-
-    round: int
-    clusters: Mapping[str, Cluster]
-    memory: SimilarityMemory = EMPTY
-    waiting: tuple[int, ...] = ()
-    kept: tuple[Remembered, ...] = ()
-    measured: Mapping[str, Measured] = field(default_factory=dict, compare=False)
-
-    @property
-    def models(self) -> Sequence[Model]:
-        return [cluster.model for cluster in self.clusters.values()]
-
-    @property
-    def remembered(self) -> Sequence[Remembered]:
-        return [*self.memory.handles, *self.kept]
 
 
 @says_what_is_usual
@@ -169,24 +148,56 @@ class FLIC:
 
     def _together(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         cluster, last = state.clusters[ALL], state.round + 1 >= self.rounds_before
-        share = 1.0 if last and self.similarities == "once" else self.participation
-        there = invited(cluster, state.round, share, self.sampling, rng, max(self.least, view.least))  # line 4
+        least, once = max(self.least, view.least), self.similarities == "once"
+        there = invited(cluster, state.round, 1.0 if last and once else self.participation, self.sampling, rng, least)  # line 4
         updates = view.train(state.round, {ALL: Assignment(cluster.model, there, cluster.members)}).get(ALL)  # lines 5-6
-        following = replace(state, round=state.round + 1, measured={})
+        asked = tuple(sorted({*there, *(() if once else state.asked)})) if state.round >= self.warm_up else ()
+        following = replace(state, round=state.round + 1, measured={}, asked=asked)
         if updates is not None:
             mean = view.sums(updates, {ALL: mean_of(updates.clients, self.by_samples)})[ALL]
             following = replace(following, clusters={ALL: advanced(view, cluster, mean)})  # line 9
             following = self._compared(following, view, updates, mean, last)  # lines 7 and 11
-        if last and following.kept:
-            following = _with(following, view.recall(state.round, following.kept))
+            if last and following.kept:
+                following = self._recalled(following, view, updates, there)
         ripe = last and bool(following.memory.clients)
+        if ripe and (words := self._too_few(following, view, len(following.memory.clients))):
+            return self._put_off(following, words)
         return self._grouped(following, view, ripe, rng) if ripe or (self.trace and following.measured) else following
+
+    def _too_few(self, state: State, view: FlicView, known: int) -> str:
+        """That communities cannot be decided by similarities of so many clients; empty where they can."""
+        return too_few(known, len(state.clusters[ALL].members), len(state.asked), max(self.least, view.least))
+
+    def _put_off(self, state: State, words: str) -> State:
+        """All train one model still. What is compared in a single round is compared anew, what is stored stays."""
+        memory = state.memory if self.similarities == "every round" else EMPTY
+        compared = max(state.compared, len(state.memory.clients))
+        return replace(state, memory=memory, compared=compared, measured=put_off(dict(state.measured), ALL, words))
+
+    def _recalled(self, state: State, view: FlicView, updates: Updates, asked: Sequence[int]) -> State:
+        """The state with similarities of what clients kept, where enough have something; they answer `recalls` times at most.
+
+        That enough are there, too, is taken from who trained of those that were `asked`.
+        """
+        there, words = len(updates.clients), self._too_few(state, view, sum(len(handle.clients) for handle in state.kept))
+        if not words and there < SHARE * len(asked):
+            words = f"{there} of {len(asked)} clients that were asked to train were there, and communities need half of them"
+        if not words and state.recalled >= self.recalls:
+            words = f"clients answered {self.recalls} times for what they kept, each time too few of them"
+        if words:
+            return self._put_off(state, words)
+        return replace(_with(state, view.recall(updates.round, state.kept)), recalled=state.recalled + 1)
 
     def _compared(self, state: State, view: FlicView, updates: Updates, mean: Sum | BelowFloor, last: bool) -> State:
         """The state with what this round's updates tell, or, where they are compared later, with handles on them."""
         match self.similarities:
-            case "once":
-                return _with(state, view.gram(updates)) if last else state
+            case "once" if last:
+                words, there = self._too_few(state, view, len(updates.clients)), len(updates.clients)
+                if not words and there <= state.compared:
+                    words = f"{there} clients were there, and as many were compared before in vain"
+                if words:
+                    return self._put_off(state, words)  # nothing is asked that could not be used
+                return _with(state, view.gram(updates))
             case "recalled" if updates.round >= self.warm_up:
                 return replace(state, kept=newest(state.kept, view, updates))
             case "every round" if updates.round >= self.warm_up:
@@ -202,17 +213,18 @@ class FLIC:
         state = replace(state, measured={name: replace(m, communities=found) for name, m in state.measured.items()})
         if not ripe:
             return state
-        before = state.clusters[ALL]
+        before, least = state.clusters[ALL], max(self.least, view.least)
+        waiting = tuple(sorted(set(before.members) - set(seen.clients)))
+        if words := without_a_sum(found, len(waiting), least):
+            return self._put_off(state, words)
         groups = named(found)  # line 16
-        least = max(self.least, view.least)
         parts = cohorts(before, self.participation, least) if self.sampling == "cohorts" else ()
         within = divided(parts, list(groups.values()), least)
         clusters = {
             name: Cluster(c, before.model, state.round, before.seed, within=w)
             for (name, c), w in zip(groups.items(), within, strict=True)
         }
-        waiting = tuple(sorted(set(before.members) - set(seen.clients)))
-        return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting)
+        return replace(state, clusters=clusters, memory=EMPTY, kept=(), waiting=waiting, asked=(), recalled=0, compared=0)
 
     def _apart(self, state: State, view: FlicView, rng: np.random.Generator) -> State:
         clusters = dict(state.clusters)
@@ -225,8 +237,10 @@ class FLIC:
         means = view.train_and_sum(state.round, work, weights) if work else {}  # lines 18-21
         idle = resting(clusters, state.round, self.participation)
         clusters = {name: advanced(view, cluster, means.get(name)) for name, cluster in clusters.items()}  # line 22
-        clusters = trained_alone(view, state.round, left_alone(clusters, means), idle)
-        following = State(state.round + 1, clusters, waiting=state.waiting)
+        clusters = left_alone(clusters, means)
+        first = begun_with(state, clusters)
+        clusters = trained_alone(view, state.round, clusters, idle)
+        following = State(state.round + 1, clusters, waiting=state.waiting, first=first)
         trained = following.round - max(c.born for c in clusters.values())
         return placed(following, view) if state.waiting and trained >= self.settle else following
 
@@ -234,19 +248,6 @@ class FLIC:
 def named(communities: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     """Names for communities, in their order."""
     return {f"community {k}": community for k, community in enumerate(communities, 1)}
-
-
-def placed(state: State, view: FlicView) -> State:
-    """Every waiting client that answers joins the community whose model it says serves it best; none, where all are alone."""
-    offered = {name: c.model for name, c in state.clusters.items() if not c.alone}
-    if not offered:
-        return state
-    chosen = view.choose(state.round - 1, offered, state.waiting)
-    clusters = {
-        name: replace(c, members=tuple(sorted({*c.members, *(i for i, best in chosen.items() if best == name)})))
-        for name, c in state.clusters.items()
-    }
-    return replace(state, clusters=clusters, waiting=tuple(i for i in state.waiting if i not in chosen))
 
 
 def _with(state: State, gram: Gram) -> State:

@@ -16,6 +16,7 @@ from ..data.source import not_read
 from ..emd.record import newly_compared
 from ..meters.record import read as read_account
 from ..own_code import has_own
+from .alone import without_any_sum
 from .begun_with import other_fields
 from .checkpoint import Checkpoint, latest, read, write
 from .codec import from_plain, to_plain
@@ -61,7 +62,7 @@ class Round:
     clients of each further metric, bytes_up, bytes_down, seconds, clusters, and epsilon of a unit ("epsilon client"). round: how
     many are over. stopped: clusters whose training stands still. unplaced: clients that are in no cluster. declined: who sat
     out, and why. not_summed: in how many rounds a client answered and was in no sum, of those of whom it is to be told. lost: why
-    nobody learned anything in it; empty if somebody did.
+    nobody learned anything in it; empty if somebody did. turned_down: of clusters that were not parted in it, why.
     """
 
     round: int
@@ -74,6 +75,7 @@ class Round:
     declined: tuple[tuple[int, str], ...] = ()
     not_summed: Mapping[int, int] = field(default_factory=dict)
     lost: str = ""
+    turned_down: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(
@@ -197,7 +199,7 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     below = [
         {"round": t, "cluster": b.name, "members": list(b.clients), "why": why(b)} | ({"hidden": True} if b.shut else {})
         for b in record.below_floor[refused:]
-    ]
+    ] + without_any_sum(earlier.clusters, state.clusters, t)
     missed = {} if hosts is None else hosts.missed()
     summed = {i for entry in record.log[logged:] if entry.what == "sums" for i in entry.about}
     all_summed = all(not summed.isdisjoint(cluster.members) for cluster in earlier.clusters.values())
@@ -255,4 +257,5 @@ def _play(simulation: Simulation, folder: RunFolder, progress: Progress, hosts: 
     count = len(simulation.clusters)
     apart = in_no_cluster(simulation)
     told = line.get("accuracy_mean"), numbers_of(line, count), stopped, apart, declined(record.faults[known:])
-    return Round(state.round, scenario.rounds, count, *told, to_tell(progress.in_vain, state.round), simulation.lost)
+    vain, turned_down = to_tell(progress.in_vain, state.round), line.get("turned_down", {})
+    return Round(state.round, scenario.rounds, count, *told, vain, simulation.lost, turned_down)

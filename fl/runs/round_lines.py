@@ -9,6 +9,7 @@ import numpy as np
 from ...protocol.core.errors import Fault
 from ..algorithms.algorithm import Measured, State
 from ..clustering.separation import separation_gap
+from .alone import on_their_own
 from .evaluation import ModelScore
 from .simulation import Simulation
 from .verdicts import agreement
@@ -36,6 +37,8 @@ def metrics(simulation: Simulation, t: int, evaluated: Mapping[int, ModelScore] 
     }
     turned_down = {name: m.turned_down for name, m in state.measured.items() if m.turned_down}
     line |= {"turned_down": turned_down} if turned_down else {}
+    alone = on_their_own(state.clusters)
+    line |= {"alone": list(alone)} if alone else {}
     outcome: Any = getattr(state, "outcome", None)  # of a robust rule
     line |= {"unmoved": outcome.unmoved} if outcome is not None and outcome.unmoved else {}
     return line if evaluated is None else line | scores(evaluated)

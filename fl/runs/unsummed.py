@@ -16,7 +16,7 @@ def nothing_summed(
 
     lines: of all rounds. answers, faults: as the folder has them.
     """
-    if not lines or not all(line["below_floor"] for line in lines) or any(map(_is_sum, answers)):
+    if not lines or not all(line["below_floor"] for line in lines) or any(map(is_sum, answers)):
         return ""
     shut = [fault["reason"] for fault in faults if "stay shut" in fault["reason"]]
     few = [row for row in lines[-1]["below_floor"] if row["members"] or row.get("hidden")]
@@ -25,6 +25,7 @@ def nothing_summed(
     return few[-1].get("why", "too few clients were in a sum") if few else "sums were below the floor"
 
 
-def _is_sum(answer: Mapping[str, Any]) -> bool:
-    of_slots = answer["what"] == "slots" and not str(answer["words"]).startswith(OF_COUNTS)
-    return bool(answer["scalars"]) and (answer["what"] in SUMS or of_slots)
+def is_sum(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer tells updates of several clients together."""
+    of_slots = answer.get("what") == "slots" and not str(answer.get("words")).startswith(OF_COUNTS)
+    return bool(answer.get("scalars")) and (answer.get("what") in SUMS or of_slots)

@@ -29,13 +29,13 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def agreement(clusters: Sequence[Sequence[int]], groups: Mapping[int, int]) -> dict[str, float | None]:
-    """With the planted groups; None where nobody planted any, or no client's cluster is known. purity: as FLIC defines it;
-    purity_majority: the standard one.
+    """With the planted groups; None where nobody planted any, or no client's cluster is known, or that of one of several clients
+    alone, which agrees with all groups. purity: as FLIC defines it; purity_majority: the standard one.
 
     groups_isolated: planted groups that share no cluster with another.
     """
     planted = {i: groups[i] for members in clusters for i in members} if groups else {}
-    if not planted:
+    if len(planted) < min(2, max(1, len(groups))):
         return dict.fromkeys(("ari", "purity", "purity_majority", "groups_isolated"))
     return {
         "ari": adjusted_rand_index(clusters, planted),
