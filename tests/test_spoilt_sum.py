@@ -159,6 +159,13 @@ def test_a_second_server_by_which_there_is_no_sum_is_named(
         assert untrue not in found.words
 
 
+def test_a_sum_of_the_few_whose_keys_the_second_server_has_is_laid_to_it() -> None:
+    few = Fault(SECOND_SERVER, f"it says that it has the keys of 1 of the 6 {FEW_KEYS}")
+    found = lost(replace(SMALL, protection=TwoServer()), [few], [BelowFloor("0@1", (4,), 3)])
+    assert found.helper
+    assert "the second server says that it has the keys of 1 of the 6" in found.words
+
+
 def test_a_sum_that_is_too_small_without_the_second_server_too_is_not_laid_to_it() -> None:
     silent = Fault(SECOND_SERVER, "the sum 1@1 was not answered")
     found = lost(replace(SMALL, protection=TwoServer()), [silent], [BelowFloor("0@1", (0, 1), 3)])

@@ -48,6 +48,14 @@ def test_a_cluster_stands_still_where_a_sum_was_refused_and_its_model_stayed():
     assert standing_still(before, now, {"00": 4}, 7) == ()
 
 
+def test_a_sum_of_few_is_for_want_of_the_second_server_where_that_has_the_keys_of_few():
+    clusters, words = {"00": Cluster("a")}, "the second server says that it has the keys of 1 of the 6 clients whose shares came"
+    refused = [BelowFloor("00@7", (0,), 3)]
+    assert [of.words for of in standing_still(clusters, clusters, {}, 7, refused=refused, silent=words)] == [words]
+    other = "the second server was not there"
+    assert "below the floor" in standing_still(clusters, clusters, {}, 7, refused=refused, silent=other)[0].words
+
+
 def test_a_round_that_ended_before_sums_were_asked_for_says_by_what():
     clusters = {"00": Cluster("a")}
     asked = [Asked(7, "00", "update", (0, 2), (0, 2))]

@@ -8,7 +8,8 @@ from ..fl.runs.declines import why_declined
 from ..fl.runs.experiment import Round
 
 WHY_NOT_SUMMED = (
-    "what it sends is of no use to others, or they refuse it: see its own log and record, and whether it runs this release;"
+    "what it sends is of no use to others, or they refuse it: see its own log and record, whether it runs this release, and"
+    " reaches a second server;"
     " a client that does not follow the protocol looks like that"
 )
 

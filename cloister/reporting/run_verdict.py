@@ -70,6 +70,7 @@ def not_summed_in_words(run: Run) -> list[str]:
         return []
     clients = ", ".join(f"{run.client(i)} (answered in {told[i]} rounds)" for i in sorted_ids(told))
     why = "What such a client sends is of no use to others, or they refuse it, as where it does not follow the protocol"
+    why += ", or does not reach a second server"
     return [f"There, and in no sum of the last rounds: {clients}. {why}; see its own log and record."]
 
 

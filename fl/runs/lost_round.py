@@ -111,7 +111,8 @@ def why_lost(
     if alone and (shut or below):
         return Lost()
     silent = unanswered(faults)
-    lacking = bool(silent) and all(len(sum_.clients) >= sum_.floor for sum_ in below)  # else a sum is too small without it, too
+    few = silent.endswith(FEW_KEYS)  # so that a sum is of few for want of these
+    lacking = bool(silent) and (few or all(len(s.clients) >= s.floor for s in below))  # else it is too small without it, too
     still = {c.model for c in clusters} <= before and not state.measured
     if still and lacking:
         words = f"no update of round {round} could be summed: {silent}; {WHO_COMPUTES}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.core.errors import FEW_KEYS
 from ...protocol.view.account import Asked
 from ...protocol.view.answers import BelowFloor
 
@@ -60,7 +61,8 @@ def standing_still(
     def reason(names: Iterable[str]) -> str:
         names = [*names]
         if sum_ := next((last[name] for name in names if name in last), None):
-            return silent if silent and (not sum_.clients or len(sum_.clients) >= sum_.floor) else why(sum_)
+            for_want = not sum_.clients or len(sum_.clients) >= sum_.floor or silent.endswith(FEW_KEYS)
+            return silent if silent and for_want else why(sum_)
         one = next((due[name] for name in names if name in due), None)
         return "" if one is None else silent or ended or _not_asked(one)
 
