@@ -53,8 +53,9 @@ def _grouped(grid: Grid, word: str, found: Sequence[Finding]) -> str:
         return f"{names_words(names)} {'is' if len(names) == 1 else 'are'} undecided ({'; '.join(why)})"
     if word == NOTHING:
         own = [f"{100 * of.mean:.1f}" for one in found if (of := grid.clean(one.defence, one.protection))]
-        chance = 100 * (grid.chance(found[0].protection) or 0)
-        return f"{names_words(names)} {NOTHING} ({names_words(own)} %, as chance is {chance:.1f} %)"
+        place = found[0].protection
+        guess = f"{grid.guess(place)} is {100 * (grid.chance(place) or 0):.1f} %"
+        return f"{names_words(names)} {NOTHING} ({names_words(own)} %, as {guess})"
     if word in SPENT:
         return nothing_met(names, word == UNCHANGED)
     verb = {"holds": "hold", "breaks": "break", "lets": "let"}[first]
