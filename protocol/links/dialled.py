@@ -106,6 +106,7 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
         self._since = 0.0
+        self._said = ""  # why it is not there, since it was last
         self.over = False
         self.why = ""
         self.ended = threading.Event()
@@ -188,12 +189,14 @@ class Dialled:
             task.cancel()
         await asyncio.gather(staying, ending, return_exceptions=True)
         self._words.put(None)
-        self._greeted.put(ConnectionError("the link was ended before it was there"))  # for who still waits for a greeting
+        whom = f"the link to the {name_of(self._server)} at {self._address}" if self._said else "the link"
+        why = f": {self._said}" if self._said else ""
+        self._greeted.put(ConnectionError(f"{whom} was ended before it was there{why}"))  # for who still waits for a greeting
         self.ended.set()
 
     async def _connect_again(self) -> None:
         """Until it is over. Raises LinkRefused, LinkRevoked, ConnectionError."""
-        pauses, lost, told, said = Pauses(), time.monotonic(), "", ""
+        pauses, lost, told = Pauses(), time.monotonic(), ""
         revoked: float | None = None
         refusal: LinkRevoked | None = None
         while True:
@@ -215,13 +218,13 @@ class Dialled:
             if self.connections > before:
                 pauses.connected(time.monotonic() - self._since)
             if self.connections > before or not told:
-                lost, told, said = time.monotonic(), "", ""
-            if why != BROKE_OFF or not said:  # as it does where a refusal comes while this end still writes
-                said = why
+                lost, told, self._said = time.monotonic(), "", ""
+            if why != BROKE_OFF or not self._said:  # as it does where a refusal comes while this end still writes
+                self._said = why
             if time.monotonic() - lost > self._patience:
                 if refusal is not None:
                     raise refusal
-                raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {said}")
+                raise ConnectionError(f"the {name_of(self._server)} at {self._address} cannot be reached: {self._said}")
             if (kind := why.partition(":")[0]) != told:  # once for each, and not at every attempt
                 told = kind
                 self.noted(False, why)
