@@ -39,11 +39,9 @@ def test_a_link_that_is_stopped_before_or_while_it_waits_for_its_first_word_says
             link.stop()
         else:
             threading.Timer(0.5, link.stop).start()
-        with pytest.raises(
-            ConnectionError, match=r"was ended before it was there: the coordinator at .* was not reached"
-        ) as caught:
+        with pytest.raises(ConnectionError, match="was ended before it was there") as caught:
             link.start()
-        assert stopped_first or "(nobody listens there" in str(caught.value)
+        assert stopped_first or "nobody listens there" in str(caught.value)
         assert link.ended.wait(10)
         assert not link.over
 

@@ -78,7 +78,7 @@ class Links:
 
     def __init__(self, there=(), revoked=(), come=(), behind=()):
         self.there, self.revoked, self.come, self.behind = there, revoked, come, behind
-        self.waited, self.paused = [], []
+        self.waited, self.paused, self.left = [], [], dict
 
     def present(self):
         return self.there

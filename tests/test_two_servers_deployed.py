@@ -31,7 +31,7 @@ from cloister.reporting.report import write_report
 
 from .deployed import authority as authority_of_one
 from .deployed import standing
-from .deployed_two import LIMITS, apart, authority, deployment, scenario
+from .deployed_two import LIMITS, Playing, apart, authority, deployment, scenario
 from .example_files import EXAMPLES
 from .served import Served as Played
 from .served import check_same, one_at_a_time, simulated
@@ -473,3 +473,53 @@ def test_a_second_server_that_falls_silent_when_it_has_the_keys_is_named_too(tmp
     with pytest.raises(NothingLearned, match="could be summed: the second server did not answer as it should"):
         watched(run(replace(scenario, faults=lost, rounds=14), tmp_path / "run"), at, lambda done: told.extend(done.stopped))
     assert {one.words for one in told} == {"the second server did not answer as it should"}
+
+
+# --- who does not reach the second server ---------------------------------------------------------------------------------
+
+
+def cut_off(played, patience):
+    """What begins everybody, of whom clients look for the second server where nobody listens; and their plays."""
+    joins = {}
+
+    def start(port):
+        played.ports[SERVER] = port
+        played.second()
+        for i in range(6):
+            aside = Aside(Dialled("127.0.0.1:1", standing(played.keys, i), patience=patience, server=SECOND_SERVER))
+            played.links.setdefault(i, []).append(aside.link)
+            joins[i] = Playing(join(played.scenario, played.dialled(i), played.folder / f"client {i}", aside=aside))
+
+    return start, joins
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_a_run_waits_for_clients_that_do_not_reach_the_second_server_and_goes_on_when_they_do(keys, tmp_path):
+    """It ended before its first round, with `no client is ready`, and clients had to begin anew whatever their patience was."""
+    with deployment(keys, tmp_path, rounds=1) as played:
+        played.limits = replace(LIMITS, patience=2.0)
+        start, joins = cut_off(played, 60.0)
+        lacking = r"after 4 s none of the 6 that are there has answered \(none answers before it reaches the second server"
+        with pytest.raises(ConnectionError, match=lacking):
+            list(played.serve(start, wait=4.0))
+        assert [play.ended for play in joins.values()] == [None] * 6, "they try on"
+        for i, play in joins.items():
+            played.stop(i)
+            assert str(play.wait()).startswith("the link to the second-server at 127.0.0.1:1 was ended before it was there: ")
+        assert len(list(played.serve(lambda port: [played.client(i) for i in range(6)], port=played.ports[SERVER]))) == 1
+    assert summed(tmp_path / "served") == {0: set(range(6))}
+
+
+@pytest.mark.trains
+@pytest.mark.long
+def test_clients_that_give_up_on_the_second_server_say_so_to_the_coordinator(keys, tmp_path):
+    """Its last line named clients alone, and theirs said that a link was ended before it was there."""
+    with deployment(keys, tmp_path, rounds=1) as played:
+        start, joins = cut_off(played, 1.0)
+        with pytest.raises(
+            ValueError, match="no client is ready for the run; client-0 left: it does not reach the second server"
+        ):
+            list(played.serve(start, wait=20.0))
+        for play in joins.values():
+            assert "the second-server at 127.0.0.1:1 cannot be reached: nobody listens there" in str(play.wait())

@@ -17,7 +17,7 @@ import cbor2
 from ...protocol.core.errors import Refused
 from ...protocol.drivers.journal import InFile
 from ...protocol.links.dialled import Dialled
-from ...protocol.links.terms import LinkRefused, LinkRevoked
+from ...protocol.links.terms import LinkRevoked
 from ...protocol.two_servers.aside import Aside
 from ...protocol.two_servers.protection import TwoServer
 from ...protocol.work.driving import LINK, seen_in
@@ -36,6 +36,12 @@ LAST_TRIES = 15.0
 """Seconds in which a client that has its final model tries to tell the coordinator so, which may be gone for good."""
 ITS_OWN = "for a reason that its own log and record have"
 """What a coordinator is told of a client that leaves over anything but the terms: words of its data and machine are its own."""
+NO_SECOND = "it does not reach the second server, or is not let in there, as its own log says"
+"""The same of one that could not begin."""
+
+
+class NotReached(ConnectionError):
+    """The second server is not there for this client."""
 
 
 def join(
@@ -133,7 +139,7 @@ def _tell(link: Dialled, record: OwnRecord, error: Exception) -> None:
     """The coordinator, that this client takes no further part, and why: of the terms, which it knows, in words. It is in the
     record, too.
     """
-    why = str(error) if isinstance(error, Refused) else ITS_OWN
+    why = str(error) if isinstance(error, Refused) else NO_SECOND if isinstance(error, NotReached) else ITS_OWN
     if link.leave(why):
         with suppress(OSError):  # of a disk that is full
             record.add(revealed=[{"what": "Leaving", "bytes": len(why.encode())}], to="coordinator", said=why)
@@ -174,13 +180,25 @@ def is_over(folder: Path, client: int | None = None) -> bool:
 
 
 def _start(aside: Aside, link: Dialled, drawn: bytes) -> None:
-    """The link to the second server. Where the run is over meanwhile, which the coordinator says, there is nothing to be had."""
+    """The link to the second server. Where the run is over meanwhile, which the coordinator says, there is nothing to be had.
+
+    Raises NotReached, LinkRevoked, Refused.
+    """
     try:
         with link.waiting():
             aside.start(drawn, link)
-    except LinkRefused:
+    except LinkRevoked:
         raise
     except ConnectionError as error:
-        if not link.over:
-            ended = "the coordinator has ended the run; " if link.ended.is_set() else ""
-            raise ConnectionError(f"{ended}{error}") from None
+        if link.over:
+            return
+        if not link.ended.is_set():
+            raise NotReached(str(error)) from error
+        try:  # what ended the link to the coordinator, for which nobody waited any more for the second server
+            for _ in link.words():
+                pass
+        except LinkRevoked:
+            raise
+        except ConnectionError as other:
+            raise NotReached(f"{error}; meanwhile the coordinator's ended: {other}") from other
+        raise NotReached(str(error)) from error

@@ -13,7 +13,7 @@ from ...protocol.work.journalled import Journalled
 from ...protocol.work.linked import Linked, LinkedClient, LinkedHelper
 from ...protocol.work.maker import Maker
 from .served_journal import ServedJournal
-from .too_few import HELPERS, Rests
+from .too_few import HELPERS, Rests, ready_of
 
 MOST_LEFT = 3
 """Parties that a line says left, and why."""
@@ -88,11 +88,14 @@ class LinkedHosts:
 
     def begin(self, round: int, view: Any) -> None:
         """See `Hosts` of hosts.py. Raises Diverged, and ValueError where the journal does not go on from there, or where
-        no client is ready for the run.
+        no client is ready for the run; ConnectionError where those that are there do not answer.
         """
         self.linked.settle()
         self.round = round
         clients = view.harness.part(Clients)
+        if round == 0 and not clients.seated:
+            self._seat(clients, view)
+            self.linked.settle()
         if round == 0 and not clients.seated:
             left = "" if self.listener is None else who_left(self.listener)
             also = " (one that does not reach the second server is not ready)" if hasattr(view, "helpers") else ""
@@ -104,6 +107,23 @@ class LinkedHosts:
         clients.seated = set(seated)
         if self.unanswered is None:
             self.unanswered = dict(self.linked.absent)
+
+    def _seat(self, clients: Clients, view: Any) -> None:
+        """Nobody was ready in time: who still owes its first answer, as where it does not reach the second server yet, is waited
+        for. Not where somebody has answered and is not ready, or all have left. Raises ConnectionError.
+        """
+        asked = self.listener is not None  # in this life
+        while not clients.seated:
+            if not self.words.replaying:
+                self.words.begin()
+                if self.listener is None or (asked and ready_of(self.listener)):
+                    return
+                if {*self._clients} <= {*self.listener.left(), *self.listener.barred()}:
+                    return
+                self._due(0)
+                asked = True
+            for fault in clients.admit():
+                view.record.fault(fault.blame, fault.reason)
 
     def finished(self, models: Mapping[int, Sequence[Vector | str]]) -> None:
         """The run is over: hand each client its model, or say which of those that it holds it is."""

@@ -35,6 +35,8 @@ ENCRYPTED_SPARE_BYTES, ENCRYPTED_COORDINATE_BYTES = 32 << 20, 80
 """The same of ciphertexts, and the keys that products of them need."""
 
 
+NO_SECOND = "none answers before it reaches the second server: see that it does, by its own log"
+"""Of clients of which none has answered yet, in a run with a second server."""
 SETTLED = 3.0
 """Seconds without another client after which a run begins with those that are there, where they are enough: whoever comes a
 round later is told from the others by the difference of two sums.
@@ -169,12 +171,14 @@ def started(
     return listener
 
 
-def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
+def wait_for_somebody(listener: Listener, clients: int, seconds: float, second: bool = False) -> None:
     """Raise ConnectionError where none of so many clients is there for so long, or none of those that are answers what it owes.
     Not where all were revoked.
 
     Without any, as where the coordinator's network or clock is at fault, or its patience is shorter than their work, rounds take
     no time, and all would be over when clients are back. When one is, the others have as long as their ends pause at most.
+
+    second: whether clients begin only once they reach a second server.
     """
     if _clients_of(listener) or len(listener.barred()) >= clients:
         return
@@ -183,8 +187,9 @@ def wait_for_somebody(listener: Listener, clients: int, seconds: float) -> None:
     listener.wait_for(1, seconds)
     if not _clients_of(listener):
         slow = [party for party in listener.present() if party >= 0]
-        none = f"none of the {len(slow)} that are there has answered" if slow else "no client is there"
+        none = f"none of the {len(slow)} that are there has answered" if slow else f"no client is there{who_left(listener)}"
         more = ", with more --patience if clients need longer" if slow else ""
+        none += f" ({NO_SECOND})" if slow and second else ""
         raise ConnectionError(f"after {seconds:g} s {none}: rounds would be played in vain; start this again then{more}")
     listener.wait_for(clients - len(listener.barred()), min(seconds, LONGEST_PAUSE + 5.0))
 

@@ -101,9 +101,10 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
 
     def due(fewest: int) -> None:
         if hosts.listener is not None:
-            wait_for_somebody(hosts.listener, len(clients), listening.wait)
+            second = bool(helpers_of(scenario))
+            wait_for_somebody(hosts.listener, len(clients), listening.wait, second)
             wait_for_enough(hosts.listener, clients, fewest, listening.wait)
-            wait_for_somebody(hosts.listener, len(clients), listening.wait)
+            wait_for_somebody(hosts.listener, len(clients), listening.wait, second)
             wait_for_helpers(scenario, hosts.listener, listening.wait)
 
     attempts = Attempts()

@@ -106,7 +106,7 @@ class Dialled:
         self._slot = asyncio.Semaphore(1)
         self.bytes_in = self.bytes_out = self.connections = 0
         self._since = 0.0
-        self._said = ""  # why there is no connection
+        self._said = ""  # why it is not there, since it was last
         self.over = False
         self.why = ""
         self.ended = threading.Event()
@@ -189,8 +189,9 @@ class Dialled:
             task.cancel()
         await asyncio.gather(staying, ending, return_exceptions=True)
         self._words.put(None)
-        where = f"the {name_of(self._server)} at {self._address} was not reached{f' ({self._said})' if self._said else ''}"
-        self._greeted.put(ConnectionError(f"the link was ended before it was there: {where}"))  # for who still waits
+        whom = f"the link to the {name_of(self._server)} at {self._address}" if self._said else "the link"
+        why = f": {self._said}" if self._said else ""
+        self._greeted.put(ConnectionError(f"{whom} was ended before it was there{why}"))  # for who still waits for a greeting
         self.ended.set()
 
     async def _connect_again(self) -> None:
