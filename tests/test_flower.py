@@ -171,6 +171,16 @@ def test_a_client_that_agreed_to_something_else_ends_the_run_in_words(tmp_path, 
         list(play(replace(scenario, protection=Plain()), tmp_path / "out", nodes.grid))
 
 
+@pytest.mark.parametrize("there", ["scenario.json", "audit.json"])
+def test_a_folder_that_is_not_free_is_refused_by_what_a_run_configuration_may_have(tmp_path, there):
+    """It advised `--resume` and `--out`, of which Flower has neither."""
+    (tmp_path / there).write_text("{}")
+    with pytest.raises(ValueError, match="give another folder as out in the run's configuration") as refused:
+        next(play(load(str(SCENARIO)), tmp_path, None))
+    assert "resume" not in str(refused.value)
+    assert "--out" not in str(refused.value)
+
+
 # --- who is where ---------------------------------------------------------------------------------------------------------
 
 
