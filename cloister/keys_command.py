@@ -141,7 +141,10 @@ def request(
 @keys.command()
 def enrol(
     folder: Folder,
-    request: Annotated[Path, typer.Argument(metavar="REQUEST.csr", help="Certificate request, PEM or DER; openssl's too.")],
+    request: Annotated[
+        Path,
+        typer.Argument(metavar="REQUEST.csr", help="Certificate request for the folder's link.key, PEM or DER; openssl's too."),
+    ],
     identity: Annotated[Path, typer.Option("--identity", metavar="FILE", help="The identity file that came with it.")],
     server_name: Hosts = None,
     days: Days = 365,

@@ -163,22 +163,22 @@ def shares_came(nodes, client):
     return sum(one["what"] == "SealedShares" for line in record for one in line.get("revealed", ())) == 2
 
 
-def test_a_folder_that_holds_a_run_is_refused_by_what_flower_has(tmp_path):
-    """Before: "go on with it by --resume", which Flower has not."""
-    (tmp_path / "scenario.json").write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"in Flower no run is gone on with: name another folder by --run-config 'out="
-    ) as caught:
-        next(play(load(str(SCENARIO)), tmp_path, object()))
-    assert "--resume" not in str(caught.value)
-
-
 @pytest.mark.trains
 def test_a_client_that_agreed_to_something_else_ends_the_run_in_words(tmp_path, flower):
     scenario = load(str(SCENARIO))
     nodes = Nodes(tmp_path, scenario)
     with pytest.raises(Refused, match=r"^clients \[0, 1, 2, 3\] refuse: the coordinator plays Plain\(.*\), where this"):
         list(play(replace(scenario, protection=Plain()), tmp_path / "out", nodes.grid))
+
+
+@pytest.mark.parametrize("there", ["scenario.json", "audit.json"])
+def test_a_folder_that_is_not_free_is_refused_by_what_a_run_configuration_may_have(tmp_path, there):
+    """It advised `--resume` and `--out`, of which Flower has neither."""
+    (tmp_path / there).write_text("{}")
+    with pytest.raises(ValueError, match="give another folder as out in the run's configuration") as refused:
+        next(play(load(str(SCENARIO)), tmp_path, None))
+    assert "resume" not in str(refused.value)
+    assert "--out" not in str(refused.value)
 
 
 # --- who is where ---------------------------------------------------------------------------------------------------------

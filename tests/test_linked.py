@@ -15,7 +15,7 @@ from cloister.fl.data.given import from_csv
 from cloister.fl.data.own import Alone, OwnData, TableSchema
 from cloister.protocol import Masked
 from cloister.protocol.core.errors import ProtocolError
-from cloister.protocol.core.session import SERVER
+from cloister.protocol.core.session import SECOND_SERVER, SERVER
 from cloister.protocol.drivers.in_process import MOST_FAULTS, NOT_PUBLISHED, InProcess, no_work
 from cloister.protocol.drivers.journal import InMemory
 from cloister.protocol.drivers.roles import Party, Posted, Refusal, Send
@@ -227,6 +227,11 @@ def test_a_client_says_of_others_neither_what_they_alone_can_say_nor_without_end
     )
     assert first == told
     assert len(many) == MOST_REFUSED
+    sums = cbor2.dumps([[], [[str(k), bytes(32)] for k in range(50)], []])
+    server = Linked(Scripted([sums, sums]), (2, 3))
+    for party in (server.helper(SECOND_SERVER), server(masking_clients(Masked(floor=2)))[2].roles["work"]):
+        party.take(SERVER, b"a")
+    assert [len(effects) for _, effects in server.heard()] == [1, MOST_REFUSED], "its faults filled the record"
     kept = Linked(Scripted([cbor2.dumps([[3, "its training failed, as its own log and record say"]])]), (2, 3))
     assert kept(masking_clients(Masked(floor=2)))[2].left_out() == ((2, told[1].reason),)
 

@@ -12,9 +12,11 @@ from cloister.crypto.entropy import SimulatedEntropy
 from cloister.crypto.orthonormal import HadamardRotation
 from cloister.fl.cost.measure import measure
 from cloister.fl.cost.workload import Workload
+from cloister.fl.runs.spoilt_sum import spoilt_by
 from cloister.protocol import Encrypted, Masked, Noise, Permuted, Plain, TwoServer
-from cloister.protocol.core.errors import Refused
+from cloister.protocol.core.errors import OF_NO_WEIGHT, Refused
 from cloister.protocol.core.link import Frame
+from cloister.protocol.masked.slots import SlotLayout
 from cloister.protocol.messages import decode
 from cloister.protocol.two_servers.asking import Unanswered
 from cloister.protocol.two_servers.run import gram
@@ -60,6 +62,11 @@ def soft(client: int) -> tuple[int, ...]:
     """Whole shares that add up to MOST; each leaves one slot out, and all slots together show nobody."""
     shares, first = (7 - client % 2, 3 + client % 2, 0), (client - 1) // 3
     return (*shares[-first:], *shares[:-first]) if first else shares
+
+
+def once(client: int) -> tuple[int, ...]:
+    """As `hard`, where all clients weigh alike."""
+    return tuple(int(k == CHOICE[client]) for k in range(K))
 
 
 def row_of(client: int, slot: int, round: int = 0) -> Any:
@@ -185,6 +192,33 @@ def test_more_dropouts_than_are_spare_open_nothing() -> None:
     shut = open_view(replace(MASKED, slot_spare=3))
     assert all(isinstance(answer, BelowFloor) for answer in shut.slots(0, "root", WORK, MOST))
     assert any("no slot was chosen by 5 clients" in fault.reason for fault in shut.record.faults)
+
+
+def test_a_slot_whose_weight_its_choosers_cannot_have_given_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One counts itself, and gives its levels the weight 0: the mean of its slot was taken as one of honest clients."""
+    encode, lied = SlotLayout.encode, list[int]()
+
+    def lying(layout: SlotLayout, chosen: Any, opened: frozenset[int], rounding: Any) -> Any:
+        ring = encode(layout, chosen, opened, rounding)
+        if 1 in chosen and not lied:
+            lied.append(1)
+            ring[2 * (D + 1) - 1] = 0
+        return ring
+
+    monkeypatch.setattr(SlotLayout, "encode", lying)
+    view = open_view(MASKED, once)
+    answers = view.slots(0, "root", WORK, 1)
+    assert check(view, answers, once, MEMBERS) == [0]
+    assert lied
+    assert isinstance(answers[1], BelowFloor)
+    assert answers[1].shut == f"slot 1 has a weight that no 4 {OF_NO_WEIGHT}"
+    assert spoilt_by(answers[1], ())
+    assert [f.reason for f in view.record.faults] == [f"the slots of root@0: {answers[1].shut}"]
+
+
+def test_who_is_lost_between_counts_and_sums_weighs_nothing_and_spoils_nothing() -> None:
+    view = open_view(MASKED, once, tap=losing(("MaskedInput",), (5,), 1))
+    assert check(view, view.slots(0, "root", WORK, 1), once, [i for i in MEMBERS if i != 5]) == [0, 1]
 
 
 def test_clients_that_did_not_sign_who_was_counted_send_nothing_into_slots() -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WAIT, PATIENCE = 300.0, 600.0
 """Seconds: until all clients are there; without anybody's answer, until who owes one counts as absent."""
+OTHER = "give another folder as out in the run's configuration (--run-config 'out=\"FOLDER\"'), or none"
+"""What may be done about a run folder that is not free."""
 log = logging.getLogger("cloister.flower")
 
 
@@ -162,13 +164,7 @@ def play(
     check_served(scenario)
     if helpers_of(scenario):
         raise Refused("a Flower federation has no second server: play TwoServer with cloister serve, second, dealer and join")
-    try:
-        RunFolder(out).check_free()
-    except ValueError:
-        words = (
-            "holds something already, and in Flower no run is gone on with: name another folder by --run-config 'out=\"FOLDER\"'"
-        )
-        raise ValueError(f"{out} {words}") from None
+    _check_free(out)
     dealt = Apportioned.of(scenario, data)
     parties, name = Parties(scenario, data, dealt, here=()), os.urandom(RUN_BYTES)
     hosts = Hosts(grid, parties.setup.clients, name, greeting_of(parties, name), wait, patience)
@@ -183,6 +179,21 @@ def play(
     finally:
         if out.is_dir():
             RunFolder(out).write_json("link.json", hosts.counted)
+
+
+def _check_free(out: Path) -> None:
+    """Raise ValueError where the folder is not free, in words of what a run's configuration may have."""
+    from ..fl.runs.held_alone import ANOTHER, GO_ON, folder_may_be
+    from ..fl.runs.run_folder import RunFolder
+
+    try:
+        folder_may_be(out, "run")
+        RunFolder(out).check_free()
+    except ValueError as error:
+        why = str(error).replace(
+            f"go on with it by {GO_ON}, or {ANOTHER}", f"none is gone on with in a Flower federation; {OTHER}"
+        )
+        raise ValueError(why.replace(ANOTHER, OTHER)) from None
 
 
 def server_app(scenario: str | Path) -> "ServerApp":

@@ -101,9 +101,21 @@ class MaskedSlots:
             raise Refused(f"the slots of {label} {LOST_BETWEEN}")
         try:
             with run.timed():
-                return summed, slots.decode(summed, opened), shut
+                means = slots.decode(summed, opened)
         except ValueError as error:
             raise Refused(f"the slots of {label} cannot be read: {error}") from None
+        lost = len(counted.clients) - len(summed.clients)
+        amiss = [
+            "" if mean is None else slots.amiss(k, mean, chose, lost)
+            for k, (mean, chose) in enumerate(zip(means, counts or (), strict=True))
+        ]
+        for why in filter(None, amiss):
+            run.record.fault(SERVER, f"the slots of {label}: {why}")
+        return (
+            summed,
+            tuple(None if why else mean for mean, why in zip(means, amiss, strict=True)),
+            tuple(why or few for why, few in zip(amiss, shut, strict=True)),
+        )
 
     def _slot_sum(self, label: str, updates: Updates, summed: Unmasked, mean: WeightedMean, grid: FixedPoint) -> Sum:
         d, words = len(mean.mean), "the sum and the weight of a slot that enough clients chose"

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...crypto.fixed_point import FixedPoint, Floats, Nearest, Stochastic, WeightedMean
 from ...crypto.prg import derive_key
-from ..core.errors import OF_NO_COUNTS, OF_NO_ZEROS, Refused
+from ..core.errors import OF_NO_COUNTS, OF_NO_WEIGHT, OF_NO_ZEROS, Refused
 from ..core.session import Session
 from .server import Unmasked
 from .terms import Ring
@@ -93,6 +93,14 @@ class SlotLayout:
         if any(totals[slot].any() for slot in range(self.count) if slot not in opened):
             raise ValueError(OF_NO_ZEROS)
         return tuple(self.grid.decode(totals[slot]) if slot in opened else None for slot in range(self.count))
+
+    def amiss(self, slot: int, mean: WeightedMean, chose: int, lost: int) -> str:
+        """Why the weight of a slot's sum cannot be that of its choosers; empty where it can. lost: clients that were counted and
+        are not in the sum, of whom each may have chosen it.
+        """
+        if max(1, chose - lost) <= mean.weight <= chose * self.grid.max_weight:
+            return ""
+        return f"slot {slot} has a weight that no {chose} {OF_NO_WEIGHT}"
 
     def decode_counts(self, summed: Unmasked) -> tuple[int, ...]:
         """How many clients chose each slot. Raises ValueError for what no sum of counts can be."""

@@ -246,7 +246,10 @@ def _certified(office: Office, asked: bytes, stated: Statement, hosts: tuple[str
         raise Untrusted(f"the request is of {named}, and the identity file of {name_of(stated.party)}")
     key = key_hash(public)
     if key != stated.key:
-        raise Untrusted("the identity file goes with another request: its identities signed another key")
+        raise Untrusted(
+            "the identity file goes with another request: its identities signed another key; a request"
+            " that openssl makes has to be of the link.key beside it (openssl req -new -key FOLDER/link.key -subj /CN=client-3)"
+        )
     certificate = issue(office.authority.certificate, office.key, party, public, hosts, office.now, office.days)
     write(office.public / f"{name_of(party)}.pem", pem(certificate), True, durable)
     return Entry(party, serial_of(certificate), key, stated.identities)

@@ -236,7 +236,11 @@ def _checked(
         name = partial(_identity, use)
         key = _held(folder, name, lambda path: private_keys.load_identity(path, unlock), lambda key: key.public, public)
         if key is None:
-            raise Untrusted(f"the directory binds another identity for {use!r} to {name_of(party)} than the one in {folder}")
+            raise Untrusted(
+                f"the directory binds another identity for {use!r} to {name_of(party)} than the one in {folder}:"
+                " put there the keys that this party made, all of one folder; if these are newer,"
+                f" `cloister keys accept {folder} PUBLIC` takes a directory that knows them"
+            )
         own[use] = key
     return link[0], own
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..core.errors import OF_ITSELF
 from ..core.session import DEALER, SECOND_SERVER, SERVER
-from ..drivers.roles import Deadline, Effect, Event, Refusal
+from ..drivers.roles import Deadline, Effect, Event, Learned, Refusal
 from ..view.answers import Memory, Vector
 from ..wire.codec import Buffer, encoding_of, first_items, plain_in
 from ..wire.fields import DIGEST_BYTES
@@ -25,7 +25,7 @@ from .uploads import to_bytes
 MOST_ITEMS = 4096
 """Of a list in an answer."""
 MOST_REFUSED = 16
-"""Of the reasons in an answer: a client that refuses more is not heard on the rest."""
+"""Of the reasons in an answer, and of sums: a client that refuses, or was sent, more is not heard on the rest."""
 MOST_TEXT = 1000
 """Characters of one."""
 NO_ANSWER = "an answer that is none"
@@ -358,15 +358,21 @@ def well_formed(answer: Any) -> bool:
 
 
 def _of_client(client: int, effects: Iterable[Effect], clients: Collection[int]) -> tuple[Effect, ...]:
-    """What followed at one of the clients, with no more refusals than count, and none of what another alone can say of itself."""
+    """What followed at one of the clients, with no more refusals and sums than count, and none of what another alone can say of
+    itself. Of another server, to which none is sent, one sum is enough to be told.
+    """
     found: list[Effect] = []
-    refused = 0
+    refused = learned = 0
     for effect in effects:
         if isinstance(effect, Refusal):
             refused += 1
             if refused > MOST_REFUSED:
                 continue
             effect = _its_own(client, effect, clients)
+        elif isinstance(effect, Learned):
+            learned += 1
+            if learned > (1 if client in (SECOND_SERVER, DEALER) else MOST_REFUSED):
+                continue
         found.append(effect)
     return tuple(found)
 
