@@ -180,9 +180,9 @@ def test_a_verdict_names_whose_training_diverged_without_attack(tmp_path: Path) 
         return row | (grown if row["defence"] == "a" and row["seed"] else {"not_finite": 2} if row["defence"] == "b" else {})
 
     words = verdict(edited(tmp_path, edit))
-    assert "Training diverged or came to nothing without attack: by a on 2 of 3 seeds, b on 3 of 3 seeds; others here" in words
+    assert "Training diverged without attack: by a on 2 of 3 seeds, b on 3 of 3 seeds. Others here learned" in words
     words = verdict(edited(tmp_path, lambda row: row | grown if row["attack"] is None else row))
-    assert words.endswith("a smaller training.lr, or inputs of one scale, may help.")
+    assert words.endswith("A smaller training.lr, or inputs of one scale, may help.")
 
 
 def test_who_is_at_chance_without_attack_did_not_learn_from_the_same_data(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_who_is_at_chance_without_attack_did_not_learn_from_the_same_data(tmp_pa
 
     words = verdict(edited(tmp_path, edit))
     assert "a and b learned nothing without attack" in words
-    assert "without attack: by a on 3 of 3 seeds; a smaller training.lr, or inputs of one scale, may help." in words
+    assert "without attack: by a on 3 of 3 seeds. A smaller training.lr, or inputs of one scale, may help." in words
 
 
 @pytest.mark.trains

@@ -31,7 +31,7 @@ from cloister.protocol.wire.codec import Envelope, encode
 from cloister.protocol.wire.messages import MESSAGES, Declined, Ready
 from cloister.protocol.work.driving import Driven
 from cloister.protocol.work.journalled import Logged
-from cloister.protocol.work.linked import MOST_REFUSED, Linked, well_formed
+from cloister.protocol.work.linked import MOST_REFUSED, MOST_SUMS, Linked, well_formed
 from cloister.protocol.work.said import said
 
 CLIENTS = (0, 2, 3, 5)
@@ -227,11 +227,11 @@ def test_a_client_says_of_others_neither_what_they_alone_can_say_nor_without_end
     )
     assert first == told
     assert len(many) == MOST_REFUSED
-    sums = cbor2.dumps([[], [[str(k), bytes(32)] for k in range(50)], []])
+    sums = cbor2.dumps([[], [[str(k), bytes(32)] for k in range(100)], []])
     server = Linked(Scripted([sums, sums]), (2, 3))
     for party in (server.helper(SECOND_SERVER), server(masking_clients(Masked(floor=2)))[2].roles["work"]):
         party.take(SERVER, b"a")
-    assert [len(effects) for _, effects in server.heard()] == [1, MOST_REFUSED], "its faults filled the record"
+    assert [len(effects) for _, effects in server.heard()] == [1, MOST_SUMS], "its faults filled the record"
     kept = Linked(Scripted([cbor2.dumps([[3, "its training failed, as its own log and record say"]])]), (2, 3))
     assert kept(masking_clients(Masked(floor=2)))[2].left_out() == ((2, told[1].reason),)
 

@@ -50,20 +50,15 @@ class Reader(Lines):
         if text == f"undecided: no defence breaks {many}, and none is known to hold against every attack played.":
             self.claim(not any(part.broken for part in inside), "one breaks", words)
             return self.claim(not hold, f"{hold} hold", words)
-        none = not any(t.learns(place, d) for d in by if d not in spared)
-        told = (
-            "no defence that is built for as many attackers as were played learned anything to speak of without attack: attacks"
-        )
-        if text == f"{told} tell nothing of them.":
-            return self.claim(none, "some learned", words)
-        self.claim(not none, "none learned", words)
         if found := re.fullmatch(
             rf"no defence( that learned (?:half as much as (.+) does without attack|more than {GUESS}, (.+) %,))? (?:is known to"
             rf" hold|(holds)) against every attack played {many}(?:; (.+) (?:is|are) undecided)?\.",
             text,
         ):
             self.claim(not hold, f"{hold} hold", words)
-            _, best, chance, flatly, open_ = found.groups()
+            enough, best, chance, flatly, open_ = found.groups()
+            none = not any(t.learns(place, d) for d in by if d not in spared)
+            self.claim(bool(enough) or not none, "none learned", words)
             if best:
                 self.claim(t.clean(place, best) == t.best(place), "not the best", words)
             if chance:

@@ -12,7 +12,6 @@ from .learning import enough_words, learns, without_attack
 from .loss_words import lost_in_the_mean, nothing_met, points, rate, they_are, verb_of
 from .losses import lost_by_seed
 
-LITTLE = "no defence that is built for as many attackers as were played learned anything to speak of without attack"
 WITHIN = "with as many attackers as it is built for"
 
 
@@ -43,13 +42,12 @@ def _of_those_attacked(grid: Grid, found: Sequence[Finding], inside: Sequence[Fi
         d for d, of in by.items() if all(one.state == State.HOLDS for one in of) and not _missing_within(grid, found, of[0])
     ]
     holding = [d for d in all_holding if learns(grid, d, place)]
-    if not any(learns(grid, d, place) for d in by):
-        return f"{LITTLE}: attacks tell nothing of them."
     open_ = [d for d, of in by.items() if all(one.state != State.BREAKS for one in of) and learns(grid, d, place)]
     if not holding and len(open_) == len(by):
         return f"undecided: no defence breaks {WITHIN}, and none is known to hold against every attack played."
     if not holding:
-        nothing = f" that learned {enough_words(grid, place)}" if all_holding else ""
+        little = all_holding or not any(learns(grid, d, place) for d in by)
+        nothing = f" that learned {enough_words(grid, place)}" if little else ""
         if open_:
             of = f"{names_words(open_)} {'is' if len(open_) == 1 else 'are'} undecided"
             return f"no defence{nothing} is known to hold against every attack played {WITHIN}; {of}."

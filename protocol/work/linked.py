@@ -25,7 +25,9 @@ from .uploads import to_bytes
 MOST_ITEMS = 4096
 """Of a list in an answer."""
 MOST_REFUSED = 16
-"""Of the reasons in an answer, and of sums: a client that refuses, or was sent, more is not heard on the rest."""
+"""Of the reasons in an answer: a client that refuses more is not heard on the rest."""
+MOST_SUMS = 64
+"""Of the sums that a client says it was sent: as many as there may be slots."""
 MOST_TEXT = 1000
 """Characters of one."""
 NO_ANSWER = "an answer that is none"
@@ -371,7 +373,7 @@ def _of_client(client: int, effects: Iterable[Effect], clients: Collection[int])
             effect = _its_own(client, effect, clients)
         elif isinstance(effect, Learned):
             learned += 1
-            if learned > (1 if client in (SECOND_SERVER, DEALER) else MOST_REFUSED):
+            if learned > (1 if client in (SECOND_SERVER, DEALER) else MOST_SUMS):
                 continue
         found.append(effect)
     return tuple(found)
