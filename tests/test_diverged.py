@@ -135,7 +135,7 @@ def test_words() -> None:
         "Training diverged: the loss on held-out data is 90 at the end, and was 3 at first: smaller training.lr"
     )
     said = diverged_in_words({"diverged": {"first": 2.31, "last": 2.32, "guess": log(10)}, "privacy": {"epsilon": 1}})
-    assert said.endswith("smaller training.lr, inputs of one scale, or less noise may help")
+    assert said.endswith("more rounds, another training.lr, inputs of one scale, or less noise may help")
     assert said.startswith(
         "Nothing was learned: at the end the loss on held-out data, 2.32, is no less than that of guessing, 2.303,"
     )

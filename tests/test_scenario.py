@@ -426,6 +426,18 @@ def test_a_run_that_is_ruined_ends_after_ten_lost_rounds_though_other_clients_co
         simulation.step()
 
 
+@pytest.mark.trains
+def test_a_run_that_never_learned_anything_ends_so_whatever_its_other_lives_counted() -> None:
+    """Before: killed once it ended well, and handed everybody the initial model."""
+    scenario = replace(SMALL, algorithm=FedAvg(participation=0.5, sampling="random"), protection=Plain(), rounds=6)
+    simulation = Simulation(replace(scenario, execution=Poisoned(frozenset(range(8)))), None)
+    for _ in range(5):
+        simulation.step()
+    simulation.in_vain = 0  # as a coordinator begins that goes on
+    with pytest.raises(NothingLearned, match="round 5"):
+        simulation.step()
+
+
 @dataclass(frozen=True)
 class PoisonedFrom:
     """An executor under which all clients send NaN from a round on."""

@@ -75,25 +75,25 @@ def test_nobody_else_is_waited_for(links):
 DOUBLING = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0)
 
 
-def of_rounds(opened: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(below_floor=[], opened=["a sum"] * opened, faults=[])
+def of_rounds() -> SimpleNamespace:
+    return SimpleNamespace(below_floor=[], opened=[], faults=[])
 
 
 def test_after_rounds_without_a_sum_the_next_one_waits_longer_each_time_while_somebody_is_away(caplog):
     """As many may be there as a sum needs, and no cluster or cohort has so many of them."""
     rests, record, links = Rests(), of_rounds(), Links(there=(0, 1, 2, 3))
-    rests.before(record, ())
+    rests.before(record, (), True)
     rests.rest(links, range(6))
     for _ in range(9):
         record.below_floor.append(UNOPENED)
-        rests.before(record, ())
+        rests.before(record, (), True)
         rests.rest(links, range(6))
     assert links.waited == [(5, seconds) for seconds in DOUBLING]
     assert caplog.records[-1].waits_for == ["client-4", "client-5"]
     rests.rest(Links(there=range(6)), range(6))  # all are there
     record.opened.append("a sum")
     record.below_floor.append(UNOPENED)  # of another cluster
-    rests.before(record, ())
+    rests.before(record, (), True)
     rests.rest(links, range(6))
     assert len(links.waited) == 9
 
@@ -102,7 +102,7 @@ def test_rests_double_while_a_server_stands_still_and_end_when_it_answers():
     """Ten rounds were lost within four seconds, and with them the run, where a second server stood still for twelve."""
     rests, record, links = Rests(), of_rounds(), Links(there=range(6))
     for missed in [*[HELPERS[:1]] * 9, (), HELPERS[1:]]:
-        rests.before(record, missed)
+        rests.before(record, missed, True)
         rests.rest(links, range(6))
     assert links.paused == [*DOUBLING, 1.0]
 
@@ -110,18 +110,18 @@ def test_rests_double_while_a_server_stands_still_and_end_when_it_answers():
 def test_a_second_server_that_answers_what_is_of_no_use_is_waited_for_too(caplog):
     """All rounds that were left were over in seconds, where clients could not reach it for eight."""
     rests, record, links = Rests(), of_rounds(), Links(there=range(6))
-    rests.before(record, ())
+    rests.before(record, (), True)
     for _ in range(3):
         record.faults.append(Fault(SECOND_SERVER, f"it says that it has the keys of 0 of the 6 {FEW_KEYS}"))
-        rests.before(record, ())
+        rests.before(record, (), True)
         rests.rest(links, range(6))
     assert links.paused == [1.0, 2.0, 4.0]
     assert caplog.records[-1].parties == ["second-server"]
     record.faults.append(Fault(SECOND_SERVER, "a client's word of it", by=3))
-    rests.before(record, ())
+    rests.before(record, (), True)
     record.faults.append(Fault(SECOND_SERVER, "another cluster's sum"))
     record.opened.append("a sum")
-    rests.before(record, ())
+    rests.before(record, (), True)
     rests.rest(links, range(6))
     assert len(links.paused) == 3
 
@@ -129,10 +129,10 @@ def test_a_second_server_that_answers_what_is_of_no_use_is_waited_for_too(caplog
 @pytest.mark.parametrize("before", [True, False])
 def test_what_an_input_spoilt_is_not_asked_for_again_at_once(caplog, before):
     """There is somebody to find; a run that never had a sum ends after ten."""
-    rests, record, links = Rests(), of_rounds(opened=before), Links(there=range(6))
-    rests.before(record, ())
+    rests, record, links = Rests(), of_rounds(), Links(there=range(6))
+    rests.before(record, (), before)
     for _ in range(2):
         record.below_floor.append(replace(UNOPENED, clients=(), shut=f"6 clients {OF_NO_COUNTS}"))
-        rests.before(record, ())
+        rests.before(record, (), before)
         rests.rest(links, range(6))
     assert links.paused == [1.0, 2.0] * before

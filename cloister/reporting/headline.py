@@ -172,7 +172,7 @@ def rejected_in_words(rejected: Sequence[Mapping[str, Any]]) -> str:
 def diverged_in_words(summary: Mapping[str, Any]) -> str:
     """That clients' models came to nothing, by losses that are not finite or by how large they are; empty where none did."""
     if grown := summary.get("diverged"):
-        return _grown_in_words(grown, bool(summary.get("privacy")))
+        return _grown_in_words(grown, bool(summary.get("privacy")), bool(summary.get("nothing_summed")))
     if not (bad := summary.get("not_finite") or []):
         return ""
     some = ", ".join(map(str, bad[:NAMED])) + (f" and {len(bad) - NAMED} more" if len(bad) > NAMED else "")
@@ -180,8 +180,10 @@ def diverged_in_words(summary: Mapping[str, Any]) -> str:
     return f"{whose}, so that accuracies say nothing of their models: smaller training.lr, or inputs of one scale, may help"
 
 
-def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
-    """grown: as `fl.runs.diverged`. noisy: whether noise was added, for privacy."""
+def _grown_in_words(grown: Mapping[str, float], noisy: bool, unsummed: bool) -> str:
+    """grown: as `fl.runs.diverged`. noisy: whether noise was added, for privacy. unsummed: whether nothing was summed, which says
+    by itself what may help.
+    """
     first, last, guess, few = (number(grown.get(key)) for key in ("first", "last", "guess", "clients"))
     of_guess = f" and that of guessing {guess:.3g}" if math.isfinite(guess) else ""
     remedy = f"smaller training.lr, inputs of one scale{', or less noise' if noisy else ''} may help"
@@ -192,9 +194,12 @@ def _grown_in_words(grown: Mapping[str, float], noisy: bool) -> str:
             return f"{whose}: {grew}: their models came to nothing, or what they say is not so"
         return f"Training diverged: {grew}: {remedy}"
     less = "no less" if last >= guess else "hardly less"
+    ways = f": more rounds, another training.lr, inputs of one scale{', or less noise' if noisy else ''} may help" * (
+        not unsummed
+    )
     return (
         f"Nothing was learned: at the end the loss on held-out data, {last:.4g}, is {less} than that of guessing, {guess:.4g},"
-        f" and accuracy is no better than that of guessing: {remedy}"
+        f" and accuracy is no better than that of guessing{ways}"
     )
 
 

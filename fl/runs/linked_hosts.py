@@ -7,6 +7,7 @@ from ...crypto.entropy import RootedEntropy
 from ...protocol.core.halt import Halt
 from ...protocol.links.listener import Listener
 from ...protocol.parts.clients import Clients
+from ...protocol.parts.models import Models
 from ...protocol.pki.names import name_of
 from ...protocol.view.answers import Vector
 from ...protocol.work.journalled import Journalled
@@ -77,7 +78,9 @@ class LinkedHosts:
         """See `Hosts` of hosts.py. Raises ConnectionError."""
         missed = self.missed().keys() & {*HELPERS}
         self._absent = dict(self.linked.absent)
-        self._rests.before(view.record, missed)
+        models = view.harness.part(Models)
+        learned = any(not name.startswith("init") for name in {*models.held, *models.handles.known})
+        self._rests.before(view.record, missed, learned)
         if not self.words.replaying:
             self.words.begin()
             self._due(view.record.least)

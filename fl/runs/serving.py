@@ -144,7 +144,7 @@ def serve(scenario: Scenario[Any], out: Path, listening: Listening, data: Path |
         raise
     except BaseException as error:
         if isinstance(error, NothingLearned) and journal.began and error.helper:
-            again = "what was learned is kept, and clients wait: give the same command again when it does"
+            again = "clients wait: give the same command again when it does, and the run goes on"
             raise ConnectionError(f"{error.words}; {again}") from None
         over, said = True, error.words if isinstance(error, NothingLearned) else ""
         done = in_vain = not journal.began

@@ -115,9 +115,10 @@ class Simulation(Parties):
         self.in_vain = self.in_vain + 1 if self.lost else 0
         hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
         hopeless = hopeless and (first or self.told is None)  # else clients that are here have what was learned
-        ended = (self.in_vain >= IN_VAIN and (first or found.helper)) or self.in_vain == self.scenario.rounds
-        if self.lost and (hopeless or ended):
-            raise NothingLearned(self.lost, found.refused, found.who, found.helper)
+        ended = self.in_vain >= IN_VAIN and (first or found.helper)
+        last = first and t + 1 >= self.scenario.rounds  # whatever other lives counted; there is nothing to go on with
+        if self.lost and (hopeless or ended or last):
+            raise NothingLearned(self.lost, found.refused, found.who, found.helper and not last)
 
     def vectors(self, without: Collection[int] = ()) -> dict[int, Vector]:
         """The current model of every client that is in a cluster, as it uses it: float32 (d,), shared between members.

@@ -62,14 +62,17 @@ class Rests:
         self._helpers: frozenset[int] = frozenset()
         self._spoilt = False
 
-    def before(self, record: Record, missed: Collection[int]) -> None:
-        """Of another round: what became of the last one. record: of the view. missed: servers that did not answer in it."""
+    def before(self, record: Record, missed: Collection[int], learned: bool) -> None:
+        """Of another round: what became of the last one. record: of the view. missed: servers that did not answer in it.
+
+        learned: whether the run, in whatever life of its coordinator, has a model that is not an initial one.
+        """
         known, self._known = self._known, (len(record.below_floor), len(record.opened), len(record.faults))
         below, faults = (record.below_floor[known[0] :], record.faults[known[2] :]) if known else ([], [])
         nothing = known is not None and self._known[1] <= known[1]
         at_fault = {f.blame for f in faults if f.by is None or f.by < 0} & {*HELPERS} if nothing else set[int]()
         self._helpers = frozenset(missed) | at_fault
-        self._spoilt = nothing and bool(record.opened) and any(spoilt_by(sum_, faults) for sum_ in below)
+        self._spoilt = nothing and learned and any(spoilt_by(sum_, faults) for sum_ in below)
         self._in_vain = self._in_vain + 1 if self._helpers or (nothing and below) else 0
 
     def rest(self, listener: Listener, clients: Collection[int]) -> None:
