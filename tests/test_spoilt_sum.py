@@ -162,7 +162,7 @@ def test_a_second_server_by_which_there_is_no_sum_is_named(
 def test_a_sum_of_the_few_whose_keys_the_second_server_has_is_laid_to_it() -> None:
     few = Fault(SECOND_SERVER, f"it says that it has the keys of 1 of the 6 {FEW_KEYS}")
     found = lost(replace(SMALL, protection=TwoServer()), [few], [BelowFloor("0@1", (4,), 3)])
-    assert found.helper
+    assert not found.helper, "clients that lie may have sent it nothing: a run that learned something plays on"
     assert "the second server says that it has the keys of 1 of the 6" in found.words
 
 

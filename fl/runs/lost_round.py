@@ -116,7 +116,7 @@ def why_lost(
     still = {c.model for c in clusters} <= before and not state.measured
     if still and lacking:
         words = f"no update of round {round} could be summed: {silent}; {WHO_COMPUTES}"
-        return Lost(words, helper=True)
+        return Lost(words, helper=not few or " keys of 0 of " in silent)  # of some keys, clients may lie that sent it none
     if first and below:
         floor = below[-1].floor
         spoilt = spoilt_by(below[-1], faults)

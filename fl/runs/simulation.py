@@ -77,7 +77,7 @@ class Simulation(Parties):
             self.spending.ledgers.clear()
         self.ended = ""  # by what the last round ended before it was over; empty if it did not
         self.lost = ""  # why nothing was learned in the last round; empty if something was
-        self.in_vain = 0  # lost rounds in a row
+        self.in_vain = self.for_want = 0  # lost rounds in a row, and those for want of a second server or a dealer
 
     def step(self) -> None:
         """One communication round.
@@ -115,7 +115,8 @@ class Simulation(Parties):
         self.in_vain = self.in_vain + 1 if self.lost else 0
         hopeless = found.hopeless and all(round <= t for round in self.scenario.arrivals.values())
         hopeless = hopeless and (first or self.told is None)  # else clients that are here have what was learned
-        ended = self.in_vain >= IN_VAIN and (first or found.helper)
+        self.for_want = self.for_want + 1 if found.helper else 0
+        ended = (first and self.in_vain >= IN_VAIN) or self.for_want >= IN_VAIN
         last = first and t + 1 >= self.scenario.rounds  # whatever other lives counted; there is nothing to go on with
         if self.lost and (hopeless or ended or last):
             raise NothingLearned(self.lost, found.refused, found.who, found.helper and not last)
