@@ -9,6 +9,7 @@ import pytest
 from cloister.fl.algorithms.algorithm import Cluster, State
 from cloister.fl.algorithms.ifca import IFCA
 from cloister.fl.runs.lost_round import what_may_help, why_lost, why_withheld
+from cloister.fl.runs.unsummed import nothing_summed
 from cloister.protocol import Encrypted, Masked, TwoServer
 from cloister.protocol.core.errors import (
     FEW_KEYS,
@@ -92,6 +93,10 @@ def test_a_run_in_which_every_sum_was_spoilt_is_not_advised_a_lower_floor() -> N
     why = why_withheld(LOST, BY_LINK)
     assert "protection.floor" not in unsummed_in_words({"nothing_summed": why, "rounds": 3})
     assert "protection.floor" in unsummed_in_words({"nothing_summed": LOST.words, "rounds": 3})
+    few = f"the second server says that it has the keys of 0 of the 6 {FEW_KEYS}"
+    why = nothing_summed([{"below_floor": [{"members": []}], "unanswered": few}], [], [])
+    assert why == few
+    assert "protection.floor" not in unsummed_in_words({"nothing_summed": why, "rounds": 3})
 
 
 def lost(scenario, faults, refused, first=True):

@@ -223,6 +223,8 @@ def unsummed_in_words(summary: Mapping[str, Any]) -> str:
     rounds = summary.get("rounds")
     nothing = f"Nothing was summed in any of {rounds} rounds" if rounds != 1 else "Nothing was summed in the only round"
     remedy = "more clients, fewer models or clusters, or a lower protection.floor may help"
+    if why.startswith(("the second server", "the dealer")):
+        remedy = "see that it runs and is reached, by clients too, and its log"
     if SPOILT in why:  # a lower floor would let as few as lie have a sum that all others refuse
         remedy = "see that all run the same release and the agreed scenario, and what the one runs without whom sums are opened"
     return f"{nothing}, so that every client has what it began with or learned alone ({why}): {remedy}"

@@ -18,6 +18,8 @@ def nothing_summed(
     """
     if not lines or not all(line["below_floor"] for line in lines) or any(map(is_sum, answers)):
         return ""
+    if silent := lines[-1].get("unanswered"):
+        return str(silent)
     shut = [fault["reason"] for fault in faults if "stay shut" in fault["reason"]]
     few = [row for row in lines[-1]["below_floor"] if row["members"] or row.get("hidden")]
     if shut:
