@@ -791,7 +791,7 @@ def test_what_searches_found_against_a_defence_is_printed_beside_what_was_played
         EvaluationFolder(tmp_path / name).open(description(replace(sample.evaluation, defences=of)), resume=False)
     page, grid = render(read_grid(tmp_path / "all")), read_grid(tmp_path / "all")
     assert page.count(HARDENED_FLIC.split(":")[0]) == summaries.markdown(grid).count(HARDENED_FLIC) == 2
-    assert "Known of <b>hardened</b>" in page
+    assert "Known of hardened, whatever was played here" in page
     assert "Known of" not in render(read_grid(tmp_path / "one"))
 
 

@@ -248,10 +248,12 @@ class Part:
         return self.truth.learned_nothing(self.place, self.defence)
 
     @property
-    def broken_late(self) -> list[str]:
-        if self.nothing:
-            return []
+    def over_bound(self) -> list[str]:
         return [a for a, of in self.losses.items() if max(of) > self.truth.loss]
+
+    @property
+    def broken_late(self) -> list[str]:
+        return [] if self.nothing else self.over_bound
 
     @property
     def ruined(self) -> list[str]:

@@ -98,7 +98,15 @@ class WithoutAttack(OfParts):
         return said
 
     def _no_better(self, found: re.Match[str], note: str) -> None:
-        self._same(self._like_alone(), found[1], note, "; ")
+        said, so = sorted(outside_brackets(found[1], "; ")), sorted(self._like_alone())
+        numbers = [[float(x) for x in re.findall(r"(\d+\.\d) %", one)] for of in (said, so) for one in of]
+        alike = all(
+            abs(a - b) < 0.11
+            for x, y in zip(numbers[: len(said)], numbers[len(said) :], strict=False)
+            for a, b in zip(x, y, strict=True)
+        )
+        names = [[one.partition(" (")[0] for one in of] for of in (said, so)]
+        self.claim(names[0] == names[1] and alike, f"so: {so}", note)
 
     def _little_seeds(self) -> list[str]:
         t, said = self.truth, []

@@ -80,7 +80,7 @@ class Claims:
 
     def points(self, part: Part, words: str, line: str) -> None:
         """What is lost, "8.0 points of accuracy to A, from 90.0 to 82.0 %"."""
-        worst = max(part.broken_late or part.losses, key=lambda a: fmean(part.losses[a]))
+        worst = max(part.over_bound or part.losses, key=lambda a: fmean(part.losses[a]))
         if words == "nothing":
             return self.claim(fmean(part.losses[worst]) <= 0, "something is lost", line)
         if (found := UP_TO.fullmatch(words)) and found[2] in part.losses:
@@ -126,4 +126,4 @@ class OfParts(Claims):
         self.claim(sorted(said) == sorted(so), f"so: {so}", note)
 
     def _worst(self, part: Part) -> str:
-        return max(part.broken_late or part.losses, key=lambda a: fmean(part.losses[a]))
+        return max(part.over_bound or part.losses, key=lambda a: fmean(part.losses[a]))

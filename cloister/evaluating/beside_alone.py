@@ -1,6 +1,7 @@
 """Whether a defence that holds leaves loyal clients more than each would have by training alone, where a grid has such."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 from ..grids.spread import metric, spread
 from .data import Grid, at
@@ -31,7 +32,7 @@ def _beside(grid: Grid, place: str, one: Finding, alone: str) -> str:
     rows = grid.rows(attack, alone, one.strength, place)
     mine = {row["seed"]: metric(row, "accuracy", "late") for row in one.rows.get(attack, ())}
     theirs = {row["seed"]: metric(row, "accuracy", "late") for row in rows if row["status"] == "done"}
-    both = sorted(mine.keys() & theirs.keys())
+    both = sorted(seed for seed in mine.keys() & theirs.keys() if isfinite(mine[seed]) and isfinite(theirs[seed]))
     gap, own, other = spread(mine[s] - theirs[s] for s in both), spread(mine[s] for s in both), spread(theirs[s] for s in both)
     if gap is None or own is None or other is None or (gap.count > 1 and gap.low > 0):
         return ""
